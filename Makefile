@@ -8,10 +8,11 @@ TORCH := .venv-torch
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 
-# Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
+# Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels.  Each takes files as they
+# stand, half of them at first ("worksteal"): tests of one file share what it derives, and two processes would derive it twice
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser tex site clean
+.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz attack worlds kills soak mutants particles paths bench bench-kernels bench-trainer bench-training browser tex site packages packages-lowest notebooks clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -20,10 +21,10 @@ demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket ma
 	$(RUN) -m tplimits.demo demo
 
 test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', the documents'
-	$(ONE_THREAD) $(RUN) -m pytest -n 2
+	$(ONE_THREAD) $(RUN) -m pytest -n 2 --dist worksteal
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
-	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 -p no:cacheprovider tests/torch tplimits/torch
+	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/torch tplimits/torch
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
 
@@ -51,6 +52,26 @@ START ?= 0
 fuzz: $(VENV)/.dev  ## N random programs from seed START (REGIME=width|kernels|depth|training) against finite width; resumes
 	$(ONE_THREAD) PYTHONPATH=tests/support $(RUN) -m fuzz --count $(N) --start $(START) $(if $(REGIME),--regime $(REGIME))
 
+ATTACKS ?= 3000
+attack: $(VENV)/.dev  ## ATTACKS hostile files, names, arguments and command lines from seed START; resumes
+	$(ONE_THREAD) PYTHONPATH=tests/support $(RUN) -m attack --count $(ATTACKS) --start $(START)
+
+worlds: $(VENV)/.dev  ## no home, a read-only one, another user's installation, full disks: the same numbers
+	PYTHONPATH=. $(RUN) tests/support/worlds.py
+
+kills: $(VENV)/.dev  ## signal 9 at 50 moments of a checkpoint, a recording, a compilation and Gram tiles: the same bits
+	@rm -rf build/kills && mkdir -p build
+	$(ONE_THREAD) PYTHONPATH=.:tests/support $(RUN) tests/support/kills.py build/kills/runs 0 50
+	@mkdir -p build/kills/gram
+	$(ONE_THREAD) PYTHONPATH=.:tests/support $(RUN) tests/support/killing.py build/kills/gram 0 50
+
+soak: $(VENV)/.dev  ## memory of one process over 5000 different programs, derived and evaluated
+	$(ONE_THREAD) PYTHONPATH=. $(RUN) tests/support/soak.py 5000 500
+
+mutants: $(VENV)/.dev  ## 300 planted bugs, and whether the tests that run through them notice; resumes
+	$(ONE_THREAD) $(RUN) tests/support/mutants.py map
+	$(ONE_THREAD) $(RUN) tests/support/mutants.py run
+
 particles: $(VENV)/.dev  ## how fast errors of particles fall, whether stated ones are honest, how quiet white ones are
 	$(ONE_THREAD) $(RUN) benchmarks/particles.py
 
@@ -66,8 +87,9 @@ bench-trainer: $(VENV)/.dev  ## compiled training beside loops fused by hand
 bench-training: $(VENV)/.dev  ## CPU time of training limits beside the average of finite networks, and its growth
 	$(ONE_THREAD) $(RUN) benchmarks/training.py
 
-bench-kernels: $(VENV)/.dev $(PEER)/.made  ## NNGP and NTK beside Neural Tangents, which gets an environment of its own
-	$(ONE_THREAD) $(RUN) benchmarks/kernels.py --peer $(PEER)/bin/python
+bench-kernels: $(VENV)/.dev $(PEER)/.made  ## NNGP and NTK beside Neural Tangents, which gets an environment of its own; resumes; tables of docs/
+	$(ONE_THREAD) $(RUN) benchmarks/kernels.py --peer $(PEER)/bin/python; found=$$?; \
+		$(ONE_THREAD) $(RUN) benchmarks/large_kernels.py && $(RUN) benchmarks/kernel_pages.py && exit $$found
 
 BROWSERS := chromium chromium-browser google-chrome-stable google-chrome chrome
 browser:  ## install Debian's Chromium, unless there is a browser that tests can show pages to
@@ -79,6 +101,15 @@ tex:  ## install Debian's pdflatex with amsmath, unless there is one, for the te
 	@command -v pdflatex >/dev/null && exit 0; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends texlive-latex-recommended; } >/dev/null \
 		|| { echo "tests set formulas with pdflatex: install texlive-latex-recommended"; exit 1; }
+
+packages:  ## wheel and sdist, twice the same; in fresh environments of python3.11 to 3.13, with the first steps run
+	.ci/packages
+
+packages-lowest:  ## the same with the oldest dependencies that are allowed
+	.ci/packages lowest
+
+notebooks: $(VENV)/.dev  ## run docs/notebooks and keep what they show
+	$(RUN) docs/notebooks/run.py
 
 site: $(VENV)/.dev  ## the documents as pages in build/site: no server, nothing loaded, every link checked
 	$(RUN) docs/site/build.py build/site

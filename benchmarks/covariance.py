@@ -6,6 +6,9 @@ einsum over all paths at once; the factored route forms the same diffusion from 
 Both draw the noise with an eigen-decomposition of the diffusion, of size m(m+1)/2.  Slow routes take fewer paths and
 steps; times are per path and step.
 
+Beside it, what gradients along depth cost: CPU seconds to derive the joint SDE of tokens and tangents, whatever their
+number, and its paths beside those of the tokens alone.
+
     python benchmarks/covariance.py [--quick]
 
 Prints tables and exits with 1 when a bound is broken; a full measurement is written to
@@ -34,6 +37,9 @@ BOUNDS = {(8, "factored"): 40, (8, "einsum"): 100, (16, "factored"): 500, (16, "
 SLOW = {8: (512, 4), 16: (32, 2)}
 #: numbers of tokens over which growth is measured, and its largest exponent
 GROWTH, EXPONENT = (8, 16, 32), 3.0
+#: numbers of tokens at which paths of tangents are measured, the most they may take beside those of the tokens alone,
+#: and the most seconds of a derivation
+TANGENTS, TIMES, SECONDS = (2, 4, 8, 16, 32), 8.0, 3.0
 
 
 @tp.block
@@ -170,6 +176,29 @@ def growth(sde: tp.CovarianceSDE, repeats: int, paths: int) -> tuple[dict[int, f
     return times, max(float(np.log(times[b] / times[a]) / np.log(b / a)) for a, b in itertools.pairwise(GROWTH))
 
 
+def tangents(sde: tp.CovarianceSDE, repeats: int, paths: int) -> tuple[float, dict[int, float]]:
+    """CPU seconds to derive the SDE of tokens and tangents, and its paths over those of the tokens by their number."""
+    begun = time.process_time()
+    tangent = tp.derive(shaped_attention, tp.Proportional(tangent=True))
+    repr(tangent)  # where every gradient starts
+    seconds = time.process_time() - begun
+    found = {}
+    for m in TANGENTS:
+        count = max(32, paths * 8 // m**2)
+        asked: dict[str, Any] = {"T": STEPS * DT, "dt": DT, "paths": count, "stop": 100.0, "γ": γ, "τ0": τ0}
+
+        def alone(m: int = m, asked: dict[str, Any] = asked) -> Any:
+            return sde.simulate(start(m), **asked)
+
+        def both(m: int = m, asked: dict[str, Any] = asked) -> Any:
+            return tangent.simulate(start(m), np.eye(m), **asked)
+
+        both()
+        times = [(cpu(alone), cpu(both)) for _ in range(repeats)]
+        found[m] = min(t for _, t in times) / min(t for t, _ in times)
+    return seconds, found
+
+
 def main(arguments: list[str]) -> int:
     """Measure, print, judge, save."""
     quick = "--quick" in arguments
@@ -198,6 +227,14 @@ def main(arguments: list[str]) -> int:
     content["growth"] = {"µs": {m: round(t, 3) for m, t in times_by_m.items()}, "exponent": round(exponent, 3)}
     shown = ", ".join(f"m={m}: {t:.2f} µs" for m, t in times_by_m.items())
     print(f"growth {shown}; exponent {exponent:.2f} ≤ {EXPONENT}: {record.verdict(exponent <= EXPONENT)}")
+    seconds, times_of = tangents(sde, repeats, paths)
+    within &= seconds <= SECONDS and max(times_of.values()) <= TIMES
+    content["tangents"] = {"derived in": round(seconds, 2), "paths": {m: round(t, 2) for m, t in times_of.items()}}
+    shown = ", ".join(f"m={m}: {t:.1f}" for m, t in times_of.items())
+    print(f"tangents derived in {seconds:.2f} s ≤ {SECONDS:g}: {record.verdict(seconds <= SECONDS)}")
+    print(
+        f"their paths beside the tokens alone {shown}; ≤ {TIMES:g}: {record.verdict(max(times_of.values()) <= TIMES)}"
+    )
     if not quick:
         record.save(record.RESULTS / "covariance.json", content, time.time() - begun)
     return 0 if within else 1

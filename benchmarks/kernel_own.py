@@ -10,6 +10,7 @@ import kernel_rows
 import numba  # noqa: F401  (what a first call would import)
 import numpy as np
 import record
+import sympy.tensor.tensor  # noqa: F401  (SymPy loads it when it first adds)
 
 import tplimits as tp
 from tplimits import layers

@@ -9,6 +9,7 @@ import argparse
 import time
 
 import numpy as np
+import record
 import threadpoolctl
 
 import tplimits as tp
@@ -59,22 +60,26 @@ def seconds(network: tp.Program, many: int, dtype: type) -> float:
 
 
 def main() -> None:
-    """Print a row for each network and precision."""
+    """Print a row for each network and precision; of the usual sizes they are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("inputs", 50_000), ("machines", 100), ("cores", 16)):
+    usual = {"inputs": 50_000, "machines": 100, "cores": 16}
+    for name, default in usual.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
+    begun = time.time()
     pairs, cores = asked.inputs * (asked.inputs + 1) / 2, asked.machines * asked.cores
-    machines = f"{asked.machines} × {asked.cores} cores"
-    print(f"| network, images 32×32×3 | data | a pair, one core | core hours, {asked.inputs} images | {machines} |")
-    print("|---|---|---|---|---|")
+    rows = []
     for name, (network, many) in NETWORKS.items():
         for dtype in (np.float64, np.float32):
             pair = seconds(network, many, dtype)
             hours = pairs * pair / 3600
             each = f"{1e6 * pair:.2g} µs" if pair < 1e-3 else f"{1e3 * pair:.2g} ms"
-            row = f"{each} | {float(f'{hours:.2g}'):g} | {_written(3600 * hours / cores)}"
-            print(f"| {name} | {np.dtype(dtype).name} | {row} |", flush=True)
+            whole = _written(3600 * hours / cores)
+            rows.append([name, np.dtype(dtype).name, each, f"{float(f'{hours:.2g}'):g}", whole])
+    head = ["network, images 32×32×3", "data", "a pair, one core", f"core hours, {asked.inputs} images"]
+    print(record.table([*head, f"{asked.machines} × {asked.cores} cores"], rows))
+    if vars(asked) == usual:
+        record.save(record.RESULTS / "large_kernels.json", {"table": rows}, time.time() - begun)
 
 
 def _written(time: float) -> str:

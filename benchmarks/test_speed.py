@@ -143,6 +143,19 @@ def tied(activation: Callable) -> tp.Program:
     return program
 
 
+def returning(activation: Callable) -> tp.Program:
+    """The same, with the activation on the other side of the matrix."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        y = x
+        for _ in range(64):
+            y = W.T @ activation(W @ y)
+        return tp.avg(x * y)
+
+    return program
+
+
 def normalised(activation: Callable) -> tp.Program:
     """Layer normalisation by averages."""
 
@@ -241,6 +254,7 @@ LONG = {
 QUADRATIC = {
     "tied relu": tied(tp.relu),
     "tied tanh": tied(tp.tanh),
+    "returning tanh": returning(tp.tanh),
     "symmetric tanh": symmetric(tp.tanh),
 }
 #: derivations that long brackets, sums of sums or many indices could slow down
@@ -251,6 +265,11 @@ SWOLLEN = {
     "attention of 8": attention(8),
     "attention of 16": attention(16),
     "attention of 32": attention(32),
+}
+#: blocks of deep networks whose orders are found before they are taken: powers of n that cancel, kinks of logits
+LOGITS = {
+    "cosine": lambda Y: tp.n * (tp.cos(Y) - 1 + Y**2 / 2),
+    "square of relu": lambda Y: tp.relu(Y) ** 2,
 }
 #: means inside means, kinked inside and outside
 NESTED = {"curved": nested_kinks, "turning": nested_kinks_of_two}
@@ -309,6 +328,20 @@ def test_derivation_where_every_layer_meets_every_other(benchmark, name):
 def test_derivation_of_swollen_expressions(benchmark, name):
     """No budget, to be compared over time."""
     time_derivation(benchmark, SWOLLEN[name])
+
+
+@pytest.mark.parametrize("name", LOGITS)
+def test_derivation_of_functions_of_logits(benchmark, name):
+    """No budget, to be compared over time."""
+
+    def block(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, W: tp.Matrix, *, γ, τ0):
+        v = W @ x
+        Y = tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ0
+        keys = v.rename(token="key")
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(LOGITS[name](Y) * keys, over="key"))
+
+    made = tp.block(block)
+    benchmark.pedantic(lambda: tp.derive(made, tp.Proportional()), setup=empty_caches, rounds=ROUNDS)
 
 
 @pytest.mark.parametrize("name", NESTED)

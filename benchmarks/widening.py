@@ -21,20 +21,21 @@ sys.path.insert(0, str(HERE.parent / "tests" / "torch"))
 
 from measuring import OPTIMIZERS, judged, powers  # noqa: E402
 from models import MODELS  # noqa: E402
+from scaled import ALL  # noqa: E402
 
 import tplimits as tp  # noqa: E402
 
 ROWS = HERE / "results" / "widening.json"
 #: images and sequences: many operations for each neuron
-NARROW = ("mixer", "depthwise", "flattened", "gate", "U-Net", "pixel shuffle", "one direction", "LSTM")
+NARROW = ("mixer", "depthwise", "flattened", "gate", "U-Net", "pixel shuffle", "one direction", "LSTM", "residual")
 #: the rows that are measured without --model
-CHOSEN = [name for name in MODELS if name not in ("LSTM", "decoder with more heads")]
+CHOSEN = [*(name for name in MODELS if name not in ("LSTM", "decoder with more heads")), "Llama", "residual", "highway"]
 RULES = {"SGD": tp.SGD(), "AdamW": tp.Adam()}
 
 
 def row(name, optimizer, seeds):
     """What is counted and measured for one model and one optimizer."""
-    make, example, widths = MODELS[name]
+    make, example, widths = ALL[name]
     started = time.process_time()
     net = tp.from_torch(make, example, widths=widths)
     verdict = net.classify(RULES[optimizer])

@@ -211,7 +211,7 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
         (
             ("derive", "tied_relu", "--regime", "nonsense"),
-            "this version knows the regimes width, depth, kernels, feature, operator",
+            "this version knows the regimes width, finite-width, depth, kernels, feature, operator",
         ),
         (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
         (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
@@ -226,7 +226,10 @@ def test_a_full_device_is_named(run):
             ("derive", "mlp", "--regime", "kernels", "--weight-decay", "0.1"),
             "--weight-decay goes with --regime feature",
         ),
-        (("evaluate", "mlp", "--regime", "depth"), "numbers are those of width, kernels, feature, operator"),
+        (
+            ("evaluate", "mlp", "--regime", "depth"),
+            "numbers are those of width, finite-width, kernels, feature, operator",
+        ),
         (("evaluate", "mlp", "--lr", "1"), "--lr goes with --regime feature or --regime operator"),
         (("evaluate", "mlp", "--regime", "maximal"), "takes its inputs from --data FILE"),
         (("check", "mlp", "--regime", "tangent", "--data", "x.npy"), "add --targets FILE"),
@@ -593,13 +596,22 @@ def test_files_of_training_that_do_not_fit(run, trained, folder):
 
 
 def test_classify_prints_inequalities_and_the_table_for_a_script(run, trained):
-    status, out, _ = run("classify", "nets.py:net", "--parametrization", "mup", "--optimizer", "adam")
+    status, out, _ = run("classify", "nets.py:net", "--parametrization", "mup", "--optimizer", "adam", "--full")
     found = tp.classify(trained, tp.MUP, tp.Adam())
     assert status == 0 and out == f"{found!r}\n\n{found.multipliers!r}\n"
-    _, out, _ = run("classify", "2", "--parametrization", "sp", "--exponents", "hidden=0,1/2,1/2,0")
+    _, out, _ = run("classify", "2", "--parametrization", "sp", "--exponents", "hidden=0,1/2,1/2,0", "--full")
     found = tp.classify(2, tp.ABCD({"hidden": (0, "1/2", "1/2", 0)}, name="SP with other exponents"), tp.SGD())
     assert found.breaks and all(line in out for line in found.breaks)
     assert out.endswith(f"nearest maximal update parametrization\n{found.nearest}\n")
+
+
+def test_classify_says_it_in_ten_lines(run, trained):
+    for asked in (("mup",), ("sp", "--weight-decay", "0.1"), ("ntp", "--optimizer", "adam")):
+        status, out, _ = run("classify", "nets.py:net", "--parametrization", *asked)
+        assert status == 0 and 3 <= len(out.splitlines()) <= 10
+        assert "initial std" in out and ("weight decay 0.1 ×" in out) == ("0.1" in asked)
+    _, out, _ = run("classify", "transformer_block", "--parametrization", "sp", "--optimizer", "adam")
+    assert len(out.splitlines()) <= 10 and "nearest table" in out and "more" in out
 
 
 ROOT_ATTENTION = """
@@ -615,7 +627,7 @@ def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matri
 
 def test_classify_says_where_there_is_no_maximal_update(run, folder):
     (folder / "nets.py").write_text(ROOT_ATTENTION, encoding="utf-8")
-    status, out, _ = run("classify", "nets.py:net", "--size", "token=3", "--parametrization", "sp")
+    status, out, _ = run("classify", "nets.py:net", "--size", "token=3", "--parametrization", "sp", "--full")
     assert status == 0
     assert "powers of n are counted: the inequalities are for programs without powers of n" in out
     last = out.splitlines()[-1]

@@ -98,6 +98,9 @@ from tplimits.regimes.classification.classification import Classification as Cla
 from tplimits.regimes.classification.classification import classify as classify
 from tplimits.regimes.depth.limit import CovarianceSDE as CovarianceSDE
 from tplimits.regimes.depth.limit import Proportional as Proportional
+from tplimits.regimes.depth.tangent.limit import TangentSDE as TangentSDE
+from tplimits.regimes.finite_width.limit import FiniteWidth as FiniteWidth
+from tplimits.regimes.finite_width.limit import FiniteWidthLimit as FiniteWidthLimit
 from tplimits.regimes.kernels.limit import KernelLimit as KernelLimit
 from tplimits.regimes.kernels.limit import Kernels as Kernels
 from tplimits.regimes.kernels.stored import StoredKernels as StoredKernels
@@ -123,3 +126,9 @@ if not _TYPE_CHECKING:  # type checkers would take any name for one of the packa
 
     def __getattr__(name: str) -> object:
         raise _elsewhere(name)
+
+    def __dir__() -> list[str]:
+        """What users call: stages of the package are modules that other stages have loaded."""
+        modules = type(layers)
+        used = ("layers", "sklearn", "views", "zoo")
+        return sorted(n for n, v in globals().items() if n in used or not isinstance(v, modules) or n[0] == "_")

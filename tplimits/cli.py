@@ -1,4 +1,5 @@
-"""The command line: tplimits zoo, derive, evaluate, check, classify, watch, view, new, doctor, errors.
+"""The command line: tplimits zoo, derive, evaluate, check, classify, depth, width, scaling,
+watch, view, new, doctor, errors.
 
 Exit status 0; 1 when a check rejects; 2 for an error of the user, told in one line; 70 for a defect
 of tplimits; 130 when interrupted.
@@ -19,13 +20,16 @@ from typer.exceptions import TyperException
 from tplimits import zoo
 from tplimits.commands.check import check
 from tplimits.commands.classify import classify
+from tplimits.commands.depth import depth
 from tplimits.commands.derive import derive
 from tplimits.commands.doctor import doctor
 from tplimits.commands.errors import errors
 from tplimits.commands.evaluate import evaluate
 from tplimits.commands.new import new
+from tplimits.commands.scaling import scaling
 from tplimits.commands.view import view
 from tplimits.commands.watch import watch
+from tplimits.commands.width import width
 from tplimits.errors import TplimitsError
 from tplimits.terminal import show, table
 from tplimits.version import VERSION
@@ -50,7 +54,7 @@ def zoo_command() -> None:
         table(("name", what, "limit"), [(entry.name, entry.summary, entry.limit) for entry in entries.values()])
 
 
-for _command in (derive, evaluate, check, classify, watch, view, new, doctor, errors):
+for _command in (derive, evaluate, check, classify, depth, width, scaling, watch, view, new, doctor, errors):
     app.command()(_command)
 
 

@@ -9,6 +9,7 @@ from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.effort import deep
 from tplimits.law.hypotheses.fluctuation import is_place
 from tplimits.law.hypotheses.universality import refuse_unestablished
+from tplimits.program.nodes.given import names_of
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
@@ -18,6 +19,7 @@ from tplimits.regimes.width.limit import Width
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
+    from tplimits.regimes.finite_width.limit import FiniteWidth, FiniteWidthLimit
     from tplimits.regimes.kernels.limit import KernelLimit, Kernels
     from tplimits.regimes.protocol import Limit, Regime
     from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 @overload
 def derive(program: Program, regime: Width | None = None, *, assume: Sequence[str] = ()) -> WidthLimit: ...
+
+
+@overload
+def derive(program: Program, regime: FiniteWidth, *, assume: Sequence[str] = ()) -> FiniteWidthLimit: ...
 
 
 @overload
@@ -79,7 +85,9 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     _refuse_given(program)
     _refuse_frozen(program, asked)
     _refuse_places(program, asked)
-    names = (assume,) if isinstance(assume, str) else tuple(assume)
+    for why in getattr(program, "unlike", ()):  # an imported model says what no limit reads of it
+        raise NoLimitError(why)
+    names = names_of("assume", assume, ProgramError)
     refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)

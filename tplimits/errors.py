@@ -41,7 +41,21 @@ def elsewhere(name: str) -> AttributeError:
 
 
 class TplimitsError(Exception):
-    """The root of all errors raised on purpose by this package."""
+    """The root of all errors raised on purpose by this package; their text can be printed as it is."""
+
+    def __init__(self, message: str = "", *others: object) -> None:
+        super().__init__(printable(str(message)), *others)
+
+
+def printable(text: str) -> str:
+    r"""A text with escapes in the place of what would move a cursor or turn a line around.
+
+    >>> print(printable("a\x1b[31m\u202eb"))
+    a\x1b[31m\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 class ProgramError(TplimitsError):

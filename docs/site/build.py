@@ -11,28 +11,35 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import made
 import markupsafe
+from made import Page, anchor
 from markdown_it import MarkdownIt
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import BashLexer, PythonLexer
 
-from tplimits import zoo
-from tplimits.commands.catalogue import KINDS, refusals
 from tplimits.report.html import mathml
-from tplimits.report.written import program_graph
 from tplimits.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 #: pages in the order of the menu; README is the first
 GROUPS = {
-    "Start": ("first-steps", "tour", "real-models", "pytorch", "comparison"),
-    "Limits": ("kernels", "kernels-on-data", "large-kernels", "covariance-sde", "feature-learning", "operator-regime"),
+    "Start": ("first-steps", "tour", "what-it-does", "real-models", "pytorch", "comparison"),
+    "How to": ("my-activation", "my-optimizer", "my-torch-model", "how-wide", "how-deep"),
+    "Limits": (
+        "finite-width",
+        "kernels",
+        "kernels-on-data",
+        "large-kernels",
+        "covariance-sde",
+        "feature-learning",
+        "operator-regime",
+    ),
     "Training": ("parametrizations", "scaling", "watching", "watching-training", "clustering-heads"),
     "Reference": ("theory", "validity", "api", "errata"),
     "Changing it": (
@@ -40,8 +47,6 @@ GROUPS = {
         *("adding-an-instruction", "adding-a-regime"),
     ),
 }
-#: pages that are made from the package
-MADE = {"gallery": "Gallery", "errors": "What an error means"}
 _LEXERS = {"python": PythonLexer(), "sh": BashLexer(), "bash": BashLexer()}
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$(?=[^\s$])(.+?)(?<!\s)\$(?!\d)", re.DOTALL)
 _FORMAT = HtmlFormatter(nowrap=True)
@@ -49,16 +54,6 @@ _FORMAT = HtmlFormatter(nowrap=True)
 
 class SiteError(Exception):
     """A document that cannot be a page: where, and why."""
-
-
-@dataclass(frozen=True)
-class Page:
-    """One page: its name, title, body, and the anchors that links may name."""
-
-    name: str
-    title: str
-    body: str
-    anchors: frozenset[str]
 
 
 def parser() -> MarkdownIt:
@@ -92,15 +87,6 @@ def _heading(self: Any, tokens: Any, i: int, options: Any, env: Any) -> str:
     return f'<{tokens[i].tag} id="{anchor(tokens[i + 1].content)}">'
 
 
-def anchor(heading: str) -> str:
-    """What GitHub makes of a heading, so that a link is right in both places.
-
-    >>> anchor("2. Its `limit`, twice")
-    '2-its-limit-twice'
-    """
-    return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
-
-
 def written(md: MarkdownIt, path: Path, name: str) -> Page:
     """A document as a page; links to documents become links to pages."""
     tokens = md.parse(path.read_text(encoding="utf-8"))
@@ -126,41 +112,13 @@ def _target(link: str, path: Path) -> str:
         raise SiteError(f"{path.name} links to {link}, which is not there.")
     if found.suffix == ".md" and found.parent == ROOT / "docs":
         return f"{found.stem}.html{hash_}{heading}"
+    if found.is_dir():
+        return {"gallery": "gallery.html", "notebooks": "notebook-tour.html"}.get(found.name, "about.html#files")
     if found == ROOT / "README.md":
         return "index.html"
     if found.is_relative_to(ROOT / "docs"):
         return found.relative_to(ROOT / "docs").as_posix()
     return "about.html#files"  # of the source, not of the site
-
-
-def catalogue() -> Page:
-    """Every message of the package, by class."""
-    parts = [
-        "<h1>What an error means</h1><p>Every message says what was found, where, and what repairs it; … stands for "
-        "names and numbers. <code>tplimits errors WORD</code> finds them on the command line.</p>"
-    ]
-    for kind, about in KINDS.items():
-        rows = "".join(f"<li>{html.escape(r.text)}</li>" for r in refusals() if r.kind == kind)
-        parts.append(f'<h2 id="{anchor(kind)}"><code>tp.{kind}</code></h2><p>{html.escape(about)}</p><ul>{rows}</ul>')
-    return Page("errors", MADE["errors"], "".join(parts), frozenset(map(anchor, KINDS)))
-
-
-def gallery() -> Page:
-    """The zoo: what each entry is, what it becomes, its program as a picture, its source."""
-    parts, names = ["<h1>Gallery</h1><p>Each is a file that runs: <code>tplimits derive NAME</code>.</p>"], []
-    for what, entries in (("Networks", zoo.NETWORKS), ("Programs", zoo.PROGRAMS)):
-        parts.append(f"<h2>{what}</h2>")
-        for entry in entries.values():
-            names.append(anchor(entry.name))
-            about = "".join(
-                f"<p>{html.escape(t)}</p>" for t in (entry.summary, entry.limit, entry.symbols, entry.reference)
-            )
-            parts.append(
-                f'<h3 id="{names[-1]}"><code>{html.escape(entry.name)}</code></h3>{about}'
-                f'<div class="wide">{program_graph(entry.program)}</div>'
-                f"<details><summary>program</summary><pre>{html.escape(str(entry.program))}</pre></details>"
-            )
-    return Page("gallery", MADE["gallery"], "".join(parts), frozenset(names))
 
 
 def about() -> Page:
@@ -181,7 +139,7 @@ def pages() -> list[Page]:
     md = parser()
     found = [written(md, ROOT / "README.md", "index")]
     found += [written(md, ROOT / "docs" / f"{name}.md", name) for group in GROUPS.values() for name in group]
-    found += [gallery(), catalogue(), about()]
+    found += [*made.notebooks(), made.gallery(), made.catalogue(), *made.api(), about()]
     anchors = {f"{page.name}.html": page.anchors for page in found}
     for page in found:
         for link in re.findall(r'href="([^":]*)"', page.body):
@@ -200,7 +158,8 @@ def build(folder: Path) -> list[Page]:
     )
     titles = {page.name: page.title for page in found}
     groups = {group: [(name, titles[name]) for name in names] for group, names in GROUPS.items()}
-    groups["Reference"] = [*groups["Reference"], *MADE.items()]
+    groups["Start"] += [(p.name, p.title) for p in found if p.name.startswith("notebook-")]
+    groups["Reference"] += [(p.name, p.title) for p in found if p.name in made.TITLES or p.name.startswith("api-")]
     index = [[p.name, p.title, h, text[:4000]] for p in found for h, text in _sections(p)]
     colours = HtmlFormatter().get_style_defs("pre")
     folder.mkdir(parents=True, exist_ok=True)
@@ -227,5 +186,5 @@ def _sections(page: Page) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    made = build(Path(sys.argv[1] if len(sys.argv) > 1 else "build/site"))
-    print(f"{len(made)} pages")
+    written_pages = build(Path(sys.argv[1] if len(sys.argv) > 1 else "build/site"))
+    print(f"{len(written_pages)} pages")

@@ -20,6 +20,10 @@ from tplimits.regimes.classification.finite.coordinates import Coordinate, Coord
 from tplimits.regimes.depth.derivation.responses import Response
 from tplimits.regimes.depth.derivation.roots import Root
 from tplimits.regimes.depth.numbers.paths import Paths
+from tplimits.regimes.depth.tangent.paths import TangentPaths
+from tplimits.regimes.depth.tangent.verdict import Gradients
+from tplimits.regimes.depth.tangent.verdict import Row as Quantiles
+from tplimits.regimes.finite_width.results import Enough, Expansion, Share
 from tplimits.regimes.kernels.inference import Descent, Inference
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.numbers.mixture import KernelSample, Kurtosis
@@ -112,6 +116,8 @@ def test_attributes_that_are_listed_exist():
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
     parts += (Coordinate, CoordinateCheck, Finding, Loss, tp.Batches, Kind, tp.Head)
+    parts += (tp.TangentSDE, TangentPaths, Gradients, Quantiles)
+    parts += (tp.FiniteWidthLimit, Expansion, Share, Enough)
     for kind in (
         tp.Program,
         tp.WidthLimit,
@@ -146,3 +152,9 @@ def of_source(path, name):
 def test_attributes_of_imported_models_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
     assert of_an_imported_model() - mentioned - {"built", "by_row", "row"} == set()
+
+
+def test_stages_of_the_package_are_no_names_for_users():
+    shown = {n for n in dir(tp) if isinstance(getattr(tp, n), types.ModuleType) and not n.startswith("_")}
+    assert shown <= {"layers", "sklearn", "views", "zoo"}
+    assert {"derive", "check", "network", "Kernels", "layers"} <= set(dir(tp))

@@ -7,9 +7,11 @@ import json
 import pathlib
 import re
 import sys
+import types
 
 import pytest
 
+import tplimits as tp
 from tplimits import zoo
 from tplimits.commands.catalogue import refusals
 from tplimits.watch.page.browser import Browser
@@ -36,11 +38,14 @@ def site(builder, tmp_path_factory):
 
 def test_every_document_is_a_page_and_no_page_loads_from_elsewhere(site):
     documents = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    assert documents | {"index", "gallery", "errors", "about"} == {path.stem for path in site.glob("*.html")}
+    made = {path.stem for path in site.glob("*.html")} - documents - {"index", "gallery", "errors", "about"}
+    assert {name.partition("-")[0] for name in made} == {"api", "notebook"} and len(made) == 11
     for path in site.glob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert len(text) < 1_000_000
-        assert not re.search(r'(?:src|srcset)="(?!search\.js|images/|pictures/)|<link|@import|url\(', text), path.name
+        assert not re.search(
+            r'(?:src|srcset)="(?!search\.js|images/|pictures/|data:image/png;base64,)|<link|@import|url\(', text
+        ), path.name
         assert "$" not in re.sub(r"<(pre|code|script|math)\b.*?</\1>", "", text, flags=re.DOTALL), path.name
 
 
@@ -53,7 +58,15 @@ def test_a_link_that_leads_nowhere_is_an_error(builder, tmp_path):
 
 def test_the_gallery_shows_the_zoo(site):
     text = (site / "gallery.html").read_text(encoding="utf-8")
-    assert text.count("<svg") == len(zoo.NETWORKS) + len(zoo.PROGRAMS) >= 20
+    files = list((ROOT / "docs" / "gallery").glob("*.py"))
+    assert text.count("<svg") == len(files) + len(zoo.NETWORKS) + len(zoo.PROGRAMS) and len(files) >= 20
+
+
+def test_every_public_name_has_its_docstring_on_a_page(site):
+    text = "".join(path.read_text(encoding="utf-8") for path in site.glob("api-*.html"))
+    names = {n for n in dir(tp) if not n.startswith("_") and not isinstance(getattr(tp, n), types.ModuleType)}
+    assert {n for n in names if f'id="tp-{n}"' not in text} == set()
+    assert "Raises EvaluationError" in text and "class tp.KernelLimit" in text
 
 
 def test_every_refusal_is_on_the_page_of_errors(site):
@@ -63,7 +76,7 @@ def test_every_refusal_is_on_the_page_of_errors(site):
 
 def test_a_browser_shows_pages_finds_words_and_says_nothing(site):
     with Browser(1280, 900) as browser:
-        for name in ("index", "first-steps", "gallery", "errors", "theory"):
+        for name in ("index", "first-steps", "gallery", "errors", "theory", "notebook-tour", "api-regimes"):
             browser.open(site / f"{name}.html")
             for width in (400, 1400):
                 browser.call(

@@ -26,7 +26,11 @@ ONLY = {
     "zoo": ("errors", "program", "watch"),
 }
 #: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
-WINGS = {"training": {"kernels", "width"}, "classification": {"training", "kernels", "width"}}
+WINGS = {
+    "finite_width": {"width"},
+    "training": {"kernels", "width"},
+    "classification": {"training", "kernels", "width"},
+}
 #: the map of the package, and programs that use it from outside
 FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 #: modules in one chain of imports

@@ -38,6 +38,8 @@ CELLS = {
     "operator": "operator",
     "feature learning": "tp.derive(net, tp.MaximalUpdate(tp.SGD()))",
     "depth": "sde",
+    "tangent": "tangent = tp.derive(block, tp.Proportional(tangent=True)); tangent",
+    "gradients": "tangent.gradients(np.eye(2), 0.2, paths=64, seed=1, c=1)",
     "classification": "classified",
     "verdict": "verdict = tp.check(tp.derive(tied), widths=(32, 64, 128), draws=20); verdict",
     "pair": "kernels.evaluate(X)",

@@ -39,7 +39,7 @@ def test_the_printed_operator_is_the_number(ratio):
     shown = repr(limit)
     assert "(k/n) ⟨d_7| Q_t(Σ_b χ^b |d_7⟩⟨x|) |x⟩" in shown
     assert "|dh⟩ = Vᵀ d_9,   Gaussian with covariance (n/k) ⟨d_9|d_9′⟩" in shown
-    assert r"\frac{k}{n}\,\langle d_{7}|^a" in limit.latex()
+    assert r"\frac{k}{n}\,\langle \mathrm{d}(W\,x)|^a" in limit.latex()
     assert any("(k/n) ⟨d_7|" in str(step) for step in limit.steps)
 
 

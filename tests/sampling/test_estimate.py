@@ -16,6 +16,7 @@ from tplimits.sampling.estimate import (
     Series,
     covariance_moments,
     fit,
+    judged_as_variance,
     log_slope,
     mean_moments,
     power_law,
@@ -150,3 +151,18 @@ def test_power_law_smooths_variances():
 def test_log_slope_of_a_vanishing_size_is_unknown():
     assert log_slope(WIDTHS, [n**-0.5 for n in WIDTHS]) == pytest.approx(-0.5)
     assert math.isnan(log_slope(WIDTHS, (1.0, 0.5, 0.0, 0.1)))
+
+
+@pytest.mark.parametrize("draws", [(400, 200, 100, 60), (2000, 1000, 500, 250)])
+def test_true_claims_of_a_variance_are_rejected_no_more_often_than_the_level_says(draws):
+    """Of Gaussian scalars and of products of two, whose squares have outliers; a claim off by half is rejected."""
+    rng, widths, form = numpy.random.default_rng(4), (64, 128, 256, 512), Series((Fraction(1),))
+    for power in (1, 2):
+        rejected = missed = 0
+        for _ in range(600):
+            x = [numpy.prod(rng.normal(size=(power, k)), axis=0) for k in draws]
+            moments = covariance_moments(widths, x, x, 1.0)
+            rejected += fit(judged_as_variance(moments, 1.0), form).two_sided(1.0, 0.0)[1] < 1e-2
+            missed += fit(judged_as_variance(moments, 4.0), form).two_sided(4.0, 0.0)[1] > 1e-2
+        assert rejected <= 15  # 6 expected; 16 has a probability of 5e-4
+        assert missed <= (60 if power == 1 else 240)

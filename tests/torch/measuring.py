@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
+import scipy
 import torch
 
 #: so small a rate that everything moves in proportion to it: 1 − cos of what it turns is rounding
@@ -115,6 +116,21 @@ def powers(make, example, widths, seeds, optimizer, steps=1) -> dict[tuple[str, 
         if min(min(s) for s in sizes) > 1e-5:  # less is rounding at the rate 1e−8
             found[key] = slope(widths, sizes)
     return found
+
+
+def of_powers(widths, row, powers) -> tuple[list[float], list[float], float]:
+    """The coefficients A ≥ 0 of Σ A (n/largest)^p for the sizes of a kept row, their errors, and the fit's p-value.
+
+    Sizes are taken relative to the largest; each is as uncertain as the error of the row's slope tells, 2 % at least.
+    """
+    n, sizes = numpy.asarray(widths, dtype=float), numpy.asarray(row["sizes"])
+    x = numpy.log(n) - numpy.log(n).mean()
+    error = max(row["error"] * math.sqrt(float((x * x).sum())), 0.02)
+    design = numpy.stack([(n / n.max()) ** p * sizes[-1] / sizes for p in powers], axis=1) / error
+    found, left = scipy.optimize.nnls(design, numpy.ones(len(n)) / error)
+    spread = numpy.sqrt(numpy.diag(numpy.linalg.pinv(design.T @ design)))
+    free = max(len(n) - int((found > 0).sum()), 1)
+    return [float(a) for a in found], [float(s) for s in spread], float(scipy.stats.chi2.sf(left**2, free))
 
 
 def judged(counted: float, found: Slope) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from models import Model, Sets, noise
@@ -205,6 +207,30 @@ class Early(Base):
 
 
 X = (noise(3, 3),)
+
+
+class Differentiated(Base):
+    """A derivative of what it computes, as physics-informed networks have it."""
+
+    def between(self, h):
+        return torch.relu(h)
+
+    def forward(self, x):
+        x = x.requires_grad_()
+        return torch.autograd.grad(super().forward(x).sum(), x, create_graph=True)[0]
+
+
+class Logarithmic(Base):
+    """Entries that no power of n makes, and that look like n^(-1/4) at two widths."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        nn.init.normal_(self.o.weight, std=1 / math.log(n))
+
+    def between(self, h):
+        return torch.relu(h)
+
+
 REFUSED = {
     "sort": (Model(between(lambda h: torch.sort(h, -1)[0]), X), "operation sort"),
     "top k": (Model(between(lambda h: torch.topk(h, h.shape[-1], -1)[0]), X), "operation topk"),
@@ -213,17 +239,25 @@ REFUSED = {
     "running sum": (Model(between(lambda h: torch.cumsum(h, -1)), X), "operation cumsum"),
     "Fourier": (Model(between(lambda h: torch.fft.fft(h).real), X), "operation fft_fft"),
     "neighbours": (Model(Neighbours, X), "`c`, operation conv1d"),
-    "local response": (Model(between(lambda h: F.local_response_norm(h.unsqueeze(-1), 3).squeeze(-1)), X), "operation"),
+    "local response": (
+        Model(between(lambda h: F.local_response_norm(h.unsqueeze(-1), 3).squeeze(-1)), X),
+        "windows along it",
+    ),
     "dropout": (Model(between(lambda h: F.dropout(h, 0.5, training=True)), X), "dropout in training mode"),
     "batch statistics": (Model(between(lambda h: F.batch_norm(h, None, None, training=True)), X), "training mode"),
-    "control flow": (Model(between(lambda h: -h if h.sum() > 0 else h), X), "torch.export cannot follow"),
+    "control flow": (
+        Model(between(lambda h: -h if h.sum() > 0 else h), X),
+        "control flow depends on values of tensors",
+    ),
+    "derivative": (Model(Differentiated, X), "differentiates in forward"),
+    "logarithm": (Model(Logarithmic, X, (64, 128, 256)), "which is no multiple of 1/4"),
     "spectral norm": (Model(lambda n: WithMatrix(n, parametrizations.spectral_norm), X), "`b.parametrizations"),
     "weight norm": (Model(lambda n: WithMatrix(n, parametrizations.weight_norm), X), "`b.parametrizations"),
     "softmax of weights": (Model(OfTheMatrix, X), "operation softmax"),
     "product of weights": (Model(Squared, X), "a product of two weight matrices"),
     "counter": (Model(Counted, X), "buffer or input `count`"),
     "hypernetwork": (Model(Written, (noise(3, 3), noise(3, 2))), "`g.weight`"),
-    "depth": (Model(Deep, X, (16, 32, 64)), "the graph depends on the width"),
+    "depth": (Model(Deep, X, (16, 32, 64)), "the number of layers has to be the same at all widths"),
     "neurons and inputs": (Model(Beside, X), "`b.weight`: a dimension has n + 3 entries"),
     "own gradients": (Model(between(Straight.apply), X), "torch.autograd.Function `Straight`"),
     "merged correction": (Model(Merged, X), "operation matmul"),
@@ -232,13 +266,13 @@ REFUSED = {
     "noise": (Model(between(lambda h: h + torch.randn_like(h)), X), "operation randn_like"),
     "reversed neurons": (Model(between(lambda h: h + h.flip(-1)), X), "operation flip"),
     "nearest of neurons": (Model(between(lambda h: h * (h.argmax(-1, keepdim=True) > 0)), X), "operation argmax"),
-    "rounded values": (Model(between(torch.round), X), "operation round"),
+    "rounded values": (Model(between(torch.round), X), "operation round (round_1): it rounds values"),
     "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),
     "repeated output": (Model(Repeated, X), "the same at all 5 positions"),
     "complex": (Model(Complex, X), "`w` is complex"),
     "distances of neurons": (Model(between(lambda h: torch.cdist(h, h) @ h), X), "operation cdist"),
     "square of a width": (Model(Images, X), "`o.weight`"),
-    "as many steps as neurons": (Model(Looped, X), "the graph depends on the width"),
+    "as many steps as neurons": (Model(Looped, X), "the number of layers has to be the same at all widths"),
     "own statistics": (Model(Statistics, X), "`mean`"),
     "chosen tokens": (Model(Seen, (noise(2, 4, 3),)), "operation topk"),
     "until small": (Model(Early, X), "torch.export cannot follow"),

@@ -12,6 +12,7 @@ from models import MODELS, Decoder, Model, noise, tokens
 from torch import nn
 
 import tplimits as tp
+from tplimits.regimes.classification.finite.judging import measured_power
 from tplimits.torch.scaling.recording import rms
 from tplimits.torch.scaling.stepping import optimizers_of
 
@@ -53,8 +54,13 @@ def _losses(model, goal):
 
 
 def _new(plan, n, seed):
-    torch.manual_seed(100 * seed + n)
+    """A new model; every other one has the last one's readout with the opposite sign, since the first gradients of
+    scalars are sums that are centred: their signs, which adaptive optimizers follow, are then as often + as -."""
+    torch.manual_seed(100 * (seed // 2) + n)
     model = plan.initialize_(Roles(n).double())
+    with torch.no_grad():
+        for p in model.out.parameters():
+            p.mul_((-1) ** seed)
     return model
 
 
@@ -85,8 +91,11 @@ def own_image(model, name, change):
     return rms(change)
 
 
-#: rates at the base
-RATES = {"sgd": 0.1, "momentum": 0.02, "adadelta": 1.0, "adafactor": 0.02, "muon": 0.01, "adagrad": 5e-3}
+#: rates at the base, so large that scalars are aligned by the fifth step: their first gradients are centred sums
+RATES = {"sgd": 1.0, "momentum": 0.2, "adadelta": 1.0, "adafactor": 0.05, "adagrad": 2e-2, "rmsprop": 2e-3}
+RATE = 1e-2
+#: ε at the base, where PyTorch's own stands between the first gradients and late ones of scalars
+EPS = {"adadelta": 1.0}
 
 
 def together(sizes, many=8):
@@ -99,13 +108,13 @@ def alone(optimizer, plan, widths, seeds):
 
     In the first step others do not matter: all parameters move at once, and the image of each is measured by itself.
     """
-    rate = RATES.get(optimizer, 1e-3)
+    rate = RATES.get(optimizer, RATE)
     goal = torch.randn(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     sizes = {name: {n: [] for n in widths} for names in ROLES.values() for name in names}
     for n in widths:
         for seed in range(seeds):
             model = _new(plan, n, seed)
-            groups = plan.param_groups(model, lr=rate, weight_decay=0.0)
+            groups = plan.param_groups(model, lr=rate, weight_decay=0.0, eps=EPS.get(optimizer))
             for group in (g for many in groups.values() for g in many) if isinstance(groups, dict) else groups:
                 group["lr"] = rate
             start = {k: p.detach().clone() for k, p in model.named_parameters()}
@@ -130,14 +139,15 @@ def alone(optimizer, plan, widths, seeds):
 
 
 def jointly(optimizer, widths, seeds, steps=(1, 5, 20)):
-    """The powers of all changes with the plan's table."""
+    """The powers of all changes with the plan's table; seeds: of the widest, up to three times as many of others."""
     plan = powers_of(optimizer)
     many: dict = {}
     for n in widths:
-        for seed in range(seeds):
+        for seed in range(seeds * min(3, widths[-1] // n)):
             model = _new(plan, n, seed)
             goal = torch.randn(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-            groups = plan.param_groups(model, lr=RATES.get(optimizer, 1e-3), weight_decay=0.0)
+            rate = RATES.get(optimizer, RATE)
+            groups = plan.param_groups(model, lr=rate, weight_decay=0.0, eps=EPS.get(optimizer))
             steppers = optimizers_of(optimizer, groups)
             start = {k: p.detach().clone() for k, p in model.named_parameters()}
             _, first = _values(model)
@@ -156,8 +166,11 @@ def jointly(optimizer, widths, seeds, steps=(1, 5, 20)):
                         many.setdefault((f"image {k}", t), {}).setdefault(n, []).append(size)
     rows = {}
     for (name, t), by_width in many.items():
-        found = slope(widths, [together(by_width[n]) for n in widths])
-        rows[f"{name}, step {t}"] = {"measured": round(found.power, 3), "error": round(found.error, 3)}
+        found = measured_power(widths, [together(by_width[n]) for n in widths])
+        kind, what = name.split(" ", 1)
+        early = float(plan.by_name[what].early) if kind == "image" and t == 1 else 0.0
+        rows[f"{name}, step {t}"] = {"derived": early, "measured": round(found.power, 3),
+                                     "error": round(found.error, 3)}  # fmt: skip
     return {"rows": rows}
 
 

@@ -176,6 +176,54 @@ class Rest(nn.Module):
         return self.o(torch.exp(-torch.cdist(z, self.prototypes).div(x.shape[-1] ** 0.5))).sum(1)
 
 
+class Functions(nn.Module):
+    """Functions that few models have, and names that PyTorch has beside the usual ones."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b, self.m, self.o = nn.Linear(4, n), nn.Linear(4, n), nn.Linear(n, n), nn.Linear(n, 2)
+
+    def forward(self, x):
+        a, b = self.a(x), self.b(x)
+        bounded = 0.5 * torch.tanh(a)
+        h = torch.arctan(a) + torch.asinh(b) + torch.special.erfc(a) + torch.special.expit(b) + torch.asin(bounded)
+        h = h + torch.acos(bounded) + torch.atanh(bounded) + torch.acosh(1.5 + b.abs()) + torch.tan(bounded)
+        h = h + torch.exp2(bounded) + torch.log2(1 + b**2) + torch.log10(1 + a**2) + torch.logit(0.5 + 0.5 * bounded)
+        h = h + torch.logaddexp(a, b) + torch.hypot(a + 3, b) + torch.xlogy(a, 1.5 + b.abs()) + torch.special.ndtr(b)
+        h = h + torch.special.entr(1.5 + bounded) + torch.deg2rad(a) + torch.fmax(a, b) + torch.sgn(self.m(h)) * h
+        return self.o(torch.where(torch.greater(h, 0), torch.nan_to_num(h), 0.1 * h))
+
+
+class Folded(nn.Module):
+    """Windows that overlap when they are put back, channels that are shuffled, a part of a width that is written to."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.m, self.o, self.n = nn.Conv2d(3, n, 1), nn.Linear(4 * n, 4 * n), nn.Linear(n, 2), n
+
+    def forward(self, x):
+        h = self.a(x)
+        windows = self.m(F.unfold(h, 2, stride=1).transpose(1, 2)).transpose(1, 2)
+        h = nn.ChannelShuffle(2)(torch.tanh(F.fold(windows, h.shape[2:], 2, stride=1)))
+        h[:, : self.n // 2] *= 2
+        return self.o(h.mean((2, 3)))
+
+
+class NewStates(nn.Module):
+    """States that are made like the input, and have none of its dimensions; a scale that forward casts."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.cell, self.o, self.n = nn.LSTMCell(5, n), nn.Linear(n, 2), n
+        self.register_buffer("scale", torch.tensor(n**0.5), persistent=False)
+
+    def forward(self, x):
+        h, c = x.new_zeros(len(x), self.n), x.new_full((len(x), self.n), 0.5)
+        for _ in range(2):
+            h, c = self.cell(x, (h, c))
+        return self.o(h) * self.scale.to(self.o.weight.dtype)
+
+
 STRANGERS = {
     "rounded": Model(Rounded, (tokens(7, 2, 4),)),
     "quarters": Model(Quarters, (noise(2, 4, 3),)),
@@ -187,4 +235,7 @@ STRANGERS = {
     "Glorot": Model(Glorot, (noise(4, 4), (noise(4, 4) > 0).float())),
     "shortcut": Model(Shortcut, (noise(2, 3, 4, 4),)),
     "rest": Model(Rest, (noise(2, 3, 3),)),
+    "functions": Model(Functions, (noise(3, 4),)),
+    "folded": Model(Folded, (noise(2, 3, 4, 4),)),
+    "new states": Model(NewStates, (noise(3, 5),)),
 }

@@ -137,6 +137,25 @@ def test_rows_that_do_not_see_each_other_are_inputs():
     assert not tp.from_torch(*graph[:2], widths=graph.widths).by_row
 
 
+def test_progress_is_told():
+    make, example, widths = MODELS["sets"]
+    seen = []
+    tp.from_torch(make, example, widths=widths, name="sets", progress=lambda *told: seen.append(told))
+    assert seen[0] == (0.0, seen[-1][1], "importing sets") and seen[-1][0] == seen[-1][1] == len(seen) - 1
+
+
+def test_rare_powers_are_measured_again():
+    """n^(-1/4) is told from 1/log n, which is refused."""
+
+    def make(n):
+        model = torch.nn.Sequential(torch.nn.Linear(3, n), torch.nn.ReLU(), torch.nn.Linear(n, 2))
+        torch.nn.init.normal_(model[2].weight, std=n**-0.25)
+        return model
+
+    entries = tp.from_torch(make, torch.randn(2, 3)).entries["2.weight"]
+    assert entries.power == Fraction(1, 4) and entries.error < 0.01
+
+
 def test_names_are_those_of_the_module_tree():
     make, example, widths = MODELS["decoder"]
     text = str(tp.from_torch(make, example, widths=widths, name="decoder"))

@@ -179,3 +179,23 @@ def test_feature_learning_of_an_imported_model():
     error = numpy.sqrt(numpy.tensordot(weights**2, variances, 1)) + 1e-3  # that of the limit's particles
     assert numpy.abs((found - claimed) / error).max() < 4.0, (found, claimed, error)
     assert numpy.abs((found - by_limit(limit, net.data(x), 1.2 * RATE)) / error).max() > 4.0
+
+
+class Several(nn.Module):
+    """Two perceptrons, and what the model makes of their outputs."""
+
+    def __init__(self, n, of):
+        super().__init__()
+        self.q, self.p = (nn.Sequential(nn.Linear(3, n), nn.Tanh(), nn.Linear(n, 1, bias=False)) for _ in range(2))
+        self.scale, self.of = nn.Parameter(torch.ones(())), of
+
+    def forward(self, x):
+        return self.of(self.q(x), self.p(x), self.scale)
+
+
+@pytest.mark.parametrize("of", [lambda q, p, s: q + p, lambda q, p, s: (q - p) / 2, lambda q, p, s: q * s + p])
+def test_sums_that_are_no_readout_have_no_limit_that_is_zero(of):
+    """Weights like n^(−½) that are summed over neurons are not small, whatever the model makes of the sums."""
+    net = tp.from_torch(lambda n: Several(n, of), torch.ones(2, 3), widths=(8, 16, 32))
+    with pytest.raises(tp.NoLimitError, match=r"`[qp].2.weight` starts at uniform.* multiplies neurons"):
+        tp.derive(net.gaussian().leading(), tp.Kernels())

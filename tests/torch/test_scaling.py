@@ -63,7 +63,7 @@ def test_a_tied_embedding_needs_a_factor_and_growing_heads_another():
         assert plan.output == -1 and plan.by_name["wte.weight"] is plan.by_name["head.weight"]
         assert list(plan.scores.values()) == [-HALF, -HALF]
     text = str(plans["adamw"])
-    assert "the output × n^(-1)" in text and "scores of blocks.0.attn × n^(-1/2)" in text
+    assert "the output × n^(-1)" in text and "scores of blocks.0.attn, blocks.1.attn × n^(-1/2)" in text
     assert plans["adamw"].multipliers(64) == {
         "output": 0.25, "scores of blocks.0.attn": 0.5, "scores of blocks.1.attn": 0.5,
     }  # fmt: skip
@@ -80,7 +80,12 @@ def test_an_attached_factor_multiplies_the_output():
     handle = plan.attach(model)
     assert torch.allclose(model(tokens).detach(), before / 4)
     handle.remove()
+    handle = plan.attach(model, at="head")
+    assert torch.allclose(model(tokens).detach(), before / 4)
+    handle.remove()
     assert torch.equal(model(tokens).detach(), before)
+    with pytest.raises(tp.EvaluationError, match="no such module; give one of wte"):
+        plan.attach(model, at="lm_head")
 
 
 def test_groups_hold_every_parameter_once_with_its_numbers():
@@ -132,6 +137,40 @@ def test_plans_are_kept(tmp_path):
             tp.load_plan(tmp_path / "bad.json")
     with pytest.raises(tp.EvaluationError, match="cannot be read"):
         tp.load_plan(tmp_path / "none.json")
+
+
+class Sized(nn.Module):
+    """What knows n outside of parameters that are trained: a buffer, a start that is no random number, two sums."""
+
+    def __init__(self, n, kind):
+        super().__init__()
+        self.i, self.l, self.o = nn.Linear(5, n), nn.Linear(n, n), nn.Linear(n, 3)
+        self.b, self.c, self.kind, self.n = nn.Linear(n, 2), nn.Linear(n, 2), kind, n
+        if kind == "buffer":
+            self.register_buffer("g", torch.full((n,), n**-0.5))
+        else:
+            self.g = nn.Parameter(torch.full((n,), n**-0.5))
+
+    def forward(self, x):
+        h = torch.relu(self.l(torch.relu(self.i(x))))
+        if self.kind == "two sums":
+            return self.o(h * (1 + (self.b(h) * self.c(h)).sum(-1, keepdim=True)))
+        return self.o(self.g * h) if self.kind == "buffer" else self.o(self.g * h * self.n**0.5)
+
+
+@pytest.mark.parametrize("kind, powers", [
+    ("buffer", {"o.weight": -HALF, "l.weight": -HALF, "i.weight": 0}),
+    ("start", {"o.weight": -3 * HALF, "g": 0}),
+    ("two sums", {"o.weight": -1, "b.weight": -1, "c.weight": -1}),
+])  # fmt: skip
+def test_powers_of_n_in_buffers_and_starts_are_counted(kind, powers):
+    make = lambda n: Sized(n, kind)  # noqa: E731
+    plan = tp.scaling(make, torch.randn(8, 5), base=32, widths=(16, 32, 64))
+    assert {name: plan.by_name[name].initial for name in powers} == powers
+    model = plan.initialize_(make(128))
+    assert kind != "start" or torch.allclose(model.g, torch.full((128,), 32**-0.5))
+    report = plan.check(make, torch.randn(8, 5), widths=(32, 64, 128, 256))
+    assert report.accepted, report
 
 
 class Other(nn.Module):

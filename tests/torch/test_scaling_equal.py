@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import product
 
 import mup
 import numpy
 import pytest
 import torch
+import torch.nn.functional as F
 from models import tokens
 from scaled import Attention
 from torch import nn
@@ -30,7 +32,41 @@ def perceptron(n):
 
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-MAKES = {"perceptron": (perceptron, (X,)), "GPT": (Attention, (tokens(11, 2, 5),))}
+
+
+class Grouped(nn.Module):
+    """Two heads of queries to each of keys, which grow; gains and biases of norms; a readout of its own, or the table.
+
+    PyTorch's tables start with order 1: a tied one is divided by the width of the base.
+    """
+
+    def __init__(self, n, tied=False):
+        super().__init__()
+        self.e, self.head = nn.Embedding(11, n), nn.Linear(n, 11, bias=False)
+        self.q, self.k, self.v = nn.Linear(n, n), nn.Linear(n, n // 2), nn.Linear(n, n // 2, bias=False)
+        self.o, self.first, self.last = nn.Linear(n, n), nn.LayerNorm(n), nn.RMSNorm(n, eps=1e-6)
+        self.tied = tied
+        if tied:
+            self.head.weight = self.e.weight
+
+    def forward(self, i):
+        x = self.e(i)
+        h, d = self.first(x), x.shape[-1] // 4
+        q, k, v = (w(h).unflatten(-1, (-1, d)).transpose(1, 2) for w in (self.q, self.k, self.v))
+        k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=4 / d)
+        f = self.head(self.last(x + self.o(a.transpose(1, 2).flatten(2))))
+        return f / 16 if self.tied else f
+
+
+TOKENS = (tokens(11, 2, 5),)
+MAKES = {
+    "perceptron": (perceptron, (X,)), "GPT": (Attention, TOKENS), "grouped": (Grouped, TOKENS),
+    "tied": (partial(Grouped, tied=True), TOKENS),
+}  # fmt: skip
+#: rates and decays at the base
+RATES = {"sgd": 0.05, "momentum": 0.01, "adam": 3e-3, "adamw": 3e-3}
+DECAYS = {"adamw": 0.5}
 
 
 @lru_cache
@@ -41,7 +77,8 @@ def imported(name):
 
 def scripted(model, plan, example, goal, lr, eps=EPS):
     """Outputs after each of five steps of PyTorch's own optimizer on the plan's groups."""
-    groups = plan.param_groups(model, lr=lr, weight_decay=0.0, **({"eps": eps} if plan.optimizer == "adam" else {}))
+    decay = DECAYS.get(plan.optimizer, 0.0)
+    groups = plan.param_groups(model, lr=lr, weight_decay=decay, eps=eps if "adam" in plan.optimizer else None)
     (optimizer,) = optimizers_of(plan.optimizer, groups)
     found = []
     for _ in range(STEPS):
@@ -59,37 +96,48 @@ def trained(net, plan, model, example, goal, lr, wrong=1.0):
     # steps of matrices are n/columns times the rate
     wider = {name: float(net.entries[name].spread) ** 2 / factors[name] ** 2 if name in built.factors else 1.0
              for name in built.weights}  # fmt: skip
-    rates, rules = {}, {}
+    rates, rules, decays = {}, {}, {}
+    linear = not plan.optimizer.startswith("adam")
     for name in built.weights:
         row, f = plan.by_name[name], factors[name]
         rate = lr * ratio ** float(row.rate) * (wrong if row.role == "hidden matrix" else 1)
         # w = f·v: the trainer moves v
-        rates[name] = rate / f ** (2 if plan.optimizer == "sgd" else 1) / wider[name]
+        rates[name] = rate / f ** (2 if linear else 1) / wider[name]
+        decays[name] = rate * DECAYS.get(plan.optimizer, 0.0) * ratio ** float(row.decay)
         eps = EPS * ratio ** float(row.eps or 0) * f
-        rules[name] = tp.SGD() if plan.optimizer == "sgd" else tp.Adam(eps=eps, convention="torch")
-    y = _in_program(net, goal)
-    trainer = Trainer(net, lambda f: (f - y.reshape(f.shape)) / len(goal), rules, rates, parametrization=SP)
+        rules[name] = {"sgd": tp.SGD(), "momentum": tp.SGD(momentum=0.9)}.get(plan.optimizer) or tp.Adam(
+            eps=eps, convention="torch")  # fmt: skip
+    y, factor = _in_program(net, goal), plan.multipliers(plan.width(model)).get("output", 1.0)
+
+    def error(f):
+        return factor * (factor * f - y.reshape(f.shape)) / len(goal)
+
+    trainer = Trainer(net, error, rules, rates, parametrization=SP, weight_decay=decays)
     run = trainer.start(
         net.data(*example), width=plan.width(model), parameters=net.weights(model), ratios=net.ratios
     )  # fmt: skip
     found = []
     for _ in range(STEPS):
         run.advance(1)
-        found.append(run.outputs().copy())
+        found.append(factor * run.outputs())
     return found
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize(
+    "name, optimizer",
+    [*product(("perceptron", "GPT"), ("sgd", "adam")), ("grouped", "adamw"), ("tied", "momentum")],
+)  # fmt: skip
 def test_five_steps_are_those_of_the_program(name, optimizer):
     make, example = MAKES[name]
     net = imported(name)
     plan = tp.scaling(net, optimizer=optimizer, base=16)
     torch.manual_seed(3)
     model = plan.initialize_(make(48).double())
+    if plan.output:
+        plan.attach(model)
     shape = model(*example).shape
     goal = torch.randn(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    lr = {"sgd": 0.05, "adam": 3e-3}[optimizer]
+    lr = RATES[optimizer]
     start, moved = model(*example).detach(), scripted(copy.deepcopy(model), plan, example, goal, lr)
     mine = trained(net, plan, model, example, goal, lr)
     twin = trained(net, plan, model, example, goal, lr, wrong=1.01) if name == "perceptron" else [0.0] * STEPS
@@ -103,32 +151,37 @@ def test_five_steps_are_those_of_the_program(name, optimizer):
 # -- mup --------------------------------------------------------------------------------------
 
 
-def with_readout(n, readout):
-    return nn.Sequential(nn.Linear(5, n), nn.Tanh(), nn.Linear(n, n), nn.Tanh(), readout(n, 3))
+def with_readout(name, n, readout):
+    if name == "GPT":
+        model = Attention(n)
+        model.head = readout(n, 11, bias=False)
+        return model, model.head
+    model = nn.Sequential(nn.Linear(5, n), nn.Tanh(), nn.Linear(n, n), nn.Tanh(), readout(n, 3))
+    return model, model[4]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_five_steps_are_those_of_mup(optimizer):
+@pytest.mark.parametrize("name", ["perceptron", "GPT"])
+def test_five_steps_are_those_of_mup(name, optimizer):
     """mup keeps the readout at order 1 and divides by n/base: equal by function, not by number."""
-    base, n, lr = 16, 64, {"sgd": 0.05, "adam": 3e-3}[optimizer]
-    plan = tp.scaling(imported("perceptron"), optimizer=optimizer, base=base)
+    base, n, lr, example = 16, 64, RATES[optimizer], MAKES[name][1]
+    plan = tp.scaling(imported(name), optimizer=optimizer, base=base)
     torch.manual_seed(5)
-    theirs = with_readout(n, lambda a, b: mup.MuReadout(a, b)).double()
+    theirs = with_readout(name, n, mup.MuReadout)[0].double()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mup.set_base_shapes(
-            theirs, with_readout(base, mup.MuReadout), delta=with_readout(2 * base, mup.MuReadout), rescale_params=False
-        )
-    mine = perceptron(n).double()
-    mine.load_state_dict(theirs.state_dict())
+        small, large = (with_readout(name, size, mup.MuReadout)[0] for size in (base, 2 * base))
+        mup.set_base_shapes(theirs, small, delta=large, rescale_params=False)
+    mine, readout = with_readout(name, n, nn.Linear)
+    mine.double().load_state_dict(theirs.state_dict())
     with torch.no_grad():
-        mine[4].weight.div_(n / base)  # the multiplier of MuReadout, in the weights
-    goal = torch.randn(6, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    moved = scripted(mine, plan, (X,), goal, lr, NO_EPS)
+        readout.weight.div_(n / base)  # the multiplier of MuReadout, in the weights
+    goal = torch.randn(theirs(*example).shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    moved = scripted(mine, plan, example, goal, lr, NO_EPS)
     made = {"sgd": lambda p: mup.MuSGD(p, lr=lr), "adam": lambda p: mup.MuAdam(p, lr=lr, eps=NO_EPS)}[optimizer]
     stepper = made(theirs.parameters())
     for t in range(STEPS):
         stepper.zero_grad()
-        ((theirs(X) - goal).pow(2).sum() / 2 / len(goal)).backward()
+        ((theirs(*example) - goal).pow(2).sum() / 2 / len(goal)).backward()
         stepper.step()
-        assert float((theirs(X).detach() - moved[t]).abs().max()) < 1e-12
+        assert float((theirs(*example).detach() - moved[t]).abs().max()) < 1e-12

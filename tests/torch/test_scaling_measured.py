@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
 from models import MODELS
-from scaled import CHECKED, ROLES, WRONG, alone, check, powers_of
+from scaled import BASE, CHECKED, EXAMPLE, ROLES, WRONG, Roles, alone, check, jointly, powers_of
+from torch import nn
 
 import tplimits as tp
 from tplimits.regimes.classification.finite.judging import measured_power
@@ -28,15 +31,96 @@ def test_each_role_moves_as_derived(optimizer):
 
 
 def test_kept_powers_of_all_roles_are_the_derived_ones():
-    kept = {key: found["rows"] for key, found in KEPT.items() if key.startswith("alone")}
+    kept = {key: found["rows"] for key, found in KEPT.items() if key.startswith("alone") and not found.get("before")}
     rows = {(key, name): row for key, found in kept.items() for name, row in found.items()}
-    assert len({key for key, _ in rows}) >= 9
-    # scalars under Adadelta start between two powers: its fixed ε is passed by their first gradients
-    del rows["alone, adadelta", "gate"]
+    assert len({key for key, _ in rows}) >= 14
     for (key, name), row in rows.items():
         allowed = 0.06 if name != "gate" else 0.06 + 2 * row["error"]
         assert abs(row["measured"] - row["derived"]) <= allowed, (key, name, row)
         assert (2 * row["derived"]).is_integer()
+
+
+def test_all_together_move_like_the_derived_powers():
+    found = jointly("adamw", (64, 128, 256), seeds=8, steps=(1, 4))["rows"]
+    for name, row in found.items():
+        if "gate" not in name:
+            assert abs(row["measured"]) < 0.06 + 2 * row["error"], (name, row)
+    kept = {f"{key}, {name}": row for key, found in KEPT.items() if key.startswith("together")
+            and not found.get("before") for name, row in found["rows"].items()}  # fmt: skip
+    assert len(kept) >= 13 * 42
+    # a gate starts with a centred sum; Adafactor's steps go with the size of the three numbers of an output's bias
+    far = {name: row for name, row in kept.items() if abs(row["measured"] - row["derived"]) > 0.03}
+    assert len(far) <= 0.03 * len(kept) and all(
+        ("gate" in name or "adafactor, image out.bias" in name) and abs(r["measured"] - r["derived"]) < 3 * r["error"]
+        for name, r in far.items()
+    ), far
+
+
+# -- decay and clipping -----------------------------------------------------------------------
+
+
+def _trained(plan, n, lr, steps, decay, eps=None):
+    """The model, its start, and the norm of the whole gradient in each step."""
+    torch.manual_seed(n)
+    model = plan.initialize_(Roles(n))
+    start = {k: p.detach().clone() for k, p in model.named_parameters()}
+    goal = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    groups = plan.param_groups(model, lr=lr, weight_decay=decay, eps=eps)
+    optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[plan.optimizer](groups)
+    norms = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        ((model(*EXAMPLE) - goal).pow(2).mean() / 2).backward()
+        norms.append(float(nn.utils.get_total_norm(p.grad for p in model.parameters())))
+        optimizer.step()
+    return model, start, norms
+
+
+def _unscaled(plan, column):
+    """The plan whose decay, or ε, does not know n."""
+    return replace(plan, rows=tuple(replace(row, **{column: Fraction(0)}) for row in plan.rows))
+
+
+def test_weights_are_forgotten_after_equally_many_steps():
+    plan, widths = powers_of("adamw"), (64, 128, 256, 512)
+
+    def left(plan, n):
+        model, start, _ = _trained(plan, n, 1e-3, 40, 20.0)
+        w = start["hid.weight"]
+        return float((model.hid.weight.detach() * w).sum() / w.pow(2).sum())
+
+    planned, fixed = ([left(p, n) for n in widths] for p in (plan, _unscaled(plan, "decay")))
+    wanted = (1 - 1e-3 * 20) ** 40
+    assert max(abs(x - wanted) for x in planned) < 0.03, planned
+    assert fixed == sorted(fixed) and fixed[0] > wanted + 0.3, fixed
+
+
+def test_coupled_decay_goes_with_the_gradient_that_it_is_added_to():
+    """How many entries of a hidden matrix decay turns round in the first step of Adam: with λ of the plan, and λn."""
+    widths = (64, 128, 256, 512)
+
+    def turned(n, decay):
+        torch.manual_seed(n)
+        model = powers_of("adam").initialize_(Roles(n))
+        goal = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+        ((model(*EXAMPLE) - goal).pow(2).mean() / 2).backward()
+        w, g = model.hid.weight.detach(), model.hid.weight.grad
+        return float(((g + decay * w) * g < 0).float().mean())
+
+    power = powers_of("adam").by_name["hid.weight"].decay
+    planned = [turned(n, 3e-3 * (n / BASE) ** float(power)) for n in widths]
+    as_decoupled = [turned(n, 3e-3 * (n / BASE)) for n in widths]
+    assert max(planned) < 1.3 * min(planned), planned
+    assert as_decoupled[-1] > 2 * as_decoupled[0], as_decoupled
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_the_norm_of_the_gradient_goes_as_its_threshold(optimizer):
+    plan, widths = powers_of(optimizer), (64, 128, 256, 512)
+    norms = [_trained(plan, n, {"adamw": 1e-2, "sgd": 0.5}[optimizer], 6, 0.0)[2][-1] for n in widths]
+    assert abs(measured_power(widths, [[x] for x in norms]).power - float(plan.norm)) < 0.1, norms
+    share = [plan.clipping(n, 1.0) / norm for n, norm in zip(widths, norms, strict=True)]
+    assert max(share) < 1.3 * min(share) and plan.norm != 0
 
 
 def test_a_plan_passes_and_wrong_scales_are_named(name="sets"):
@@ -75,10 +159,10 @@ def test_kept_checks():
     planned = {key: row for key, row in rows.items() if "as planned" in key}
     wrong = {key: row for key, row in rows.items() if key not in planned and "scores" not in key}
     scores = {key: row for key, row in rows.items() if "scores" in key}
-    assert len(planned) >= 40 and [key for key, row in planned.items() if not row["right"]] == []
-    assert len(wrong) >= 60 and sum(row["right"] for row in wrong.values()) >= 0.97 * len(wrong)
-    # one of nine is missed: an encoder with two models of each width, whose scores grow by less than errors tell
-    assert len(scores) == 3 * len(WRONG["scores"]) and sum(row["right"] for row in scores.values()) >= 8
+    assert not any(row.get("before") for row in rows.values())
+    assert len(planned) == 60 + 30 and [key for key, row in planned.items() if not row["right"]] == []
+    assert len(wrong) == 92 and sum(row["right"] for row in wrong.values()) >= 90
+    assert len(scores) == 3 * len(WRONG["scores"]) == 9 and all(row["right"] for row in scores.values())
 
 
 def test_errors_of_powers_are_what_they_say():

@@ -18,6 +18,10 @@ from tplimits.terminal import show
 _TARGET = "a network: a zoo name, file.py:name, or a .json program; or the number of hidden layers of a perceptron"
 
 
+#: lines of the short answer, and names of parameters with the same numbers
+_LINES, _NAMES = 10, 6
+
+
 def classify(
     target: Annotated[str, typer.Argument(help=_TARGET)],
     parametrization: Annotated[str, typer.Option(metavar="sp|ntp|mup|up:S", help="the table of exponents")] = "mup",
@@ -28,18 +32,26 @@ def classify(
     optimizer: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE,…]", help="sgd, adam:eps=0.01, …")] = "sgd",
     size: Sizes = [],  # noqa: B006
     set_: Sets = [],  # noqa: B006
+    weight_decay: Annotated[
+        float | None,
+        typer.Option("--weight-decay", help="λ of w ← (1 − lr λ) w − lr Q, as in AdamW"),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="all inequalities, and all that breaks")] = False,
     latex: Latex = None,
     html: Html = None,
     json: Json = None,
 ) -> None:
     """Say which limit a parametrization has, and what a training script has to set for it."""
     writable(latex, html, json)
-    network: Any = int(target) if target.isdecimal() else limits.bound(target, size, set_)
+    network: Any = int(target[:30]) if target.isdecimal() else limits.bound(target, size, set_)
     table = parametrization_named(parametrization, assigned("--exponents", exponents))
     found = classified(network, table, optimizer_named(optimizer))
-    show(repr(found), "", repr(found.multipliers))
-    if found.regime != "feature":
-        show("", "nearest maximal update parametrization", _nearest(found))
+    if full:
+        show(repr(found), "", repr(found.multipliers))
+        if found.regime != "feature":
+            show("", "nearest maximal update parametrization", _nearest(found))
+    else:
+        show(*_in_short(found, weight_decay))
     write_report(found, latex, html, json)
 
 
@@ -49,3 +61,36 @@ def _nearest(found: Classification) -> str:
         return str(found.nearest)
     except NoLimitError as refused:
         return f"none: {refused}"
+
+
+def _in_short(found: Classification, decay: float | None) -> list[str]:
+    """The verdict, what breaks first, and what a script sets: now where that is stable, else in the nearest table."""
+    lines = [repr(found).splitlines()[0]]
+    if found.breaks:
+        more = len(found.breaks) - 1
+        lines.append(f"  {found.breaks[0]}{f', and {more} more' if more else ''}")
+    script, whose = found.multipliers, "a training script sets, with n over the width that was tuned"
+    if found.regime != "feature":
+        try:
+            near = classified(found.program, found.nearest, found.optimizer)
+            script, whose = (
+                near.multipliers,
+                "the nearest table with features that move sets",
+            )
+        except NoLimitError as refused:
+            return [*lines, f"  nearest table: none: {refused}"]
+    lines.append(f"  {whose}")
+    same: dict[tuple[str, ...], list[str]] = {}
+    for row in script:
+        told = [f"initial std {_power(row.std)}", f"lr × {_power(row.lr)}"]
+        told += [] if row.eps is None else [f"ε × {_power(row.eps)}"]
+        told += [] if decay is None else [f"weight decay {decay:g} × {_power(-row.lr)}"]
+        same.setdefault(tuple(told), []).append(row.name)
+    for told_once, names in same.items():
+        shown = ", ".join(names) if len(names) <= _NAMES else f"{', '.join(names[:_NAMES])}, … ({len(names)})"
+        lines.append(f"    {shown}: {', '.join(told_once)}")
+    return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"    … {len(lines) - _LINES + 1} more: --full"]
+
+
+def _power(exponent: Any) -> str:
+    return "1" if exponent == 0 else "n" if exponent == 1 else f"n^({exponent})"

@@ -19,6 +19,7 @@ def derive(
     target: Target,
     regime: Annotated[str, typer.Option(help=_HELP)] = "width",
     fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="depth: a width that stays")] = [],  # noqa: B006
+    tangent: Annotated[bool, typer.Option("--tangent", help="depth: a perturbation too, for gradients")] = False,
     infinite: Infinite = [],  # noqa: B006
     train: Train = [],  # noqa: B006
     optimizer: Optimizer = None,
@@ -31,7 +32,7 @@ def derive(
     json: Json = None,
 ) -> None:
     """Derive the infinite-width limit and print it."""
-    options = limits.Options(fixed, infinite, train, optimizer, weight_decay)
+    options = limits.Options(fixed, tangent or None, infinite, train, optimizer, weight_decay)
     kind = limits.regime_named(regime, options)
     writable(latex, html, json)
     limit: Limit = limits.limit(kind, target, limits.bound(target, size, set_), options)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 
-import platformdirs
 import typer
 
+from tplimits.numbers import kept
 from tplimits.terminal import show, table
 from tplimits.version import VERSION
 
@@ -31,9 +29,8 @@ def doctor() -> None:
     table(("package", "found", "needed for"), rows)
     show("")
     table(("program", "found", "needed for"), [(names, _place(names) or "no", why) for names, why in PROGRAMS.items()])
-    cache = Path(platformdirs.user_cache_dir("tplimits"))
-    writable = _writable(cache)
-    show("", f"compiled kernels: {cache}{'' if writable else ', which cannot be written: every run compiles again'}")
+    folder = kept.trusted_folder()
+    show("", f"compiled code: {folder}" if folder else f"compiled code is not kept, every run compiles again: {_why()}")
     if not whole:
         show("", "some packages are missing or too old: pip install --upgrade tplimits")
         raise typer.Exit(MISSING)
@@ -70,7 +67,9 @@ def _place(names: str) -> str | None:
     return next(filter(None, map(shutil.which, names.split(", "))), None)
 
 
-def _writable(folder: Path) -> bool:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return os.access(folder, os.W_OK)
+def _why() -> str:
+    """Why there is no folder for compiled code."""
+    folder = kept.cache_folder()
+    if folder is None:
+        return "there is no home; name a folder in TPLIMITS_CACHE"
+    return f"{folder} cannot be made, is another user's, or others may write to it"

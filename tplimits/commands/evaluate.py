@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tplimits.commands import limits
 from tplimits.commands import options as of
 from tplimits.commands.assignments import assigned
-from tplimits.commands.output import writable, write
-from tplimits.regimes.protocol import Numbered
+from tplimits.commands.output import writable, write, write_report
+from tplimits.pages.report import Report, Reported
+from tplimits.regimes.protocol import Numbered, Shown
 from tplimits.terminal import show, table, working
 
 
@@ -35,10 +37,12 @@ def evaluate(
     steps: of.Times = None,
     f0: of.Start = None,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="training: go on from here")] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the numbers for other programs")] = None,
+    latex: of.Latex = None,
+    html: of.Html = None,
+    json: of.Json = None,
 ) -> None:
     """Give the limit as numbers with errors; of a network and --data, its kernels, or its outputs in training."""
-    writable(json)
+    writable(latex, html, json)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     options = limits.Options.among(locals())
     kind = limits.with_numbers(regime, options)
@@ -51,5 +55,22 @@ def evaluate(
         show(*found.texts)
     if found.rows:
         table(found.head, found.rows)
+    if latex or html:
+        report = numbers if isinstance(numbers, Reported) else _Told(limit, found)
+        write_report(report, latex, html, None)
     if json:
         write(json, limit.numbers_document(numbers))
+
+
+@dataclass(frozen=True)
+class _Told(Reported):
+    """A limit with its numbers, where these are a table and no result of their own."""
+
+    limit: Any
+    found: Shown
+
+    def report(self) -> Report:
+        """The report of the limit with the numbers at its top."""
+        rows = tuple((row[0], ", ".join(filter(None, row[1:]))) for row in self.found.rows)
+        whole: Report = self.limit.report()
+        return replace(whole, numbers=rows, text="\n".join([whole.text, *(f"  {a} = {b}" for a, b in rows)]))

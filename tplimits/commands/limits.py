@@ -30,6 +30,7 @@ class Options:
     """What is given for a regime and its numbers; None or () where it is left out."""
 
     fixed: Sequence[str] = ()
+    tangent: bool | None = None
     infinite: Sequence[str] = ()
     train: Sequence[str] = ()
     optimizer: str | None = None
@@ -109,12 +110,13 @@ def _fields(kind: type[Regime], target: str, program: Program, options: Options)
     """The fields of the regime; a network of the zoo says itself which of its axes are infinite."""
     found: dict[str, Any] = {
         "fixed": tuple(options.fixed),
+        "tangent": bool(options.tangent),
         "train": tuple(options.train) or None,
         "infinite": tuple(options.infinite) or infinite_axes(target, program),
         "optimizer": optimizer_named(options.optimizer or "sgd"),
         "weight_decay": options.weight_decay or 0,
     }
-    return {name: found[name] for name in kind.options}
+    return {name: found[name] for name in kind.options if name in found}
 
 
 def _refuse_others(program: Program) -> None:

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,18 @@ def load(target: str) -> Program:
     raise ProgramError(
         f"`{target}` is no program of the zoo ({hint}), and neither a file.py:name nor the name of a .json file."
     )
+
+
+def named_values(file: str, names: Sequence[str]) -> dict[str, Any]:
+    """What a Python file defines under some names; ProgramError where it does not."""
+    found = _executed(Path(file))
+    for name in names:
+        if name not in found:
+            near = difflib.get_close_matches(name, found, n=3, cutoff=0.4)
+            raise ProgramError(
+                f"{file}: nothing is named `{name}`" + (f"; near names are {', '.join(near)}." if near else ".")
+            )
+    return {name: found[name] for name in names}
 
 
 def complete(program: Program, given: Mapping[str, Any] | None = None) -> None:
@@ -134,14 +146,8 @@ def _first(path: Path, count: int, held_out: int) -> numpy.ndarray:
 
 
 def _from_json(path: Path) -> Program:
-    if path.stat().st_size > 4 * fields.MAX_CHARACTERS:
-        raise ProgramError(f"{path}: the file is too large to hold a program.")
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ProgramError(f"{path}: the file is not UTF-8 text.") from None
-    try:
-        return from_json(_program_part(text))
+        return from_json(_program_part(fields.text_in(path)))
     except ProgramError as error:
         raise ProgramError(f"{path}: {error}") from None
 
@@ -150,8 +156,7 @@ def _program_part(text: str) -> str:
     """The program inside a report of `tplimits derive --json`; any other text as it is."""
     if not any(f'"format": "{kind}"' in text[:200] for kind in (json_report.LIMIT, KERNELS, TRAINING, DEPTH)):
         return text
-    fields.parse(text)  # refuses what is too large or too deep
-    return json.dumps(json.loads(text).get("program"))
+    return json.dumps(fields.parse(text).plain("program"))
 
 
 def _executed(path: Path) -> Mapping[str, Any]:

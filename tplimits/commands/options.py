@@ -39,6 +39,6 @@ Times = Annotated[int | None, typer.Option("--steps", help="training: the number
 Start = Annotated[
     Path | None, typer.Option("--f0", metavar="FILE", help="operator: outputs at the start, .npy; drawn if left out")
 ]
-Latex = Annotated[Path | None, typer.Option(metavar="FILE", help="write the formulas as LaTeX")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write a page with everything")]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="write it for other programs")]
+Latex = Annotated[Path | None, typer.Option(metavar="FILE", help="write the formulas as LaTeX; - is the output")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write a page with everything; - is the output")]
+Json = Annotated[Path | None, typer.Option(metavar="FILE", help="write it for other programs; - is the output")]

@@ -12,20 +12,24 @@ from typer.exceptions import TyperException
 
 from tplimits.errors import CheckError
 from tplimits.pages import files
-from tplimits.terminal import say
+from tplimits.terminal import aside, say
 
 if TYPE_CHECKING:
     from tplimits.pages.report import Reported
     from tplimits.regimes.protocol import Limit
 
+#: the output of the command, for a pipe
+OUTPUT = Path("-")
 PICTURES = (".png", ".pdf", ".svg")
 
 
 def writable(*paths: Path | None) -> None:
     """Refuse files that cannot be written, before any work."""
     given = [p for p in paths if p is not None]
+    aside(OUTPUT in given)
     for path in given:
-        files.check_writable(path)
+        if path != OUTPUT:
+            files.check_writable(path)
     if len({p.resolve() for p in given}) < len(given):
         raise TyperException("two outputs go to the same file.")
 
@@ -41,7 +45,10 @@ def drawable(plot: Path | None) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file and say so."""
+    """Write a file and say so; "-" is the output."""
+    if path == OUTPUT:
+        sys.stdout.write(content if isinstance(content, str) else content.decode())
+        return
     sys.stdout.flush()  # the path may be /dev/stdout
     files.write(path, content)
     say(f"wrote {path}")

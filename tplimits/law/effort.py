@@ -35,6 +35,10 @@ def deep(name: str, error: type[TplimitsError]) -> Iterator[None]:
             f"`{name}` is too deep: its brackets lean on each other through too many layers. Shorten the program, or "
             "evaluate it by particles."
         ) from None
+    except OverflowError as problem:
+        raise error(
+            f"`{name}` holds numbers that are too large to compute with ({problem}): bring its constants nearer to 1."
+        ) from None
     finally:
         sys.setrecursionlimit(frames)
         gc.set_threshold(objects, *generations)

@@ -12,10 +12,13 @@ from typing import Any, ClassVar
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.files.fields import parse
 
 Array = NDArray[numpy.float64]
 
+#: digits of the numbers that generators count with
+_DIGITS = 40
 #: what a checkpoint holds of one object: arrays, numbers, text, and the same of its parts
 State = dict[str, Any]
 
@@ -203,9 +206,13 @@ def rng_state(rng: numpy.random.Generator) -> str:
 
 def set_rng_state(rng: numpy.random.Generator, text: Any) -> None:
     """Put a generator where `rng_state` found it."""
-    state = json.loads(str(text))
-    if isinstance(state["state"], dict):  # generators with arrays inside take arrays back
-        state["state"] = {
-            k: numpy.array(v, dtype=numpy.uint64) if isinstance(v, list) else v for k, v in state["state"].items()
-        }
-    rng.bit_generator.state = state
+    try:
+        fields = parse(str(text), numbers=True, digits=_DIGITS)
+        state = {key: fields.plain(key) for key in rng.bit_generator.state}
+        if isinstance(state["state"], dict):  # generators with arrays inside take arrays back
+            state["state"] = {
+                k: numpy.array(v, dtype=numpy.uint64) if isinstance(v, list) else v for k, v in state["state"].items()
+            }
+        rng.bit_generator.state = state
+    except (ProgramError, ValueError, TypeError, KeyError, OverflowError):
+        raise EvaluationError("the state of a generator of random numbers is damaged.") from None

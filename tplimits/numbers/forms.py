@@ -176,7 +176,7 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
         else:
             nonlinear.append(factor)
     body = lowering.rewrite(sympy.Mul(*nonlinear))
-    if any(_singular(part) for part in _bodies(body, lowering)):
+    if any(singular(part) for part in _bodies(body, lowering)):
         body, powers = _with_own_forms(body, powers, lowering)
     forms = tuple((symbol, form) for form, symbol in lowering.forms.items())
     own = {s for s, _ in forms}
@@ -203,7 +203,7 @@ def _bodies(body: Expr, lowering: _Lowering) -> list[Expr]:
 def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
     """Kink arguments, piecewise linear ones piece by piece, products factor by factor."""
     found: dict[Expr, None] = {}
-    arguments = set().union(*(functions.kinks(b) | _singular(b) for b in bodies))
+    arguments = set().union(*(functions.kinks(b) | singular(b) for b in bodies))
     for argument in sorted(arguments, key=sympy.default_sort_key):
         for piece in _pieces(argument):
             found.update(dict.fromkeys(_factors(piece)))
@@ -222,7 +222,7 @@ def _factors(piece: Expr) -> list[Expr]:
     return found
 
 
-def _singular(expr: Expr) -> set[Expr]:
+def singular(expr: Expr) -> set[Expr]:
     """What stands under logarithms and under negative or broken powers, unless it is positive at sight."""
     found = {node.args[0] for node in expr.atoms(sympy.log)}
     found |= {n.base for n in expr.atoms(sympy.Pow) if not (n.exp.is_Integer and n.exp.is_positive)}

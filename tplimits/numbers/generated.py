@@ -1,40 +1,29 @@
-"""Generated modules: written to a cache folder under a name that is their content, compiled once on a machine."""
+"""Generated modules: run from their text in this process; their compiled functions are kept by `jit`."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
-import pathlib
+import linecache
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
-import platformdirs
+from tplimits.numbers import kept
 
-
-def cache_folder() -> pathlib.Path:
-    """Where generated modules live: $TPLIMITS_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("TPLIMITS_CACHE")
-    return pathlib.Path(chosen) if chosen else pathlib.Path(platformdirs.user_cache_dir("tplimits"))
+#: what the names of generated modules begin with
+PREFIX = "tplimits_generated_"
 
 
 @lru_cache(maxsize=256)
 def functions(text: str, kind: str) -> Mapping[str, Any]:
-    """What a text defines, by name; it is written to the cache folder, `kind` begins the name of its file."""
+    """What a text defines, by name; `kind` begins the name of its module."""
     name = _name(text, kind)
-    try:
-        path = _written(cache_folder(), name, text)
-    except OSError:  # a read-only home: compile for this process only
-        path = _written(pathlib.Path(tempfile.mkdtemp(prefix="tplimits-")), name, text)
-    spec = importlib.util.spec_from_file_location(f"tplimits_generated_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # Numba's cache refers to the module by name
-    spec.loader.exec_module(module)
+    module, file = ModuleType(PREFIX + name), f"<{name}>"
+    sys.modules[module.__name__] = module  # compiled functions refer to the module by name
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # lines for tracebacks
+    exec(compile(text, file, "exec"), vars(module))
     return MappingProxyType(vars(module))
 
 
@@ -43,16 +32,5 @@ def _name(text: str, kind: str) -> str:
 
 
 def is_compiled(text: str, kind: str) -> bool:
-    """Whether Numba has kept a compiled function of this text."""
-    return any((cache_folder() / "__pycache__").glob(f"{_name(text, kind)}.*.nbi"))
-
-
-def _written(folder: pathlib.Path, name: str, text: str) -> pathlib.Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.py"
-    if not path.exists():
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, path)  # never a half-written module
-    return path
+    """Whether a compiled function of this text has been kept."""
+    return kept.holds(f"{_name(text, kind)}.")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import scipy  # loads its parts on first use: intervals alone need statistics
+
+from tplimits.errors import EvaluationError
 
 
 @dataclass(frozen=True)
@@ -43,3 +47,17 @@ class Number:
         """The interval of the given level: Student's t for particles, value ± error otherwise."""
         half = float(scipy.stats.t.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
         return self.value - half, self.value + half
+
+
+def all_finite(numbers: Mapping[str, Number]) -> dict[str, Number]:
+    """The numbers as they are; EvaluationError that names the first one which is beyond double precision.
+
+    >>> all_finite({"return": Number(1.0, math.inf, "particles")})
+    Traceback (most recent call last):
+    tplimits.errors.EvaluationError: `return`: its error is inf: bring it nearer to 1.
+    """
+    for label, number in numbers.items():
+        for what in ("value", "error", "variance", "variance_error"):
+            if not math.isfinite(found := getattr(number, what)):
+                raise EvaluationError(f"`{label}`: its {what.replace('_', ' ')} is {found}: bring it nearer to 1.")
+    return dict(numbers)

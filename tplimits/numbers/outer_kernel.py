@@ -79,17 +79,17 @@ class _ScalarPrinter(PythonCodePrinter):
 _MODULE = '''"""Generated: the mean of one body over its averaged neurons."""
 import math
 
-from numba import njit
+from tplimits.numbers.jit import njit
 
 
 def body({arguments}):
 {lines}
 
 
-body = njit(error_model="numpy", cache=True)(body)
+body = njit(error_model="numpy")(body)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def mean_over_slots({rows}constants, offsets, skip_self, start, out):
     for i in range(out.shape[0]):
         a = start + i

@@ -220,7 +220,7 @@ class Quadrature:
         seen = abs(residual) <= _ROUNDING * numpy.outer(deviations, deviations) * _MANY_ROUNDINGS
         residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
         means = [u @ cross[i] for i in range(len(chosen))]
-        return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial))
+        return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial), {})
 
 
 def _refuse_unseen(integrand: Integrand, radius: float, size: Array, far: Array) -> None:
@@ -247,13 +247,26 @@ def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Sy
     return found
 
 
-def _monomial_mean(means: list[Array], covariance: list[list[float]], powers: tuple[int, ...]) -> Any:
-    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance): one factor is its mean, or integrated by parts."""
+def _monomial_mean(
+    means: list[Array], covariance: list[list[float]], powers: tuple[int, ...], known: dict[tuple[int, ...], Any]
+) -> Any:
+    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance): one factor is its mean, or integrated by parts.
+
+    `known` holds those that were found: without it x^200 would take Fibonacci's number of them.
+    """
+    if powers not in known:
+        known[powers] = _lowered(means, covariance, powers, known)
+    return known[powers]
+
+
+def _lowered(
+    means: list[Array], covariance: list[list[float]], powers: tuple[int, ...], known: dict[tuple[int, ...], Any]
+) -> Any:
     first = next((i for i, p in enumerate(powers) if p), None)
     if first is None:
         return 1.0
     rest = (*powers[:first], powers[first] - 1, *powers[first + 1 :])
-    total = means[first] * _monomial_mean(means, covariance, rest)
+    total = means[first] * _monomial_mean(means, covariance, rest, known)
     for c, lower in by_parts(powers, covariance):
-        total = total + c * _monomial_mean(means, covariance, lower)
+        total = total + c * _monomial_mean(means, covariance, lower, known)
     return total

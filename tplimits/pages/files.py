@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -82,11 +85,19 @@ def write(path: Path, content: str | bytes) -> None:
 def write_by(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
     """The same by a function that fills the file, for files that one process writes again and again.
 
-    What a process that is killed leaves beside the file has a fixed name, so that the next one overwrites it.
+    What a process that is killed leaves beside the file, `clear_parts` removes.
     """
     check_writable(path)
     place = path.resolve()
-    _renamed(path, place.with_name(place.name + ".part"), "wb", fill)
+    _renamed(path, place.with_name(f"{place.name}.{os.getpid()}-{threading.get_ident()}.part"), "wb", fill)
+
+
+def clear_parts(path: Path) -> None:
+    """Remove what killed processes have left beside a file; for who holds its lock."""
+    place = path.resolve()
+    for part in place.parent.glob(f"{glob.escape(place.name)}.*.part"):
+        with suppress(OSError):
+            part.unlink()
 
 
 def _renamed(path: Path, new: Path, mode: str, fill: Callable[[BinaryIO], Any]) -> None:

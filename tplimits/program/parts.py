@@ -16,6 +16,9 @@ from sympy import Expr
 _MOST = 1 << 14
 #: odd heads that would ask SymPy's assumptions for the sign of their argument, which take long and know nothing of sums
 _ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh)
+#: heads that have nothing to simplify over one of `_PLAIN`
+_PERIODIC = (sympy.sin, sympy.cos)
+_PLAIN = (sympy.tanh, sympy.erf, sympy.sin, sympy.cos)
 #: what they rewrite inside a sum: multiples of iπ, and numbers
 _SPECIAL = (type(sympy.I), sympy.Float, *(type(x) for x in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)))
 
@@ -90,6 +93,8 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
         turned = inner.could_extract_minus_sign()
         value = type(expr)(-inner if turned else inner, evaluate=False)
         return -value if turned else value
+    if isinstance(expr, _PERIODIC) and isinstance(args[0], _PLAIN):  # SymPy would ask whether tanh(…) is real, by gcds
+        return type(expr)(args[0], evaluate=False)
     if expr.is_Mul and len(args) == 2:
         return product(*args)
     if isinstance(expr, sympy.exp) and _is_leaf(args[0], expr.args[0]):

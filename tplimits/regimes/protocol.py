@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tplimits.errors import ProgramError
 from tplimits.law.hypotheses.universality import UNIVERSALITY, unestablished
+from tplimits.program.nodes.given import names_of
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Shown:
 def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequence[str]) -> None:
     """ProgramError for a name that is not that of a doubt."""
     taken_on = (UNIVERSALITY,) if unestablished(program) else ()
-    for name in names:
+    for name in names_of("assume", names, ProgramError):
         if name not in (*known, *taken_on):
             raise ProgramError(
                 f"assume={name!r}: `{program.name}` has no such doubt; its doubts are "

@@ -14,6 +14,7 @@ from sympy.printing.precedence import PRECEDENCE
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.report.latex_boxes import boxes_of, width_of
 from tplimits.report.latex_lines import INDENT, LINE, lines
+from tplimits.report.rolled import Rolled, rolled
 from tplimits.report.text import AsWritten
 
 _BREAK = " \\\\\n  &\\qquad "
@@ -21,6 +22,10 @@ _BREAK = " \\\\\n  &\\qquad "
 _LEFT = 0.3 * LINE
 #: more lines than this may not fit on one page
 _A_PAGE = 12
+#: so many rows make it worth to write layers once
+_MANY = 30
+#: and so many terms
+_TERMS = 8
 #: functions whose LaTeX command is not their own name in \operatorname
 _COMMANDS = {
     **{f: rf"\{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log")},
@@ -79,8 +84,8 @@ class FormulaPrinter(AsWritten, LatexPrinter):
 
     def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
         head = type(expr).__name__
-        escaped = head.replace("_", r"\_")
-        command = _COMMANDS.get(head, rf"\operatorname{{{escaped}}}")
+        escaped = head.rstrip("′").replace("_", r"\_")
+        command = _COMMANDS.get(head, rf"\operatorname{{{escaped}}}" + "'" * head.count("′"))
         inside = ", ".join(self._print(a) for a in expr.args)
         power = f"^{{{exp}}}" if exp is not None else ""
         return rf"{command}{power}\left({inside}\right)"
@@ -96,6 +101,74 @@ def decimal(text: str) -> str | None:
     if not match:
         return None
     return match[1] + (rf" \cdot 10^{{{int(match[2])}}}" if match[2] else "")
+
+
+#: functions that a paper has to define
+_DEFINED = {
+    "relu": (r"\operatorname{relu}(x)", r"\max(x, 0)"),
+    "step": (r"\operatorname{step}(x)", r"1 \text{ where } x > 0, \text{ else } 0"),
+    "sign": (r"\operatorname{sign}(x)", r"x / |x|,\quad \operatorname{sign}(0) = 0"),
+    "leaky_relu": (r"\operatorname{leaky\_relu}(x, s)", r"x \text{ where } x > 0, \text{ else } s x"),
+    "sigmoid": (r"\operatorname{sigmoid}(x)", r"1 / (1 + e^{-x})"),
+    "softplus": (r"\operatorname{softplus}(x)", r"\log(1 + e^{x})"),
+    "gelu": (r"\operatorname{gelu}(x)", r"x \left(1 + \operatorname{erf}(x / \sqrt{2})\right) / 2"),
+    "erf": (r"\operatorname{erf}(x)", r"\frac{2}{\sqrt{\pi}} \int_{0}^{x} e^{-s^{2}}\,\mathrm{d}s"),
+    "where": (r"\operatorname{where}(c, x, y)", r"x \text{ where } c > 0, \text{ else } y"),
+    "stop_gradient": (r"\operatorname{stop\_gradient}(x)", r"x,\text{ held where gradients are taken}"),
+}
+
+
+def with_definitions(rows: Sequence[Formula]) -> list[Formula]:
+    r"""The rows, and what functions are that stand in them and in no textbook.
+
+    >>> [str(row) for row in with_definitions([Formula("x", "=", (r"\operatorname{step}\left(h\right)",))])][1:]
+    ['\\operatorname{step}(x) = 1 \\text{ where } x > 0, \\text{ else } 0']
+    """
+    shown = " ".join(map(str, rows))
+    found = []
+    for head, (left, right) in _DEFINED.items():
+        escaped = head.replace("_", r"\_")
+        if rf"\operatorname{{{escaped}}}" in shown or (head == "erf" and r"\operatorname{gelu}" in shown):
+            found.append(Formula(left, "=", (right,)))
+    return [*rows, *found]
+
+
+def rolled_rows(rows: Sequence[Formula]) -> list[Formula]:
+    r"""The rows, layers that repeat once.
+
+    >>> found = rolled_rows([Formula(f"x_{{{i + 1}}}", "=", (f"W_{{{i}}} x_{{{i}}}",)) for i in range(40)])
+    >>> [str(row) for row in found]
+    ['\\ell = 0, \\ldots, 39:', 'x_{1+\\ell} = W_{\\ell} x_{\\ell}']
+    """
+    lines = ["\x00".join((row.left, row.relation, *row.right)) for row in rows]
+    found: list[Formula] = []
+    for item in rolled(lines, 2 if len(rows) > _MANY else len(rows) + 1):
+        if isinstance(item, Rolled):
+            found.append(Formula(r"\ell", "=", (rf"0, \ldots, {item.times - 1}:",)))
+        for line in map(_layered, item.lines()) if isinstance(item, Rolled) else (item,):
+            left, relation, *right = line.split("\x00")
+            found.append(Formula(left, relation, tuple(_rolled_sum(right))))
+    return found
+
+
+def _rolled_sum(terms: Sequence[str]) -> list[str]:
+    """The terms of a sum, those of layers that repeat once."""
+    if len(terms) < _TERMS:
+        return list(terms)
+    found: list[str] = []
+    for item in rolled(terms, 2):
+        if isinstance(item, Rolled):
+            inside = " ".join(map(_layered, item.lines())).removeprefix("+ ")
+            found.append(rf"+ \sum_{{\ell=0}}^{{{item.times - 1}}} \left({inside}\right)")
+        else:
+            found.append(item)
+    return found
+
+
+def _layered(text: str) -> str:
+    """Numbers that grow with the layer, in LaTeX; no brackets where others stand around them."""
+    text = re.sub(r"(?<=[{(=,])\(([^(){}=,]*ℓ)\)(?=[}),])", r"\1", text)
+    return text.replace("−", "-").replace("ℓ", r"\ell ").replace(r"\ell }", r"\ell}").replace(r"\ell )", r"\ell)")
 
 
 def environment(rows: Sequence[Formula], environment: str) -> str:

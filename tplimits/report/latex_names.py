@@ -81,6 +81,62 @@ def name(text: str) -> str:
     return _letters(stem) + _script("_", below) + _script("^", above)
 
 
+#: signs in the name of a vector that is an expression
+_OF_EXPRESSIONS = {
+    "ᵀ": r"^{\top}",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
+    "·": r"\cdot ",
+    "*": r"\,",
+    " ": r"\,",
+    "′": "'",
+}
+_TOKENS = re.compile(
+    r"\*\*(?:\((?P<power>[^()]*)\)|(?P<exponent>[\w.]+))|Σ_(?P<axis>[^\W₀-₉]+)|(?P<below>[₀-₉]+)|(?P<number>\d+(?:\.\d+)?(?![\w.]))"
+    r"| ?(?P<sign>[+-]) ?|(?P<word>(?:(?![₀-₉ᵀΣ])\w)+(?:[.#](?:(?![₀-₉ᵀ])\w)+)*)|(?P<other>.)"
+)
+
+
+def label(text: str) -> str:
+    r"""The name of a vector, which may be an expression in names.
+
+    >>> print(label("x1"), label("Wᵀ x2"), label("relu(_27)"), label("Σ_d(ξ*U)"))
+    x_{1} W^{\top}\,x_{2} \mathrm{relu}(x_{(27)}) \sum_{d}(\xi\,U)
+    >>> print(label("h**2/(1 + 0.1*h**2)"))
+    h^{2}/(1+0.1\,h^{2})
+    >>> print(label("x#2**2"))
+    {x^{(2)}}^{2}
+    """
+    if text.startswith("(") and text.endswith(")^"):
+        return rf"\widehat{{{label(text[1:-2])}}}"
+    root = re.match(r"√(\w+) ", text)
+    if root:
+        return rf"\sqrt{{{name(root[1])}}}\,{label(text[root.end() :])}"
+    if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
+        return name(text)
+    shown: list[str] = []
+    for found in _TOKENS.finditer(text):
+        if found.lastgroup in ("power", "exponent") and shown and "^" in shown[-1]:
+            shown[-1] = f"{{{shown[-1]}}}"  # x^{(2)} has one superscript already
+        shown.append(_token(found))
+    return "".join(shown)
+
+
+def _token(found: re.Match[str]) -> str:
+    kind, shown = found.lastgroup, found[found.lastgroup or 0]
+    if kind in ("power", "exponent"):
+        return f"^{{{label(shown)}}}"
+    if kind == "axis":
+        return rf"\sum_{{{name(shown)}}}"
+    if kind == "below":
+        return "{}_{" + "".join(chr(ord(c) - ord("₀") + ord("0")) for c in shown) + "}"
+    if kind in ("number", "sign"):
+        return shown
+    if kind == "word":
+        return name(shown)
+    return _OF_EXPRESSIONS.get(shown) or (shown if shown in "()/,=[]" else name(shown))
+
+
 def _script(mark: str, parts: list[str]) -> str:
     return f"{mark}{{{','.join(parts)}}}" if parts else ""
 

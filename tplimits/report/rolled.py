@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 #: a run spares at least so many lines
 _SPARED = 4
-_NUMBER = re.compile(r"\d+")
+#: a whole number; decimals are text
+_NUMBER = re.compile(r"(?<!\d)(?<!\d\.)\d+(?!\d*\.\d)")
 #: names of a program that are used again: x, x#2, x#3
 _AGAIN = re.compile(r"([^\W\d][\w.]*)#\d")
 #: where a name ends, or its time begins: x_t, x_{t+1}

@@ -11,7 +11,7 @@ from sympy.printing.printer import Printer
 from sympy.printing.str import StrPrinter
 
 from tplimits.law.means import BoxMean, Expectation
-from tplimits.program.language.render import decimal, right_hand_side
+from tplimits.program.language.render import decimal, right_hand_side, was_float
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul
 from tplimits.report.rolled import SCREEN, table, together
 
@@ -99,7 +99,7 @@ def as_written(expr: Expr) -> Expr:
     >>> as_written(sympy.Rational(0.1) * sympy.pi - sympy.Rational(0.3))
     0.1*pi - 0.3
     """
-    long = {r for r in expr.atoms(sympy.Rational) if r.q > 64 and r.q & (r.q - 1) == 0}
+    long = {r for r in expr.atoms(sympy.Rational) if was_float(r)}
     return expr.xreplace({r: sympy.sign(r) * _Decimal(decimal(abs(r)), positive=True) for r in long})
 
 

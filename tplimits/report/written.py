@@ -13,7 +13,7 @@ from tplimits.program.files.serial import to_json
 from tplimits.report import citations
 from tplimits.report.html import cells
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.latex_formulas import environment, fragment
+from tplimits.report.latex_formulas import environment, fragment, rolled_rows, with_definitions
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ class Written(Reported, ABC):
     def _in_document(self) -> Mapping[str, Any]:
         """What the document holds besides these, or another program."""
 
+    @property
+    def _rows(self) -> list[Formula]:
+        """The formulas, repeated layers once, functions defined."""
+        return with_definitions(rolled_rows(self._formulas()))
+
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""
-        return fragment(self._formulas())
+        return fragment(self._rows)
 
     def _repr_latex_(self) -> str:
         # MathJax and KaTeX have no align of their own: they want dollars around an aligned environment
-        return f"$$\n{environment(self._formulas(), 'aligned')}\n$$"
+        return f"$$\n{environment(self._rows, 'aligned')}\n$$"
 
     def citation(self) -> str:
         """BibTeX of the theorems and closed forms this derivation used."""
@@ -81,6 +86,10 @@ class Written(Reported, ABC):
         """One sentence."""
         return str(self).splitlines()[0]
 
+    def _picture(self) -> str:
+        """SVG of what the limit looks like; "" where that takes numbers that a reader has to choose."""
+        return ""
+
     def report(self) -> Report:
         """The limit for a terminal, a notebook, a page, a paper and other programs."""
         context = dict(self._on_page())
@@ -91,6 +100,7 @@ class Written(Reported, ABC):
             answer=self._answer,
             text=shown,
             document=self.document(),
+            picture=self._picture(),
             graph=program_graph(program),
             program=str(program),
             steps=self.steps,
@@ -141,7 +151,7 @@ class Told(Written):
     def _on_page(self) -> Mapping[str, Any]:
         return {
             "note": self._note,
-            "equations": [cells(row) for row in self._formulas()],
+            "equations": [cells(row) for row in self._rows],
             "assumptions": self.assumptions,
         }
 

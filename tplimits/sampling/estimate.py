@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy
@@ -160,6 +160,24 @@ def covariance_moments(
     for x, y in zip(first, second, strict=True):
         products.append(len(x) / (len(x) - 1) * (x - x.mean()) * (y - y.mean()))
     return mean_moments(widths, products, scale)
+
+
+def judged_as_variance(moments: SampleMoments, claimed: float) -> SampleMoments:
+    """The moments of a variance with the noise that they have if it is what is claimed.
+
+    Few draws without outliers have a small variance and, by the same token, a small error of it: a true claim of 1 was
+    rejected at the level 1e-2 in 2 % of checks with 400 to 60 Gaussian draws, in 5 % with products of two.  The noise
+    relative to the square of the variance, which is all but the same at all widths, is taken from all of them, and the
+    square is that of the claim where the sample has a smaller one.
+
+    >>> m = SampleMoments((8, 16), (10, 30), numpy.array([0.5, 2.0]), numpy.array([0.5, 8.0]), 1.0)
+    >>> judged_as_variance(m, 1.0).variances.tolist()
+    [2.0, 8.0]
+    """
+    if not claimed > 0 or not (moments.means > 0).all():
+        return moments
+    relative = float(numpy.average(moments.variances / moments.means**2, weights=moments.draws))
+    return replace(moments, variances=relative * numpy.maximum(claimed, moments.means) ** 2)
 
 
 #: p-values below ten to this are given as this

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.sampling.design import quantiles, tolerance
-from tplimits.sampling.estimate import Fit, SampleMoments, Series, covariance_moments, fit, log_slope, mean_moments
+from tplimits.sampling.estimate import (
+    Fit,
+    SampleMoments,
+    Series,
+    covariance_moments,
+    fit,
+    judged_as_variance,
+    log_slope,
+    mean_moments,
+)
 
 if TYPE_CHECKING:
     from tplimits.sampling.claims import Claim
@@ -93,7 +102,8 @@ def moments_of(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws
     if claim.statistic == "mean":
         return mean_moments(widths, [s.values[:, places[0]] for s in samples], scale)
     first, second = ([s.values[:, i] for s in samples] for i in places)
-    return covariance_moments(widths, first, second, scale**2)
+    found = covariance_moments(widths, first, second, scale**2)
+    return judged_as_variance(found, claim.value) if places[0] == places[-1] else found
 
 
 def _slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:

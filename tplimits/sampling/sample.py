@@ -121,9 +121,16 @@ class Sampler:
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
+        return self.observed(self.executed(n, index, draws), n)
+
+    def executed(self, n: int, index: int, draws: int) -> Execution:
+        """The networks of a batch."""
         seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
         rng = numpy.random.Generator(numpy.random.SFC64(seeds))
-        execution = Execution(self.program, n, draws, rng, self.ratios, self.given).run()
+        return Execution(self.program, n, draws, rng, self.ratios, self.given).run()
+
+    def observed(self, execution: Execution, n: int) -> Draws:
+        """What is read off networks of a width."""
         with numpy.errstate(all="ignore"):
             squares = mean_squares(execution, self._magnitudes)
             read_off = [_observe(execution, o, squares) for o in self.observables]

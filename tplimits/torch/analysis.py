@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from tplimits.errors import ProgramError
 from tplimits.torch.axes import Axes, dimension
-from tplimits.torch.graph import Graph, Node, refuse
+from tplimits.torch.buffers import buffers_of_a_module
+from tplimits.torch.graph import FILLED, Graph, Node, refuse
 from tplimits.torch.rules import choosing, contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
 from tplimits.torch.rules.registry import RULES
 from tplimits.torch.sizes import Wide
@@ -23,6 +26,10 @@ UNKNOWN = {
         ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
     ),
     **dict.fromkeys(
+        ("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide"),
+        ("it rounds values", "a program has no whole numbers: leave the rounding out, or write a smooth function"),
+    ),
+    **dict.fromkeys(
         ("arange", "linspace", "eye", "one_hot"),
         (
             "it numbers neurons",
@@ -30,8 +37,6 @@ UNKNOWN = {
         ),
     ),
 }
-#: operations that take the shape or the precision of a tensor, and none of its values
-FILLED = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +70,29 @@ def _unknown(axes: Axes, node: Node) -> tuple[str, str]:
     return found
 
 
+def refuse_random(node: Node) -> None:
+    """ProgramError for an operation that draws random numbers; dropout draws them in training alone."""
+    training = [node.arguments[0].get(k) for k in ("train", "training", "dropout_p") if k in node.arguments[0]]
+    if "dropout" not in node.op and (not training or any(training)):  # of dropout its own rule says more
+        refuse(node, "it draws random numbers", "make them an input of forward, or a buffer")
+
+
 def analysed(graph: Graph) -> Analysed:
     """The axes of a graph, or a ProgramError that names the operation in the way."""
     axes = Axes(graph)
     data: set[int] = set()
+    weights = buffers_of_a_module(graph)
     for node in graph:
         if node.kind in ("input", "buffer", "constant"):
-            if not axes.wide(node.number):
+            if not axes.wide(node.number) and node.number not in weights:
                 data.add(node.number)
             elif node.kind == "input":
                 refuse(node, "the example has a dimension that grows with n", "the example is the same at all widths")
             continue
         if node.kind == "parameter":
             continue
+        if node.number in graph.needed and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            refuse_random(node)
         if not axes.wide(node.number) and (node.op in FILLED or all(r in data for r in node.refs)):
             data.add(node.number)
             continue

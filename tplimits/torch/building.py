@@ -17,7 +17,7 @@ from tplimits.program.language.trace import written
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.torch.data import evaluated
-from tplimits.torch.dimensions import SIDES, dims_of
+from tplimits.torch.dimensions import SIDES, dims_of, units
 from tplimits.torch.graph import refuse
 from tplimits.torch.inputs import Inputs, axes_of, inputs_of, read, set_sizes, tensors_of
 from tplimits.torch.lowering import Lowering
@@ -26,12 +26,14 @@ from tplimits.torch.operations.reducing import MACHINE, SINGLE
 from tplimits.torch.operations.registry import OPERATIONS
 from tplimits.torch.tensors import Writer
 from tplimits.torch.totals import Total
+from tplimits.torch.widths import scaled_data
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
     from tplimits.program.nodes.program import Program
     from tplimits.torch.analysis import Analysed
     from tplimits.torch.entries import Entries
+    from tplimits.torch.widths import Scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Built:
     atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
     names: those of the atoms.  output_order: the dimensions of the module's
     output in the order of the program's axes.  totals: nodes that are sums over neurons.
+    scaled: data that know the width.
     """
 
     program: Program
@@ -54,6 +57,7 @@ class Built:
     is_readout: bool
     output_order: tuple[int, ...]
     totals: frozenset[int]
+    scaled: Mapping[int, Scaled]
 
     @property
     def rounded(self) -> tuple[str, ...]:
@@ -103,7 +107,8 @@ def weights_of(found: Analysed) -> dict[str, int]:
 
 def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping[str, Entries]) -> Built:
     """The program of a graph whose parameters have these initial entries."""
-    names, atoms, scaled = widths_of(found)
+    names, atoms, sizes = widths_of(found)
+    scaled = scaled_data(found, example, units(found, names))
     data = evaluated(found, example)
     graph = found.graph
     weights = weights_of(found)
@@ -115,7 +120,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
     totals: set[int] = set()
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
-        every = {**scaled, **{w + s: z for w, z in scaled.items() for s in SIDES}}
+        every = {**sizes, **{w + s: z for w, z in sizes.items() for s in SIDES}}
         for key, number in {**weights, **given.nodes}.items():
             set_sizes(trace, arguments[key], [s for d in dims_of(found, names, number) for s in d.finite if s > 1])
         for key, picks in given.chosen.items():
@@ -128,6 +133,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
             constants={k: v for k, v in arguments.items() if k not in kinds},
             scales={arguments[key].uid: f for key, f in factors.items() if f != 1},
             picked=tensors_of(given, arguments, writer),
+            scaled=scaled,
         )  # fmt: skip
         run(low, graph.needed)
         totals.update(number for (number, _), t in low.tensors.items() if isinstance(t.value, Total))
@@ -145,7 +151,9 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
 
     unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
     program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
-    return Built(program, found, atoms, weights, given, names, entries, factors, *returned[0], frozenset(totals))
+    return Built(
+        program, found, atoms, weights, given, names, entries, factors, *returned[0], frozenset(totals), scaled
+    )
 
 
 def run(low: Lowering, nodes: frozenset[int]) -> None:
@@ -167,10 +175,30 @@ def run(low: Lowering, nodes: frozenset[int]) -> None:
             if str(error).startswith("`") and "operation" in str(error)[:200]:
                 raise
             refuse(node, str(error).split(": ", 1)[-1].rstrip("."))
+        _refuse_unread(low, node)
         many = result if isinstance(result, list) else [result]
         for at, tensor in enumerate(many):
             low.tensors[node.number, at] = tensor
             _name(low, node, tensor)
+
+
+#: arguments that are numbers, whole ones too; others that are whole are sizes and places, which widths may change
+NUMBERS = ("alpha", "beta", "value", "fill_value", "exponent", "other", "weight", "scale", "eps", "min", "max")
+
+
+def _refuse_unread(low: Lowering, node: Any) -> None:
+    """ProgramError for a number that differs between widths, and that the operation did not read as a power of n."""
+    for name in node.arguments[0]:
+        found = node.get(name)
+        if (node.number, name) in low.literals or all(_same(f, found[0]) for f in found):
+            continue
+        numbers = [v for f in found for v in (f if isinstance(f, list) else [f])]
+        if any(isinstance(v, float) for v in numbers) or name in NUMBERS:
+            refuse(node, f"its argument {name} is {found} at several widths", "use a number that is the same at all")
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or bool(one == other)
 
 
 def _name(low: Lowering, node: Any, tensor: Any) -> None:

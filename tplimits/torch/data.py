@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tplimits.torch.analysis import FILLED
-from tplimits.torch.graph import Node, Ref, refuse
+from tplimits.torch.graph import FILLED, Node, Ref, refuse
 from tplimits.torch.precision import doubled, without_casts
 
 if TYPE_CHECKING:

@@ -60,16 +60,28 @@ def power(node: Node, name: str, found: tuple[Any, ...], known: Mapping[Any, tup
     first = found[0]
     if all(f == first for f in found):
         return first
-    if any(not isinstance(f, (int, float)) or f == 0 or (f > 0) != (first > 0) for f in found):
+    if any(not isinstance(f, (int, float)) for f in found):
         refuse(node, f"its argument {name} is {found} at several widths")
+    fit = power_of(found, known)
+    if fit is None:
+        refuse(
+            node,
+            f"its argument {name} is {found} at several widths: no power of n",
+            "write it as c·n**p with p a multiple of 1/4",
+        )
+    unit, p, c = fit
+    return exact(c, 1e-9) * unit**p
+
+
+def power_of(found: tuple[float, ...], known: Mapping[Any, tuple[Fraction, ...]]) -> tuple[Any, Fraction, float] | None:
+    """unit, p and c of the numbers c·unit^p, p a multiple of ¼; None where they are no power of a size."""
+    first = found[0]
+    if any(f == 0 or (f > 0) != (first > 0) for f in found):
+        return None
     for unit, sizes in known.items():
         p = log(found[1] / first) / log(sizes[1] / sizes[0])
         rounded = Fraction(round(4 * p), 4)
         c = first / float(sizes[0]) ** float(rounded)
         if all(abs(c * float(s) ** float(rounded) / f - 1) <= 1e-6 for f, s in zip(found, sizes, strict=True)):
-            return exact(c, 1e-9) * unit**rounded
-    refuse(
-        node,
-        f"its argument {name} is {found} at several widths: no power of n",
-        "write it as c·n**p with p a multiple of 1/4",
-    )
+            return unit, rounded, c
+    return None

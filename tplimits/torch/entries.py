@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import numpy
 import scipy
@@ -21,9 +23,12 @@ from sympy import S
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
 from tplimits.torch.exporting import quietly
+from tplimits.torch.repeating import repeated
 
 #: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
 SEEDS, MORE, FEW = 8, 64, 256
+#: a power is known where its standard error is no larger
+SURE = 2e-3
 #: constants that initialisers are made of, and roots of them, are read off to this relative accuracy
 EXACT = 1e-3
 #: as known is the end of a truncated law
@@ -35,8 +40,8 @@ class Entries:
     """The initial entries of a parameter: mean and std·n^(−power)·ζ, ζ of mean 0 and variance 1.
 
     shape: "uniform", "normal", "truncated" at `cut` deviations, "signs" (two values), "constant", or "given": the same
-    different numbers in every model.  error: the standard
-    error of the measured power; doubt: that of std, relative to it, three times.  shift: s where n + s stands for n.
+    different numbers in every model.  error: the standard error of the measured power; doubt: that of std, relative to
+    it, three times.  shift: s where n + s stands for n.
     """
 
     mean: float
@@ -50,9 +55,9 @@ class Entries:
 
     def law(self, base: sympy.Expr = S.One) -> Law:
         """The law without its power of n, where the program's n is `base` times that of make(n)."""
-        mean = number(self.mean)
         if self.shape == "constant":
-            return Law(mean, sympy.S.Zero)
+            return Law(number(self.mean, 1e-6) * base**self.exponent, sympy.S.Zero)
+        mean = number(self.mean)
         if self.shape == GIVEN:
             return Law(S.Zero, S.One, GIVEN)
         spread = self.spread * base**self.exponent
@@ -60,6 +65,11 @@ class Entries:
         if self.shape == "uniform":
             return uniform(mean - half, mean + half)
         return Law(mean, spread, *self._shape)
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether all entries start at 0."""
+        return self.shape == "constant" and self.mean == 0
 
     def shape_alone(self) -> Law:
         """The law with mean 0 and variance 1, as matrices have it."""
@@ -83,7 +93,8 @@ class Entries:
 
     def __str__(self) -> str:
         if self.shape in ("constant", GIVEN):
-            return f"{self.mean:g}" if self.shape == "constant" else "given numbers"
+            power = f"·n^{-self.power}" if self.power else ""
+            return f"{self.mean:g}{power}" if self.shape == "constant" else "given numbers"
         base = f"(n + {self.shift:g})" if self.shift else "n"
         power = "" if not self.power else f"·{base}^{-self.power}"
         centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
@@ -152,27 +163,41 @@ def measured(
                 break
             except ProgramError as error:
                 left.setdefault(name, error)
-    missing = [name for name in names if name not in found]
-    between = _samples(make, missing, widths[1]) if missing else {}
+    # fourth roots of n are rare, and 1/log n is close to one: they are asked for again, as what is no power is
+    rare = [k for k, e in found.items() if e.power.denominator == 4 and e.error > SURE]
+    missing = [*(name for name in names if name not in found), *rare]
+    if not missing:
+        return found
+    many = [_samples(make, missing, n, MORE) for n in widths[:2] + widths[-1:]]
     for name in missing:
-        shift = _shift([_spread(s[name]) for s in (pairs[0], between, pairs[1])], (ends[0], widths[1], ends[1]))
-        if shift is None:
+        pair = [many[0][name], many[-1][name]]
+        if name in rare:
+            try:
+                found[name] = _entries(name, pair, ends, 3)
+                continue
+            except ProgramError as error:
+                left[name] = error
+        shift = _shift([_spread(m[name]) for m in many], (ends[0], widths[1], ends[1]))
+        if shift is None or shift > 4 * pair[0][0].size / ends[0]:  # s is a finite dimension of the parameter
             raise left[name]
-        sizes = (ends[0] + shift, ends[1] + shift)
-        found[name] = replace(_entries(name, [p[name] for p in pairs], sizes), shift=shift)
+        found[name] = replace(_entries(name, pair, (ends[0] + shift, ends[1] + shift)), shift=shift)
     return found
 
 
-def _samples(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[str, list[numpy.ndarray]]:
+def _samples(make: Any, names: Iterable[str], n: int, seeds: int = SEEDS) -> dict[str, list[numpy.ndarray]]:
     """Entries of parameters in several models of one width."""
     many: dict[str, list[numpy.ndarray]] = {}
     with torch.random.fork_rng():
         for seed in range(MORE):
-            wanted = [k for k in names if seed < SEEDS or _is_few(many[k])]
+            wanted = [k for k in names if seed < seeds or _is_few(many[k])]
             if not wanted:
                 break
             torch.manual_seed(seed)
-            module = quietly(make, n)
+            with (
+                patch.object(torch, "manual_seed"),  # a make that seeds itself draws the same numbers every time
+                repeated() if seed >= seeds else nullcontext(),
+            ):
+                module = quietly(make, n)
             tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
             for name in wanted:
                 many.setdefault(name, []).append(tensors[name].detach().double().numpy().ravel())
@@ -195,8 +220,8 @@ def _shift(spreads: list[tuple[float, float]], widths: tuple[int, int, int]) -> 
     slope = (c**-2 - a**-2) / (widths[2] - widths[0])
     shift = a**-2 / slope - widths[0] if slope > 0 else -1.0
     middle = (b**-2 / (slope * (widths[1] + shift))) if slope > 0 else 0.0
-    error = 2 * sum(e for _, e in spreads)
-    if shift < 0 or abs(middle - 1) > max(5 * error, 0.02):
+    error = 2 * math.hypot(*(e for _, e in spreads))
+    if shift < 0 or abs(middle - 1) > max(4 * error, 0.01):
         return None
     return round(2 * shift) / 2
 
@@ -206,12 +231,13 @@ def _is_few(samples: list[numpy.ndarray]) -> bool:
     return samples[0].size * len(samples) < FEW and any((s != samples[0]).any() for s in samples[1:])
 
 
-def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float, float]) -> Entries:
+def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float, float], errors: float = 5) -> Entries:
+    """What samples at two widths are; powers may be so many standard errors from a multiple of ¼."""
     means = [float(numpy.mean([s.mean() for s in many])) for many in samples]
     spreads = [numpy.array([s.std() if s.size > 1 else 0.0 for s in many]) for many in samples]
     pooled = [numpy.concatenate(many) for many in samples]
-    if all(p.std() == 0 for p in pooled):
-        return Entries(means[0], 0.0, Fraction(0), "constant", 0.0)
+    if all(numpy.ptp(p) == 0 for p in pooled):
+        return _constant(name, means, widths)
     if all((s == many[0]).all() for many in samples for s in many):
         return Entries(0.0, 1.0, Fraction(0), GIVEN, 0.0)
     if samples[0][0].size < 8:  # a few numbers: their spread is that between models
@@ -232,7 +258,7 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float,
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio
     rounded = Fraction(round(4 * power), 4)
-    if abs(power - float(rounded)) > max(5 * error, 0.02):
+    if abs(power - float(rounded)) > max(errors * error, 0.004 * errors):
         raise ProgramError(
             f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: its law is "
             "not that of one power of n. Initialise it with n**p, p a multiple of 1/4, or choose widths= further apart."
@@ -252,6 +278,21 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float,
     p, n = max(zip(pooled, widths, strict=True), key=lambda pair: pair[0].size)
     half = _half(p) * n ** float(rounded)
     return Entries(mean, half / math.sqrt(3), rounded, "uniform", error, max(16 / p.size, 1e-6))
+
+
+def _constant(name: str, means: list[float], widths: tuple[float, float]) -> Entries:
+    """Entries that are one number at each width."""
+    if numpy.isclose(means[0], means[1], rtol=1e-6, atol=0):
+        return Entries(means[0], 0.0, Fraction(0), "constant", 0.0)
+    if means[0] * means[1] > 0:
+        power = -math.log(means[1] / means[0]) / math.log(widths[1] / widths[0])
+        rounded = Fraction(round(4 * power), 4)
+        if abs(power - float(rounded)) < 1e-5:
+            return Entries(means[0] * widths[0] ** float(rounded), 0.0, rounded, "constant", 0.0)
+    raise ProgramError(
+        f"all entries of `{name}` are {means[0]:.4g} at one width and {means[1]:.4g} at another, which is no power of "
+        "n; use c·n**p with p a multiple of 1/4."
+    )
 
 
 def _is_two_valued(pooled: list[numpy.ndarray]) -> bool:

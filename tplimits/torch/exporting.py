@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import linecache
 import logging
+import os
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -11,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules import transformer
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from tplimits.errors import ProgramError
 
@@ -30,7 +34,10 @@ def module_of(make: Callable[[int], Any], n: int) -> Any:
         raise ProgramError(f"make({n}) raises {type(error).__name__}: {error}.") from error
     if not isinstance(module, torch.nn.Module):
         raise ProgramError(f"make({n}) returns {type(module).__name__}; it builds a torch.nn.Module of width n.")
+    _refuse_other_kinds(module)
     for name, p in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(p, (UninitializedParameter, UninitializedBuffer)):
+            raise ProgramError(f"`{name}` has no shape yet: call the lazy module once in make.")
         if p.is_complex():
             raise ProgramError(f"`{name}` is complex; programs are real.")
         if p.is_quantized or p.layout != torch.strided:
@@ -40,6 +47,29 @@ def module_of(make: Callable[[int], Any], n: int) -> Any:
     return module.eval()
 
 
+def _refuse_other_kinds(module: Any) -> None:
+    """ProgramError for modules that wrap a model, or hold one in another form."""
+    for path, part in module.named_modules():
+        where = f"`{path}`" if path else "make(n)"
+        if isinstance(part, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            raise ProgramError(f"{where} is a {type(part).__name__}: return the module inside of it.")
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ProgramError(f"{where} is compiled by TorchScript: return the module that it was made from.")
+        if ".quantized" in type(part).__module__:
+            raise ProgramError(f"{where} ({type(part).__name__}) is quantised: import the model in floating point.")
+
+
+def only_evaluated(module: Any) -> tuple[str, ...]:
+    """What a model does in training alone, and a program does not: dropout, and statistics of batches."""
+    found = []
+    for path, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0:
+            found.append(f"dropout in {path or 'the model'}")
+        elif isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats:
+            found.append(f"statistics of batches in {path or 'the model'}")
+    return tuple(found)
+
+
 def called(module: Any, example: tuple[Any, ...], n: int) -> None:
     """ProgramError where the model cannot be called with the example."""
     try:
@@ -47,6 +77,11 @@ def called(module: Any, example: tuple[Any, ...], n: int) -> None:
             module(*example)
     except Exception as error:  # whatever a user's code raises
         said = " ".join(str(error).split())[:300]
+        if "does not require grad" in said:
+            raise ProgramError(
+                f"make({n}) differentiates in forward{_line_of(error, module)}: the graph of a derivative is none of "
+                "the model; return what is differentiated, and differentiate outside."
+            ) from error
         raise ProgramError(f"make({n}) cannot be called with the example: {type(error).__name__}: {said}.") from error
 
 
@@ -58,12 +93,29 @@ def exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
             return torch.export.export(module, example, strict=False)
     except Exception as error:  # torch.export raises what it meets; the first lines say what and where
         said = " ".join(str(error).split())[:400]
-        repair = " Control flow that depends on values of tensors has to be written with torch.where, or taken out."
+        if "DataDependent" in type(error).__name__:
+            said = "control flow depends on values of tensors"
+        repair = " It has to be written with torch.where, or taken out."
         follows = "DataDependent" not in type(error).__name__ and "data-dependent" not in said
+        kind = f"{type(error).__name__}: " if follows else ""
+        where = _line_of(error, module)
         raise ProgramError(
-            f"torch.export cannot follow the model at width {n}: {type(error).__name__}: {said}."
-            + ("" if follows else repair)
+            f"torch.export cannot follow the model at width {n}{where}: {kind}{said}." + ("" if follows else repair)
         ) from error
+
+
+def _line_of(error: BaseException, module: Any) -> str:
+    """The module and the line of a user's code that an error comes from."""
+    paths = {id(part): path for path, part in module.named_modules()}
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        own = frame.f_code.co_varnames[:1]  # `self`, whatever it is called
+        path = paths.get(id(frame.f_locals.get(own[0]))) if own and frame.f_code.co_argcount else None
+        file = frame.f_code.co_filename
+        if path is not None and not file.startswith(os.path.dirname(torch.__file__)):
+            text = linecache.getline(file, line).strip()
+            found = f", {f'`{path}`' if path else 'the model itself'}, line {line} of {os.path.basename(file)} ({text})"
+    return found
 
 
 def _as_given(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

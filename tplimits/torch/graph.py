@@ -12,10 +12,14 @@ import torch
 from tplimits.errors import ProgramError
 from tplimits.torch.derivatives import refuse_own_derivatives
 from tplimits.torch.exporting import exported, module_of
+from tplimits.torch.naming import SAME
 from tplimits.torch.recurrent import unrolled
 from tplimits.torch.stopped import opened
+from tplimits.torch.tying import aliases_of
 
 Shape = tuple[int, ...]
+#: operations that take the shape or the precision of a tensor, and none of its values
+FILLED = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
 
 
 @dataclass(frozen=True)
@@ -103,16 +107,21 @@ class Graph:
     @cached_property
     def needed(self) -> frozenset[int]:
         """The nodes that outputs rest on."""
-        found, left = set[int](), list(self.outputs)
-        while left:
-            number = left.pop()
-            if number not in found:
-                found.add(number)
-                left += self.nodes[number].refs
-        return frozenset(found)
+        return frozenset(behind(self, *self.outputs))
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
+
+
+def behind(graph: Graph, *ends: int) -> set[int]:
+    """Some nodes and all that enters them."""
+    found, left = set[int](), list(ends)
+    while left:
+        number = left.pop()
+        if number not in found:
+            found.add(number)
+            left += graph[number].refs
+    return found
 
 
 def refuse(node: Node, found: str, repair: str = "") -> NoReturn:
@@ -157,7 +166,7 @@ def _writes_in_place(program: Any) -> bool:
         if operand.op != "call_function" or _is_view(operand.target):
             return True
         order = {other: i for i, other in enumerate(program.graph.nodes)}
-        if any(order[user] > order[node] for user in operand.users):
+        if any(order[user] > order[node] or _is_view(user.target) for user in operand.users if user is not node):
             return True
     return False
 
@@ -186,6 +195,7 @@ def _refuse_mutation(program: Any, n: int) -> None:
 
 
 def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
+    _refuse_other_parameters(programs, widths)
     lists = [list(p.graph.nodes) for p in programs]
     for other, n in zip(lists[1:], widths[1:], strict=True):
         _refuse_other_graph(lists[0], other, (widths[0], n))
@@ -222,7 +232,18 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
         for r in node.refs:
             readers[r] = (*readers.get(r, ()), node.number)
     state = tuple(_tensors(p) for p in programs)
-    return Graph(tuple(found), outputs, widths, state, _aliases(programs[0]), modules, readers)
+    return Graph(tuple(found), outputs, widths, state, aliases_of(modules[0], state[0]), modules, readers)
+
+
+def _refuse_other_parameters(programs: tuple[Any, ...], widths: tuple[int, ...]) -> None:
+    names = [set(p.state_dict) for p in programs]
+    for other, n in zip(names[1:], widths[1:], strict=True):
+        if other != names[0]:
+            more, name = (n, min(other - names[0])) if other - names[0] else (widths[0], min(names[0] - other))
+            raise ProgramError(
+                f"the graph depends on the width: `{name}` is in make({more}) and not in make("
+                f"{widths[0] if more == n else n}); the number of layers has to be the same at all widths."
+            )
 
 
 def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, int]) -> None:
@@ -251,14 +272,6 @@ def _placeholders(program: Any) -> dict[str, tuple[str, str]]:
 def _tensors(program: Any) -> dict[str, Any]:
     """Parameters, buffers and constants by name."""
     return {**program.constants, **program.state_dict}
-
-
-def _aliases(program: Any) -> dict[str, tuple[str, ...]]:
-    """All names of each parameter: tied ones are one tensor, whatever the signature says."""
-    groups: dict[int, list[str]] = {}
-    for name, tensor in program.state_dict.items():
-        groups.setdefault((tensor.data_ptr() or id(tensor)), []).append(name)
-    return {name: tuple(group) for group in groups.values() for name in group}
 
 
 def _arguments(node: Any, places: Mapping[Any, int]) -> dict[str, Any]:
@@ -295,7 +308,8 @@ def _op_name(target: Any) -> str:
     if schema is None:
         return getattr(target, "__name__", str(target))
     name = schema.name.split("::")[1]
-    return name[:-1] if name.endswith("_") and is_in_place(target) else name
+    name = name[:-1] if name.endswith("_") and is_in_place(target) else name
+    return SAME.get(name, name)
 
 
 def _shape(value: Any) -> Shape:

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import sympy
 import torch
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.laws import GIVEN, NORMAL, Law
+from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
+from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
-from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import SP, Parametrization
+from tplimits.progress import reporting
 from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, rounded_of, weights_of
+from tplimits.torch.dependence import dependent
 from tplimits.torch.entries import Entries, measured
-from tplimits.torch.exporting import called, module_of
+from tplimits.torch.exporting import called, module_of, only_evaluated
 from tplimits.torch.graph import export
 from tplimits.torch.headed import ending_at, head_of
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
 from tplimits.torch.report import ImportReport, reported
 from tplimits.torch.rows import one_row
+from tplimits.torch.scaling.optimizers import rule_of
+from tplimits.torch.starting import at_infinity, unlike_order_one
 
 if TYPE_CHECKING:
     from tplimits.program.network.heads import Head
-    from tplimits.program.nodes.kinds import Instruction
-    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.progress import Progress, Report
+    from tplimits.torch.analysis import Analysed
 
 #: how much outputs may change when neurons are permuted, relative to their size: casts to float32 cost 1e-6
 PERMUTED = 1e-5
+#: the stages of an import that progress tells
+STAGES = 6
+#: the power of 1/n that stands for matrices that start at 0: they vanish beside everything
+AT_ZERO = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +54,9 @@ class TorchProgram(Program):
     permutation_error: float = 0.0
     by_row: bool = False
     row: tuple[Any, ...] = ()
+    dependent: Mapping[str, str] = field(default_factory=dict)
+    evaluated: tuple[str, ...] = ()
+    outputs: int = 1
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Program):
@@ -78,17 +88,72 @@ class TorchProgram(Program):
     @property
     def parametrization(self) -> Parametrization:
         """The powers of n that PyTorch's initial entries have, no multipliers, and rates that do not know n."""
-        by_name = {name: Exponents.of((0, e.exponent, 0, 0)) for name, e in self.entries.items()}
+        by_name = {
+            name: Exponents.of((0, AT_ZERO if name in self._matrices("constant") else e.exponent, 0, 0))
+            for name, e in self.entries.items()
+        }
         return replace(SP, name="PyTorch", by_name=by_name)
 
-    def classify(self, optimizer: Optimizer) -> Widening:
+    def _matrices(self, *shapes: str) -> list[str]:
+        return [
+            s.name
+            for s in self.instructions
+            if isinstance(s, InitialMatrix) and s.name in self.entries and self.entries[s.name].shape in shapes
+        ]
+
+    @property
+    def unlike(self) -> Iterator[str]:
+        """Why limits of independent entries of order 1 are none of this model's, which `tp.derive` raises."""
+        for name in self._matrices("constant"):
+            yield f"all entries of the matrix `{name}` start at {self.entries[name].mean:g}: draw them at random."
+        for name in self._matrices(GIVEN):
+            yield f"the matrix `{name}` starts with the same numbers in every model: draw them at random."
+        for name, e in self.entries.items():
+            if e.shape == "constant" and e.power and name not in self._matrices("constant"):
+                yield (
+                    f"`{name}` starts at {e}, and limits take parameters of order 1: let it start at {e.mean:g}, and "
+                    "multiply by the power of n in forward."
+                )
+        yield from unlike_order_one(self, self.entries)
+        for name, how in self.dependent.items():
+            yield (
+                f"`{name}` {how}, and limits are those of independent entries: draw it independently in make, or say "
+                "net.independent() for the model with independent entries."
+            )
+
+    def independent(self) -> TorchProgram:
+        """The same program, whose initial entries are taken as independent though the model's are not."""
+        return replace(self, dependent={})
+
+    def classify(self, optimizer: Any) -> Widening:
         """What widening does to training by an optimizer, with rates that do not know n: which layers grow or vanish.
 
-        What the model freezes stays at rest.  `str` of the result is the verdict in words.
+        optimizer: one of this package, a name such as "adamw", or PyTorch's class or object.  What the model freezes
+        stays at rest.  `str` of the result is the verdict in words.  NoLimitError where a matrix
+        starts with given numbers: nothing says how large its products are.
         """
+        known = [*self._matrices(GIVEN), *(name for name in self._matrices("constant") if self.entries[name].mean)]
+        if known:
+            raise NoLimitError(
+                f"the matrix `{known[0]}` starts with the same numbers in every model, as a unit matrix does: how "
+                "large its products are is not counted. Draw it at random, or add the layer's input instead."
+            )
         names = self.parametrization.of(self)
-        chosen = {name: Frozen() if name in self.frozen else optimizer for name in names}
-        return Widening(self.gaussian(), self.parametrization, chosen if self.frozen else optimizer)
+        updates = self._updates(optimizer, tuple(names))
+        same = len(set(map(id, updates.values()))) == 1
+        return Widening(self.gaussian(), self.parametrization, next(iter(updates.values())) if same else updates)
+
+    def _updates(self, optimizer: Any, names: tuple[str, ...]) -> dict[str, Optimizer]:
+        """The update function of each parameter."""
+        if isinstance(optimizer, Optimizer):
+            return {name: Frozen() if name in self.frozen else optimizer for name in names}
+        rule = rule_of(optimizer)
+        if rule.matrices_only:
+            raise ProgramError(
+                f"{rule.name} moves matrices alone, and another optimizer the rest: tp.scaling(net, "
+                f"optimizer={rule.name!r}) counts both."
+            )
+        return {name: Frozen() if name in self.frozen else rule.of(self.entries[name].starts_at_zero) for name in names}
 
     def report(self) -> ImportReport:
         """What was imported: widths, entries, the verdict under SGD and Adam; text, and JSON by `.to_json()`."""
@@ -105,21 +170,11 @@ class TorchProgram(Program):
         return replace(self, instructions=changed)
 
     def leading(self) -> TorchProgram:
-        """The same program with the entries of infinite width: vectors and scalars that vanish with n start at 0.
+        """The same program with the entries of infinite width: what vanishes beside what it is added to starts at 0.
 
         PyTorch draws biases from the interval of the weights beside them, ±n^(−½): limits do not see them at the start.
         """
-
-        def at_infinity(s: Instruction) -> Instruction:
-            small = s.name in self.entries and self.entries[s.name].power > 0
-            if isinstance(s, InitialScalar) and small:
-                return replace(s, value=sympy.S.Zero, law=NORMAL)
-            if isinstance(s, InitialVector) and small and s.name not in readouts:
-                return replace(s, law=Law(sympy.S.Zero, sympy.S.Zero))
-            return s
-
-        readouts = roles(self).named("readout")
-        return replace(self, instructions=tuple(map(at_infinity, self.instructions)))
+        return replace(self, instructions=at_infinity(self, self.entries))
 
     def headed(self) -> tuple[TorchProgram, Head]:
         """The network f that ends with the readout, and the function φ with which the model makes φ(f) of it.
@@ -148,43 +203,84 @@ class TorchProgram(Program):
         return matched(self, module, inputs)
 
 
-def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], name: str | None) -> TorchProgram:
+def imported(
+    make: Callable[[int], Any], example: Any, widths: Sequence[int], name: str | None, progress: Progress = False
+) -> TorchProgram:
     """The program of PyTorch models of all widths; see `tplimits.torch.door`."""
     args = example if isinstance(example, tuple) else (example,)
     sizes = _widths(widths)
     _refuse_no_example(args)
-    with torch.random.fork_rng(devices=()):  # random numbers that a script draws later are those it would have drawn
-        return _imported(make, args, sizes, name)
+    # random numbers that a script draws later are those it would have drawn
+    with torch.random.fork_rng(devices=()), reporting(progress) as report:
+        report.plan(STAGES, f"importing {title_of(make, name)}")
+        return _imported(make, args, sizes, title_of(make, name), report)
+
+
+def title_of(make: Callable[[int], Any], name: str | None) -> str:
+    """What a program is called."""
+    return str(name or getattr(make, "__name__", type(make).__name__))
 
 
 def _imported(
-    make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], name: str | None
+    make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], title: str, report: Report
 ) -> TorchProgram:
     called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
+    report.advance(1)
     graph = export(make, row, sizes)
+    report.advance(1)
     found = analysed(graph)
-    error = permutation_error(found, row)
-    if not error <= PERMUTED:
-        raise ProgramError(
-            f"the outputs change by {error:.1g} of their size when neurons are permuted: the model depends on the "
-            "order of its neurons in a way that no operation of the graph shows."
-        )
-    title = str(name or getattr(make, "__name__", type(make).__name__))
+    _refuse_wide_output(found)
+    error = _permuted(found, row)
+    report.advance(1)
     order = tuple(sorted(sizes))
     laws = measured(
         make, weights_of(found), order, [tuple(r[sizes.index(n)] for n in order) for r in rounded_of(found)]
     )
+    report.advance(1)
     made = built(found, row, title if title.isidentifier() else "model", laws)
+    report.advance(1)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
-    net = TorchProgram(**values, built=made, permutation_error=error, by_row=by_row, row=row)
+    net = TorchProgram(
+        **values,
+        built=made,
+        permutation_error=error,
+        by_row=by_row,
+        row=row,
+        dependent=dependent(make, weights_of(found), sizes[0]),
+        evaluated=only_evaluated(graph.modules[0]),
+        outputs=len(graph.outputs),
+    )
     apart = outputs_apart(net, row)
     if not apart <= PERMUTED:
         raise ProgramError(
             f"the program of `{title}` differs from the model by {apart:.1g} of its output: the import misreads an "
             "operation; please report the model."
         )
+    report.advance(1)
     return net
+
+
+def _permuted(found: Analysed, row: tuple[Any, ...]) -> float:
+    """How much outputs change when neurons change places; ProgramError where they do."""
+    error = permutation_error(found, row)
+    if not error <= PERMUTED:
+        raise ProgramError(
+            f"the outputs change by {error:.1g} of their size when neurons are permuted: the model depends on the "
+            "order of its neurons in a way that no operation of the graph shows."
+        )
+    return error
+
+
+def _refuse_wide_output(found: Analysed) -> None:
+    """The program is that of the first output: one with an entry for each neuron is no readout."""
+    graph = found.graph
+    first = next((o for o in graph.outputs if o not in found.data), None)
+    if first is not None and found.axes.wide(first):
+        raise ProgramError(
+            f"{graph[first].place}: the output {tuple(graph[first].shapes[0])} has an entry for each neuron; end the "
+            "model with a readout, or return what is to be seen of it first."
+        )
 
 
 def _widths(widths: Sequence[int]) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from tplimits.torch.totals import HIDDEN, Total
 
 if TYPE_CHECKING:
     from tplimits.torch.analysis import Analysed
+    from tplimits.torch.widths import Scaled
 
 #: two vectors over widths in one product
 OUTER = (
@@ -45,6 +46,9 @@ class Lowering:
     constants: Mapping[str, Any] = field(default_factory=dict)
     scales: Mapping[int, Any] = field(default_factory=dict)
     picked: Mapping[int, Tensor] = field(default_factory=dict)
+    scaled: Mapping[int, Scaled] = field(default_factory=dict)
+    #: the arguments that were read as numbers at all widths
+    literals: set[tuple[int, str]] = field(default_factory=set)
     tensors: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     # -- dimensions ---------------------------------------------------------------------------
@@ -71,7 +75,15 @@ class Lowering:
             left = list(value.axes)
             for s in (s for d in dims for s in d.finite):
                 names.append(left.pop(0) if s > 1 else None)
-            return self.writer.tensor(value, dims, names)
+            found = self.writer.tensor(value, dims, names)
+            if number in self.scaled:  # inputs that forward multiplies by a power of n
+                known = self.scaled[number]
+                return self.entrywise(lambda x: known.unit**known.power * x, [found], dims)
+            return found
+        if number in self.scaled:
+            known = self.scaled[number]
+            array = numpy.asarray(torch.as_tensor(self.data[number]).detach().double()) / known.at_first
+            return self.entrywise(lambda c: c * known.unit**known.power, [self.fixed(array)], dims)
         return self.fixed(self.data[number])
 
     def fixed(self, array: Any) -> Tensor:
@@ -114,11 +126,12 @@ class Lowering:
         own = list(indices.axes)
         for i, d in enumerate(dims):
             for s in d.finite:
-                names.append((own if i < len(dims) - 1 else left).pop(0) if s > 1 else None)
+                names.append((own if i < len(dims) - len(weight.dims) + 1 else left).pop(0) if s > 1 else None)
         return self.writer.tensor(value, dims, names)
 
     def literal(self, node: Node, name: str) -> Any:
-        """A number that may be a power of n; see `powers`."""
+        """A number that may be a power of n; see `power`."""
+        self.literals.add((node.number, name))
         return power(node, name, node.get(name), units(self.found, self.names))
 
     # -- writing ------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from tplimits.program.optimizers.linear import SGD
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.torch.data import evaluated
-from tplimits.torch.dimensions import dims_of
+from tplimits.torch.dimensions import dims_of, units
 from tplimits.torch.operations.reducing import DOUBLE, MACHINE
-from tplimits.torch.permutation import permuted
+from tplimits.torch.permutation import permuted, with_weights
 from tplimits.torch.precision import doubled, without_casts
 from tplimits.torch.rows import first_output
 from tplimits.torch.totals import HIDDEN
+from tplimits.torch.widths import scale_of
 
 if TYPE_CHECKING:
     from tplimits.torch.building import Built
@@ -131,6 +132,8 @@ def data_of(built: Built, inputs: tuple[Any, ...], by_row: bool) -> dict[str, nu
             **{name: picks.ones(known) for name, picks in given.chosen.items()},
         }.items():
             array = doubled(array.detach()).numpy()
+            if given.nodes.get(name) in built.scaled:  # the program multiplies it by the power of n
+                array = array / built.scaled[given.nodes[name]].at_first
             if array.dtype == float:  # logits that a mask hides: softmax gives them no weight
                 array = numpy.where(array < LOWEST, HIDDEN, array)
             many[name].append(array.reshape([s for s in array.shape if s > 1]))
@@ -141,13 +144,14 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     """Outputs and gradients of a module beside those of the program."""
     built = net.built
     module = copy.deepcopy(module).double().eval()  # the module that is given stays as it is
+    with_known_buffers(built, module)
     given = tuple(doubled(x) for x in inputs)
     casts = casting(built)
     with without_casts():
         y = first_output(module(*given))
     with torch.no_grad():  # as it is, with its casts
         rounded = first_output(module(*given)).double() if casts else y.detach()
-    tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+    tensors = _tensors(module)
     arrays = arrays_of(built, tensors)
     data = data_of(built, given, net.by_row)
     χ = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -178,13 +182,42 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     return Match(_apart(found, expected), apart, promised, casts, skipped, cast)
 
 
+def _tensors(module: Any) -> dict[str, Any]:
+    return {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+
+
+def with_known_buffers(built: Built, module: Any) -> None:
+    """The buffers of a module whose numbers the program holds, in double precision; EvaluationError for other ones."""
+    graph, found = built.found.graph, dict(module.named_buffers())
+    n, _ = sizes_of(built, arrays_of(built, _tensors(module)))
+    for node in graph:
+        if node.kind != "buffer" or node.number not in graph.needed & built.found.data or node.tensor not in found:
+            continue
+        known = doubled(graph.tensors[0][node.tensor])
+        many = [numpy.asarray(doubled(t[node.tensor]).double()) for t in graph.tensors]
+        scaled = scale_of(many, units(built.found, built.names)) if many[0].size else None
+        if scaled is not None and scaled.power and str(scaled.unit) == "n":
+            known = known * (n / graph.widths[0]) ** float(scaled.power)
+        buffer = found[node.tensor]
+        if buffer.shape != known.shape or not torch.allclose(
+            buffer.double(), known.double(), rtol=1e-6, atol=1e-6, equal_nan=True
+        ):
+            raise EvaluationError(
+                f"the program holds the numbers of the buffer `{node.tensor}` as make(n) sets them, and this module "
+                "has others; let make set them, or let it draw them, as statistics of batch norms and random numbers "
+                "are taken from each module."
+            )
+        if scaled is not None and scaled.power:
+            buffer.copy_(known)
+
+
 def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
     """How far the program's output is from the module's at the first width, with entries that are not 0 or 1."""
     built = net.built
     plain, _ = permuted(built.found, 0, 1)
     given = tuple(doubled(x) for x in row)
     with torch.no_grad(), without_casts():
-        y = first_output(torch.func.functional_call(built.found.graph.modules[0], plain, given))
+        y = first_output(with_weights(built.found, built.found.graph.modules[0], plain, given))
     arrays = arrays_of(built, plain)
     data = {name: array[0] for name, array in data_of(built, given, False).items()}
     constants = {MACHINE: DOUBLE} if MACHINE in net.constants else {}

@@ -21,7 +21,9 @@ def permuted(found: Analysed, at: int, seed: int) -> tuple[dict[str, Any], dict[
     plain: dict[str, Any] = {}
     moved: dict[str, Any] = {}
     for node in found.graph:
-        if node.kind not in ("parameter", "buffer"):
+        if node.kind not in ("parameter", "buffer") or (
+            node.tensor in plain and not found.graph.readers.get(node.number)
+        ):
             continue
         tensor = found.graph.tensors[at][node.tensor].detach()
         if tensor.is_floating_point():
@@ -45,13 +47,19 @@ def permuted(found: Analysed, at: int, seed: int) -> tuple[dict[str, Any], dict[
     return plain, moved
 
 
+def with_weights(found: Analysed, module: Any, values: dict[str, Any], inputs: tuple[Any, ...]) -> Any:
+    """What a module returns with other weights; of several names of one tensor one is given, as PyTorch ties them."""
+    once = {name: value for name, value in values.items() if found.graph.aliases.get(name, (name,))[0] == name}
+    return torch.func.functional_call(module, once, inputs)
+
+
 def permutation_error(found: Analysed, example: tuple[Any, ...], at: int = 0, seed: int = 0) -> float:
     """The largest change of outputs, relative to their size, when neurons are permuted consistently."""
     plain, moved = permuted(found, at, seed)
     module = found.graph.modules[at]
     doubles = tuple(doubled(x) for x in example)
     with torch.no_grad(), without_casts():
-        results = [_outputs(torch.func.functional_call(module, values, doubles)) for values in (plain, moved)]
+        results = [_outputs(found, with_weights(found, module, values, doubles)) for values in (plain, moved)]
     worst = 0.0
     for one, other in zip(*results, strict=True):
         scale = max(float(one.abs().max()), 1e-300)
@@ -59,7 +67,10 @@ def permutation_error(found: Analysed, example: tuple[Any, ...], at: int = 0, se
     return worst
 
 
-def _outputs(result: Any) -> list[Any]:
-    """All tensors that a module returns, in order."""
+def _outputs(found: Analysed, result: Any) -> list[Any]:
+    """The tensors that a module returns, in order, without those that have an entry for each neuron."""
     leaves, _ = torch.utils._pytree.tree_flatten(result)
-    return [leaf for leaf in leaves if torch.is_tensor(leaf) and leaf.is_floating_point()]
+    tensors = [leaf for leaf in leaves if torch.is_tensor(leaf)]
+    known = found.graph.outputs if len(found.graph.outputs) == len(tensors) else ()
+    wide = {i for i, number in enumerate(known) if found.axes.wide(number)}
+    return [x for i, x in enumerate(tensors) if i not in wide and x.is_floating_point()]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tplimits.errors import NoLimitError
 from tplimits.pages.report import Report, document
 from tplimits.program.optimizers.adaptive import Adam
 from tplimits.program.optimizers.linear import SGD
@@ -39,6 +40,13 @@ class ImportReport(Report):
             *(f"  {o}: {v['sentence']}" for o, v in f["verdicts"].items()),
             f"neurons may change places: outputs differ by {f['permutation error']:.0e}",
             "inputs are rows that do not see each other" if f["by row"] else "the example is one input",
+            *([f"the model returns {f['outputs']} tensors, and the program is the first"] if f["outputs"] > 1 else []),
+            *(
+                [f"as in evaluation, without {', '.join(f['evaluated'][:6])}{' …' * (len(f['evaluated']) > 6)}"]
+                if f["evaluated"]
+                else []
+            ),
+            *(f"{name} {how}" for name, how in f["dependent"].items()),
             "",
             "widths: " + ", ".join(_width(k, v, f["rounded"]) for k, v in f["axes"].items()),
             "",
@@ -82,11 +90,14 @@ def reported(net: TorchProgram) -> ImportReport:
             "operations": sum(node.kind == "call" for node in graph),
             "instructions": len(net),
             "by row": net.by_row,
+            "outputs": net.outputs,
+            "evaluated": list(net.evaluated),
+            "dependent": dict(net.dependent),
             "permutation error": net.permutation_error,
             "axes": {name: str(size) for name, size in built.atoms.items()},
             "rounded": list(built.rounded),
             "entries": entries,
-            "verdicts": {name: _verdict(net.classify(optimizer)) for name, optimizer in OPTIMIZERS.items()},
+            "verdicts": _verdicts(net),
         },
         program_graph(net),
         str(net),
@@ -96,6 +107,14 @@ def reported(net: TorchProgram) -> ImportReport:
 def _width(name: str, size: str, rounded: list[str]) -> str:
     about = "about " if name in rounded else ""
     return f"{name} of {about}{size}·n neurons" if size != "1" else name
+
+
+def _verdicts(net: TorchProgram) -> dict[str, Any]:
+    try:
+        return {name: _verdict(net.classify(optimizer)) for name, optimizer in OPTIMIZERS.items()}
+    except NoLimitError as refused:
+        nothing = {"sentence": str(refused), "largest rate": "", "powers of f": [], "powers of layers": {}, "text": ""}
+        return dict.fromkeys(OPTIMIZERS, nothing)
 
 
 def _verdict(found: Widening) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def refuse_mixed(node: Node, widths: tuple[int, ...], found: tuple[int, ...]) ->
     rest = found[0] - slope * widths[0]
     if rest.denominator == 1 and all(f == slope * n + rest for f, n in zip(found, widths, strict=True)):
         many = "n" if slope == 1 else f"{slope}·n"
+        if node.op in ("constant_pad_nd", "pad"):
+            refuse(node, f"it pads a width with {rest} entries, for windows along it", "neurons have no order")
         refuse(
             node,
             f"a dimension has {many} {'+' if rest > 0 else '-'} {abs(rest)} entries, neurons and a fixed number of "

@@ -264,9 +264,12 @@ class Writer:
         """The value of a tensor with its finite indices under these names."""
         if not isinstance(tensor.value, Value):
             return tensor.value
-        swap, axes = {}, []
+        swap: dict[Any, Any] = {}
+        axes: list[str] = []
         for axis, table in tensor.tables.items():
             index, own = self.index(table, names, axis)
+            if index in swap.values() and not index.is_Integer:  # on a diagonal; gradients ask for one running index
+                index, own = self._tabled(table, names)
             swap[axis_symbol(axis)] = index
             axes += own
         if all(isinstance(i, type(k)) and i == k for k, i in swap.items()):
@@ -280,6 +283,10 @@ class Writer:
         at = _running(table)
         if at is not None and table.size == self.trace.size(axis):
             return axis_symbol(str(names[at])), [str(names[at])]
+        return self._tabled(table, names)
+
+    def _tabled(self, table: Indices, names: Sequence[str | None]) -> tuple[Any, list[str]]:
+        """A table as an index that is looked up."""
         along = [i for i, s in enumerate(table.shape) if s > 1]
         axes = tuple(str(names[i]) for i in along)
         if not axes:  # an entry that is 0 everywhere

@@ -14,6 +14,7 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.pages.files import check_writable, place_of
+from tplimits.program.files.locks import alone
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
 from tplimits.progress import Progress, Report, reporting
 from tplimits.version import VERSION
@@ -127,9 +128,10 @@ def watch(
         executor, {"error": error, "lr": lr, "weight_decay": weight_decay, **asked.recipe.schedules}, EvaluationError
     )
     tape = _File(place, asked)
-    tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
-    with reporting(progress) as report:
-        tape.fill(tapes, executor, report)
+    with alone("path", place):
+        tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
+        with reporting(progress) as report:
+            tape.fill(tapes, executor, report)
     found = tape.contents(tapes)
     return Recording(found.program, found.steps, found.runs, found.probes, found.labels, found.settings)
 

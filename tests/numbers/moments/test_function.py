@@ -187,3 +187,33 @@ def test_integrands_that_have_no_moment_are_refused():
 def test_a_law_of_three_that_is_not_positive_is_refused():
     with pytest.raises(EvaluationError, match="not positive semidefinite"):
         moment(X * Y * Z, (X, Y, Z))(1.0, 0.9, -0.9, 1.0, 0.9, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        ("log(x**2)", math.pi**2 / 2 + (0.5772156649015329 + math.log(2)) ** 2),
+        ("Abs(x)**(-2/5)", 2**-0.4 * math.gamma(0.1) / math.sqrt(math.pi)),
+        ("log(Abs(x))*sign(x)", math.pi**2 / 8 + (0.5772156649015329 + math.log(2)) ** 2 / 4),
+    ],
+)
+def test_squares_of_what_is_infinite_somewhere(f, expected):
+    """E f(g)² at correlation one, where no expansion settles: a hole around the pole would be counted."""
+    x, y = sympy.symbols("x y", real=True)
+    g = sympy.sympify(f, locals={"x": x})
+    value, error = moment(g * g.xreplace({x: y}), (x, y))(1.0, 1.0, 1.0)
+    assert value == pytest.approx(expected, abs=max(float(error), 1e-12)) and error < 1e-9
+    near, bound = moment(g * g.xreplace({x: y}), (x, y))(1.0, 0.999, 1.0)
+    assert near < value and bound < 1e-6
+
+
+def test_a_pole_that_panels_cannot_come_close_to_is_in_the_error():
+    x, y = sympy.symbols("x y", real=True)
+    value, error = moment(abs(x) ** -0.49 * abs(y) ** -0.49, (x, y))(1.0, 1.0, 1.0)
+    assert 1e-4 < abs(value - 2**-0.49 * math.gamma(0.01) / math.sqrt(math.pi)) < error
+
+
+def test_a_mean_further_out_than_panels_look_is_refused():
+    x, y = sympy.symbols("x y", real=True)
+    with pytest.raises(EvaluationError, match="lies further out than quadrature looks, at 14 standard deviations"):
+        moment(sympy.tanh(x) * sympy.exp(12 * x) * sympy.tanh(y) * sympy.exp(12 * y), (x, y))(1.0, 1.0, 1.0)

@@ -45,29 +45,36 @@ def start(seed=0, n=N):
     return {"U": rng.standard_normal((2, n)), "v": rng.standard_normal(n)}
 
 
-def by_hand(c, steps=STEPS, n=N):
-    """f_0, …, f_steps of `warm` in μP by loops."""
+def by_hand(c=lambda t: 1, decay=lambda t: 0, steps=STEPS, n=N):
+    """f_0, …, f_steps of `warm` in μP by loops, with a decay for U and half of it for v."""
     U, v = start(n=n).values()
     found = []
     for t in range(steps + 1):
         a = np.tanh(c(t) * (X @ U))
         found.append(a @ v / n)
         χ = (found[-1] - Y) / len(X)
-        U, v = U - LR * X.T @ (χ[:, None] * v * (1 - a**2) * c(t)), v - LR * χ @ a
+        moved = LR * X.T @ (χ[:, None] * v * (1 - a**2) * c(t))
+        U, v = (1 - decay(t)) * U - moved, (1 - decay(t) / 2) * v - LR * χ @ a
     return np.array(found)
 
 
-def test_networks_are_those_of_a_loop_by_hand():
-    wanted, wrong = by_hand(warmer), by_hand(late)
-    trainer = Trainer(warm, tp.squared_error(Y), tp.SGD(), LR)
-    one, many = (trainer.start(X, width=N, parameters={**start(), "c": warmer}) for _ in range(2))
+def advanced(trainer, given):
+    """A run step by step with its outputs at every time, and one of all steps at once that ends the same."""
+    one, many = (trainer.start(X, width=N, parameters={**start(), **given}) for _ in range(2))
     found = [one.outputs()]
     for _ in range(STEPS):
         one.advance(1)
         found.append(one.outputs())
     many.advance(STEPS)
-    np.testing.assert_allclose(found, wanted, atol=1e-14)
     np.testing.assert_array_equal(many.outputs(), found[-1])
+    return found, many
+
+
+def test_networks_are_those_of_a_loop_by_hand():
+    wanted, wrong = by_hand(warmer), by_hand(late)
+    trainer = Trainer(warm, tp.squared_error(Y), tp.SGD(), LR)
+    found, many = advanced(trainer, {"c": warmer})
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
     np.testing.assert_allclose(many.value("return").mean(axis=-1), wanted[-1], atol=1e-14)
     slow = train(warm, tp.MUP, tp.SGD(), X, tp.squared_error(Y), LR, STEPS, N, given={**start(), "c": warmer})
     np.testing.assert_allclose(slow.f[0], wanted, atol=1e-14)
@@ -79,31 +86,12 @@ def fading(t):
     return 0.1 / (1 + t)
 
 
-def decayed_by_hand(decay, steps=STEPS, n=N):
-    """f_0, …, f_steps of `warm` at c = 1 in μP by loops, a decay for U and half of it for v."""
-    U, v = start(n=n).values()
-    found = []
-    for t in range(steps + 1):
-        a = np.tanh(X @ U)
-        found.append(a @ v / n)
-        χ = (found[-1] - Y) / len(X)
-        moved = LR * X.T @ (χ[:, None] * v * (1 - a**2))
-        U, v = (1 - decay(t)) * U - moved, (1 - decay(t) / 2) * v - LR * χ @ a
-    return np.array(found)
-
-
 def test_decays_may_be_functions_of_the_step_in_all_networks():
-    wanted, wrong = decayed_by_hand(fading), decayed_by_hand(lambda t: fading(t + 1))
+    wanted, wrong = by_hand(decay=fading), by_hand(decay=lambda t: fading(t + 1))
     decays = {"U": fading, "v": lambda t: fading(t) / 2}
     trainer = Trainer(warm, tp.squared_error(Y), tp.SGD(), LR, weight_decay=decays)
-    one, many = (trainer.start(X, width=N, parameters={**start(), "c": 1}) for _ in range(2))
-    found = [one.outputs()]
-    for _ in range(STEPS):
-        one.advance(1)
-        found.append(one.outputs())
-    many.advance(STEPS)
+    found, _ = advanced(trainer, {"c": 1})
     np.testing.assert_allclose(found, wanted, atol=1e-14)
-    np.testing.assert_array_equal(many.outputs(), found[-1])
     how = {"given": {**start(), "c": 1}, "weight_decay": decays}
     slow = train(warm, tp.MUP, tp.SGD(), X, tp.squared_error(Y), LR, STEPS, N, **how)
     np.testing.assert_allclose(slow.f[0], wanted, atol=1e-14)
@@ -171,8 +159,8 @@ def test_unrolled_programs_hold_the_numbers_of_each_step():
     limit = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
     program = limit.unrolled(X, steps=2, c=warmer, gain=2, **HOW)
     found = program.run(n=N, **start())
-    np.testing.assert_allclose([found[f"f_{t}"] for t in range(3)], by_hand(warmer, 2), atol=1e-14)
-    assert abs(found["f_2"] - by_hand(late, 2)[2]).max() > 0.05
+    np.testing.assert_allclose([found[f"f_{t}"] for t in range(3)], by_hand(warmer, steps=2), atol=1e-14)
+    assert abs(found["f_2"] - by_hand(late, steps=2)[2]).max() > 0.05
 
     @tp.network
     def linear(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, *, c):

@@ -38,6 +38,8 @@ FLAT = -0.15
 NEGLIGIBLE = 1e-3
 #: draws of a random kernel, in those of networks
 MIXTURE = 2
+#: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
+_WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
 #: seconds of CPU a case may take
 PATIENCE = 60
@@ -199,6 +201,13 @@ def with_half_powers(verdict: Verdict, level: float) -> bool:
     return min(p) > level / len(p)
 
 
+def approaching(verdict: Verdict, level: float) -> bool:
+    """Whether the means of every rejected claim come nearer to it; half powers fit what stays away, too."""
+    rejected = [row for row in verdict.rows if row.p_holm <= level]
+    apart = [abs(row.moments.means[[0, -1]] - row.claim.value) for row in rejected]
+    return all(last < _WIDER ** (1 / 4) * first for first, last in apart)
+
+
 def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     """(kind, detail, p) of the comparison with finite width."""
     first, second = EFFORTS[case.regime]
@@ -214,7 +223,8 @@ def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     if not found:
         return "agreed", "", verdict.worst.p
     rejected_only = not any("settle" in text for text in found)
-    kind = "series" if rejected_only and with_half_powers(verdict, level) else "wrong"
+    settles = rejected_only and with_half_powers(verdict, level) and approaching(verdict, level)
+    kind = "series" if settles else "wrong"
     return kind, "; ".join(found) + f"\n{verdict.table}", verdict.worst.p
 
 

@@ -12,6 +12,9 @@ from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
 
+#: positive everywhere
+POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
+
 _RANGES = {
     sympy.tanh: (-1, 1),
     sympy.sech: (0, 1),
@@ -115,3 +118,14 @@ def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     for f, argument in pairs.items():
         low, high = _times(*bounds(f), *bounds(argument))
         yield max(low, S.Zero), high
+
+
+def keeps_off(limit: Expr) -> bool:
+    """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
+    if isinstance(limit, sympy.Add):
+        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
+    if isinstance(limit, sympy.Mul):
+        return all(map(keeps_off, limit.args))
+    if isinstance(limit, sympy.Pow):
+        return keeps_off(limit.base)
+    return bool(limit.is_positive) or isinstance(limit, POSITIVE)

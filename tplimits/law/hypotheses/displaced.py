@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Rational, S
 
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.vanishing import keeps_off
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in

@@ -19,13 +19,14 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.absolutes import with_single_abs
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.evenness import with_single_abs, without_even_signs
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
-from tplimits.law.hypotheses.signs import Signs
+from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
-from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing
+from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
@@ -303,5 +304,8 @@ class _Analysis:
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
                 return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
+        opened = without_names(base, self.gaussians)
+        if opened != base and not longer(opened, LONG):
+            return self._power(opened, -power, others)
         reason = f"whether ({base})**({-power}) is square integrable is not decided"
         return Tail(Growth.UNKNOWN, reason=reason, unreal=has_flat(base))

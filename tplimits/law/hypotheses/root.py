@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.hypotheses.reader import Doubt
-from tplimits.law.hypotheses.vanishing import keeps_off
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import found

@@ -21,7 +21,7 @@ from sympy import Expr, Symbol
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.signs import LONG, variables_in, without_names
 from tplimits.law.hypotheses.vanishing import Locus, locus
 from tplimits.law.means import BoxMean
 from tplimits.program.parts import found
@@ -31,16 +31,14 @@ if TYPE_CHECKING:
 
 #: two shells, the digits that are left after a function has cancelled there, and the directions looked at
 _SHELLS, _DIGITS, _DIRECTIONS = (sympy.Float("1e-12", 80), sympy.Float("1e-16", 80)), 80, 3
-#: nodes of an expression that is looked at
-_LONG = 200
 #: how far a power is told from the one that is just integrable
 _CLEAR = 0.02
 
 
 def diverging_pole(expr: Expr, gaussians: Randomness) -> str:
     """Why E f² is infinite; "" where that is not seen."""
-    expr = _without_names(expr, gaussians)
-    if longer(expr, _LONG) or expr.has(BoxMean):
+    expr = without_names(expr, gaussians)
+    if longer(expr, LONG) or expr.has(BoxMean):
         return ""
     variables = variables_in(expr, gaussians)
     if not _independent(variables, gaussians):
@@ -60,17 +58,6 @@ def _denominators(expr: Expr) -> list[Expr]:
     bases = [p.base for p in found(expr, sympy.Pow) if p.exp.could_extract_minus_sign()]
     inner = (b.args[0] if isinstance(b, sympy.Abs) else b for b in bases)
     return sorted({f for b in inner for f in sympy.Mul.make_args(b)}, key=str)
-
-
-def _without_names(expr: Expr, gaussians: Randomness) -> Expr:
-    """The expression in variables alone, unless it is long."""
-    while not longer(expr, _LONG):
-        names = {s: gaussians.definition(s) for s in expr.free_symbols if gaussians.is_random(s)}
-        opened = {s: inner for s, inner in names.items() if inner is not None}
-        if not opened:
-            break
-        expr = expr.xreplace(opened)
-    return expr
 
 
 def _independent(variables: list[Symbol], gaussians: Randomness) -> bool:

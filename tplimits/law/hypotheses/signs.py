@@ -8,14 +8,30 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.law.closed_forms.integrand import longer
+
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
+
+#: nodes of an expression that is looked at
+LONG = 200
 
 
 def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:
     """The variables that stand in an expression themselves."""
     found = (s for s in expr.free_symbols if gaussians.is_random(s) and gaussians.definition(s) is None)
     return sorted(found, key=lambda s: s.name)
+
+
+def without_names(expr: Expr, gaussians: Randomness) -> Expr:
+    """The expression in variables alone, unless it is long."""
+    while not longer(expr, LONG):
+        names = {s: gaussians.definition(s) for s in expr.free_symbols if gaussians.is_random(s)}
+        opened = {s: inner for s, inner in names.items() if inner is not None}
+        if not opened:
+            break
+        expr = expr.xreplace(opened)
+    return expr
 
 
 class Signs:

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import POSITIVE, bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found
+from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -39,8 +39,6 @@ _REGULAR = 1e-9
 _SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
-#: positive everywhere
-POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
 #: at most C|x| near a zero of x, with a kink there
 _KINKED = (sympy.Abs, functions.relu, functions.leaky_relu)
 #: strictly increasing with a slope that vanishes nowhere, and where they take a value
@@ -109,15 +107,15 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
 
 
-def keeps_off(limit: Expr) -> bool:
-    """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
-    if isinstance(limit, sympy.Add):
-        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
-    if isinstance(limit, sympy.Mul):
-        return all(map(keeps_off, limit.args))
-    if isinstance(limit, sympy.Pow):
-        return keeps_off(limit.base)
-    return bool(limit.is_positive) or isinstance(limit, POSITIVE)
+def without_even_signs(expr: Expr, gaussians: Randomness) -> Expr:
+    """sign(f)² as 1, sin²(sign f) as sin²(1), where f is almost never zero."""
+    swap: dict[Expr, Expr] = {}
+    for power in found(expr, sympy.Pow) if holds(expr, sympy.sign) else ():
+        for node in found(power.base, sympy.sign) if power.exp.is_even else ():
+            up, down = (power.xreplace({node: side}) for side in (S.One, S.NegativeOne))
+            if up == down and almost_never_zero(node.args[0], gaussians):
+                swap[power] = up
+    return expr.xreplace(swap) if swap else expr
 
 
 def _certain(number: Expr) -> bool:
@@ -232,6 +230,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         moving = [f for f in base.args if gaussians.of(f)]
         if not all(map(_certain, fixed)):
             return []
+        moving = [f for f in moving if bounds(f)[0] <= 0] or moving  # 1 + x² times f is at least f
         return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]

@@ -15,11 +15,17 @@ from collections.abc import Callable, Sequence
 import sympy
 from sympy import DiracDelta, Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.functions import JUMPS, elementary
 
 
-class NotAFunction(Exception):
+class NotAFunction(NoLimitError):
     """A derivative holds deltas that cannot be integrated, or is not integrable."""
+
+    def __init__(
+        self, message: str = "a derivative in a mean is no function, and Stein's form has no place here"
+    ) -> None:
+        super().__init__(message)
 
 
 def coefficient(by_derivative: Callable[[], Expr], by_stein: Callable[[], Expr]) -> tuple[Expr, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, scale_edges, with_kinks
+from tplimits.numbers.moments.panels import RADIUS, UNSEEN, Kinked, nodes_between, scale_edges, with_kinks
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -30,16 +30,19 @@ def nested(f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float)
     if c11 == 0:
         zero = numpy.zeros(1)
         return float(f(zero)[0] * h(zero)[0]), 0.0
-    fine, size = _outer(f, h, c11, c12, c22, det, 16, 24)
-    coarse, _ = _outer(f, h, c11, c12, c22, det, 12, 18)
-    return fine, abs(fine - coarse) + _ROUNDING * size
+    fine, size, unseen = _outer(f, h, c11, c12, c22, det, 16, 24)
+    coarse, *_ = _outer(f, h, c11, c12, c22, det, 12, 18)
+    return fine, abs(fine - coarse) + _ROUNDING * size + UNSEEN * unseen
 
 
 def _outer(
     f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float, count: int, inner: int
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
+    """(value, mean of absolute values, what of it panels hold that end where a function is infinite)."""
     deviation, slope, s = math.sqrt(c11), c12 / math.sqrt(c11), math.sqrt(det / c11)
     parts = [scale_edges(deviation), with_kinks(numpy.zeros(0), f.cuts, numpy.array([deviation]))[0]]
+    if s == 0:
+        parts.append(numpy.array(h.cuts) / slope)
     width = s / abs(slope) if slope else math.inf
     for kink in h.kinks:
         centre = kink / slope if slope else math.inf
@@ -51,7 +54,9 @@ def _outer(
     z, w = nodes_between(edges, count)
     weighted = f(deviation * z) * numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * w
     values = weighted * _smoothed(h, slope * z, s, inner)
-    return float(values.sum()), float(abs(values).sum())
+    sizes = abs(values).reshape(-1, count).sum(axis=1)
+    infinite = numpy.isin(edges, [*(t / deviation for t in f.infinite), *(t / slope for t in h.infinite if s == 0)])
+    return float(values.sum()), float(sizes.sum()), float(sizes[infinite[1:] | infinite[:-1]].sum())
 
 
 def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
@@ -71,9 +76,12 @@ def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
             own = scale_edges(max(s, 1.0)) * max(s, 1.0)
             parts.append(numpy.clip((own[None, :] - m[:, None]) / s, -_INNER, _INNER))
         if h.kinks:
-            parts.append(numpy.clip((numpy.array(h.kinks)[None, :] - m[:, None]) / s, -_INNER, _INNER))
+            parts.append(numpy.clip((numpy.array(h.near)[None, :] - m[:, None]) / s, -_INNER, _INNER))
         cut = numpy.sort(numpy.concatenate(parts, axis=1), axis=1)
         e, w = nodes_between(cut, 12 if count > 20 else 10)
         density = numpy.exp(-(e**2) / 2) / math.sqrt(2 * math.pi) * w
-        found[start : start + block] = (h(m[:, None] + s * e) * density).sum(axis=1)
+        values = h(m[:, None] + s * e)
+        if h.undefined:  # at a node that rounding puts on the pole, in a panel of no length to speak of
+            values = numpy.where(numpy.isfinite(values), values, 0.0)
+        found[start : start + block] = (values * density).sum(axis=1)
     return found

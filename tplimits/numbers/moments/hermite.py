@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.moments.panels import Kinked, nodes_between, settled_edges, with_kinks
+from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -22,6 +22,8 @@ _SMALL = 1e-13
 _ROUNDING = 4e-16
 #: a doubt above this share of the root of E f² is no number
 _UNSETTLED = 1e-2
+#: of a mean, at the outermost panels
+_OUTSIDE = 1e-9
 _BLOCK = 4_000_000
 #: bytes of rows that are remembered
 _MEMORY = 1 << 26
@@ -95,6 +97,7 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
         members = numpy.flatnonzero(binade == exponent)
         chosen = deviations[members]
         edges, left = settled_edges(f, float(chosen.min()), float(chosen.max()), order)
+        _refuse_unseen(f, edges, float(chosen.max()), 1 if order == 1 else 2)
         step = max(1, _BLOCK // (len(edges) * 16))
         for start in range(0, len(members), step):
             part = members[start : start + step]
@@ -115,12 +118,24 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
     return HermiteRows(coefficients, numpy.sqrt(left_over + (4 * _ROUNDING + doubt) * square), error, norm)
 
 
+def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> None:
+    """EvaluationError where the mean of a power of |f| lies at the outermost panels: exp(12 z)² at z = 24."""
+    z, w = nodes_between(edges)
+    sizes = abs(f(deviation * z)) ** power * w * _density(z)
+    if sizes[abs(z) > RADIUS - 0.5].sum() > _OUTSIDE * sizes.sum():
+        raise EvaluationError(
+            f"moment not established: the mean of `{f.function}` to the power {power} lies further out than quadrature "
+            f"looks, at {RADIUS:.0f} standard deviations. Narrow the argument of the exponential, or give it a form "
+            "whose mean is closed."
+        )
+
+
 def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple[Array, Array]:
     """(coefficients, E f²) on common panels, or on panels of each variance where kinks move."""
     if any(t != 0 for t in f.cuts):
         z, w = nodes_between(with_kinks(edges, f.cuts, deviations))
-        values = f(deviations[:, None] * z) * w
-        return _moving(values, z, order), ((values * f(deviations[:, None] * z)) * _density(z)).sum(axis=1)
+        values = f.weighed(deviations[:, None] * z, w)
+        return _moving(values * w, z, order), (values**2 * w * _density(z)).sum(axis=1)
     z, w = nodes_between(edges)
     values = f(deviations[:, None] * z)
     return values @ (_functions(z, order) * (w * numpy.exp(-(z**2) / 4))).T, values**2 @ (w * _density(z))

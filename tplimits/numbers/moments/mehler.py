@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy
-from numba import njit
 from numpy.typing import NDArray
+
+from tplimits.numbers.jit import njit
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.hermite import HermiteRows
@@ -21,7 +22,7 @@ _ROUNDING = 2e-15
 _NEGLIGIBLE = math.log(1e-18)
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@njit(error_model="numpy", nogil=True)
 def mehler_sum(a: Array, b: Array, rho: float, many: int) -> float:
     """Σ_{k < many} a[k] b[k] ρ^k of two rows of coefficients; compiled, to be called from compiled code."""
     total = 0.0
@@ -30,7 +31,7 @@ def mehler_sum(a: Array, b: Array, rho: float, many: int) -> float:
     return total
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@njit(error_model="numpy", nogil=True)
 def _sums(a: Array, b: Array, left: Places, right: Places, rho: Array, many: Places, out: Array) -> None:
     for n in range(rho.shape[0]):
         out[n] = mehler_sum(a[left[n]], b[right[n]], rho[n], many[n])

@@ -17,6 +17,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.forms import singular
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
 
@@ -27,8 +28,13 @@ _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
 _SEARCHED = 64.0
-#: distances of panels from a place where a function is infinite
-_GRADES = tuple(0.5**k for k in range(1, 49))
+#: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
+#: integrate powers and logarithms to rounding; those of zero may be tiny, beside others they are lost in rounding
+_GRADES, _NEAR = tuple(0.25**k for k in range(1, 201)), 16
+#: the distance from a place without a number at which a function is asked whether it grows
+_BESIDE = 2.0**-8
+#: of the mean over a panel that ends where a function is infinite: |x|^(−0.98) has ten times what its nodes see
+UNSEEN = 10.0
 
 #: a function of arrays
 Values = Callable[[Array], Array]
@@ -47,12 +53,42 @@ class Kinked:
             found = evaluate(self.function, {self.variable: x})
         return numpy.broadcast_to(numpy.asarray(found, dtype=numpy.float64), x.shape)
 
+    def weighed(self, x: Array, weights: Array) -> Array:
+        """The values, 0 where a weight is: all nodes of a panel without length may be at a pole."""
+        return numpy.where(weights > 0, self(x), 0.0) if self.undefined else self(x)
+
+    @cached_property
+    def undefined(self) -> tuple[float, ...]:
+        """The kinks where the function has no number: infinite, or 0/0."""
+        return tuple(t for t in self.kinks if not numpy.isfinite(self(numpy.array(t))))
+
+    @cached_property
+    def infinite(self) -> tuple[float, ...]:
+        """The kinks where the function is infinite: at 0/0, as of (exp x − 1)/x, small panels meet rounding alone.
+
+        Halving the distance changes a function with a limit by less each time, a logarithm by as much, a pole by more.
+        """
+        return tuple(t for t in self.undefined if self._grows(t))
+
+    def _grows(self, t: float) -> bool:
+        beside = numpy.array([[t + side * _BESIDE * 0.5**k for k in range(3)] for side in (1, -1)])
+        first, second = abs(numpy.diff(self(beside), axis=1)).T
+        return bool((second > 0.9 * first).any())
+
     @cached_property
     def cuts(self) -> tuple[float, ...]:
         """The kinks, and where the function is infinite panels that shrink towards it."""
-        infinite = [t for t in self.kinks if not numpy.isfinite(self(numpy.array(t)))]
+        return self._graded(len(_GRADES))
+
+    @cached_property
+    def near(self) -> tuple[float, ...]:
+        """The same, not as close: enough where they move from node to node."""
+        return self._graded(_NEAR)
+
+    def _graded(self, zero: int) -> tuple[float, ...]:
+        steps = {t: _GRADES[: _NEAR if t else zero] for t in self.infinite}
         return tuple(
-            sorted({*self.kinks, *(t + side * step for t in infinite for step in _GRADES for side in (1, -1))})
+            sorted({*self.kinks, *(t + side * x for t, few in steps.items() for x in few for side in (1, -1))})
         )
 
     @property
@@ -71,7 +107,7 @@ def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
     grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
     found: set[float] = set()
-    for argument in functions.kinks(function):
+    for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
         if variable not in argument.free_symbols:
             continue
         values = Kinked(argument, variable, ())(grid)
@@ -159,7 +195,7 @@ def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple
     """The integral of f(√c z) cos(rate z + 1) e^(−z²/4) over each panel, kinks cut inside, and √E f²."""
     cut = with_kinks(edges, f.cuts, numpy.array([deviation]))[0]
     z, w = nodes_between(cut)
-    values = f(deviation * z)
+    values = f.weighed(deviation * z, w)
     if not numpy.isfinite(values).all():
         raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable} within 14 standard deviations.")
     sums = (values * numpy.cos(rate * z + 1) * numpy.exp(-(z**2) / 4) * w).reshape(-1, NODES).sum(axis=1)

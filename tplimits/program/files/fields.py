@@ -6,6 +6,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Sized
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 from sympy import Expr
@@ -22,11 +25,23 @@ MAX_DIGITS = 18
 MAX_NAMES, MAX_AXES = 10_000, 32
 
 
-def parse(text: str, numbers: bool = False) -> Fields:
+def text_in(path: Path) -> str:
+    """The text of a file; ProgramError for one that is too large or no UTF-8, OSError where it cannot be read."""
+    with open(path, "rb") as file:
+        content = file.read(4 * MAX_CHARACTERS + 1)
+    if len(content) > 4 * MAX_CHARACTERS:
+        refuse("the file", f"more than {4 * MAX_CHARACTERS} bytes", "it is too large to hold a program")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProgramError("the file is not UTF-8 text.") from None
+
+
+def parse(text: str, numbers: bool = False, digits: int = MAX_DIGITS) -> Fields:
     """The object that a JSON text holds.
 
     ProgramError for text that is too large or too deep, is not JSON, repeats a key, or has bare numbers; with
-    `numbers` these may stand where `Fields.plain` reads, if they are finite.
+    `numbers` these may stand where `Fields.plain` reads, if they are finite, and whole ones of so many digits.
 
     >>> parse('{"name": "p"}').text("name")
     'p'
@@ -36,7 +51,7 @@ def parse(text: str, numbers: bool = False) -> Fields:
         document = json.loads(
             text,
             object_pairs_hook=_object,
-            parse_int=_short_integer if numbers else _bare_number,
+            parse_int=partial(_short_integer, digits) if numbers else _bare_number,
             parse_float=_finite_float if numbers else _bare_number,
             parse_constant=_bare_number,
         )
@@ -78,9 +93,9 @@ def _bare_number(word: str) -> NoReturn:
     refuse("the file", f"the bare number {shown(word)}", "integers are strings, floats hexadecimal strings")
 
 
-def _short_integer(word: str) -> int:
-    if len(word) > MAX_DIGITS:
-        refuse("the file", f"a whole number of {len(word)} digits", f"give at most {MAX_DIGITS}")
+def _short_integer(digits: int, word: str) -> int:
+    if len(word) > digits:
+        refuse("the file", f"a whole number of {len(word)} digits", f"give at most {digits}")
     return int(word)
 
 
@@ -251,6 +266,17 @@ def whole(value: Any, where: str) -> int:
     if not isinstance(value, str) or not re.fullmatch(r"-1|0|[1-9][0-9]{0,17}", value):
         refuse(where, f"{shown(value)} is not a whole number", 'write it as a string, such as "12"')
     return int(value)
+
+
+def rational(value: Any, where: str) -> Fraction:
+    """A fraction as `str` writes it.
+
+    >>> rational("-1/2", "power")
+    Fraction(-1, 2)
+    """
+    if not isinstance(value, str) or not re.fullmatch(r"-?[0-9]{1,9}(/[1-9][0-9]{0,8})?", value):
+        refuse(where, f"{shown(value)} is no fraction", 'write it as a string, such as "1/2"')
+    return Fraction(value)
 
 
 def hexadecimal(value: Any, where: str) -> float:

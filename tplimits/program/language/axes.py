@@ -26,7 +26,10 @@ def axis_names(names: Any, action: str) -> tuple[str, ...]:
     >>> axis_names("token", "tp.sum"), axis_names(["tap", "pos"], "take")
     (('token',), ('tap', 'pos'))
     """
-    found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    try:
+        found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    except Exception:  # what says that it can be gone through, and cannot
+        found = (names,)
     if not all(isinstance(name, str) for name in found):
         fail(f"{action} with {names!r} for the names of axes", 'axes have names in quotes: "token" or ("tap", "pos")')
     if len(set(found)) != len(found):

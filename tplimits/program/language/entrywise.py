@@ -132,9 +132,20 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
         trace = active()
         if trace is not None and any(isinstance(a, Value) for a in args):
             trace.refuse_strange_symbols(body, allowed=slots)
+            if len(slots) == 1 and (name := _name_of(function, applied)):
+                trace.functions.setdefault(name, (slots[0], normalise(body)))
         return _applied(lambda *exprs: body.xreplace(dict(zip(slots, exprs, strict=True))), args, "tp.elementwise")
 
     return applied
+
+
+def _name_of(function: Callable[..., Any], applied: Callable[..., Any]) -> str | None:
+    """What a user calls a function: its own name, of a lambda that of the variable that holds it; None without one."""
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        held = getattr(function, "__globals__", {}).items()
+        name = next((k for k, v in held if v is applied), "")
+    return name if name.isidentifier() and name not in functions.HEADS and not hasattr(sympy, name) else None
 
 
 def _written(function: Callable[..., Any], variables: list[Symbol], action: str) -> Expr:

@@ -175,6 +175,8 @@ def width(name: str) -> Quantity:
     True
     """
     trace = active()
+    if not isinstance(name, str) or not name.isprintable() or not name:
+        fail(f"tp.width({name!r:.200})", 'give the name of a width, as in tp.width("k")')
     if trace is not None and name not in trace.widths:
         fail(f"tp.width({name!r})", f"the widths of this program are ({', '.join(trace.widths)})")
     return Quantity(width_symbol(name))

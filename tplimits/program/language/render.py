@@ -40,9 +40,17 @@ def superscript(number: object) -> str:
     return str(number).translate(_SUPERSCRIPTS)
 
 
-def _was_float(number: sympy.Rational) -> bool:
-    """Whether the denominator is a long power of two."""
-    return bool(number.is_Rational and number.q > 64 and number.q & (number.q - 1) == 0)
+#: denominators of quotients of floats are longer than those that people write
+_LONG = 1 << 40
+
+
+def was_float(number: sympy.Rational) -> bool:
+    """Whether the denominator is a long power of two, as of floats, or long as those of their quotients.
+
+    >>> [was_float(r) for r in (sympy.Rational(0.1), 1 / sympy.Rational(0.1), sympy.Rational(1, 3))]
+    [True, True, False]
+    """
+    return bool(number.is_Rational and number.q > 64 and (number.q & (number.q - 1) == 0 or number.q > _LONG))
 
 
 #: a float of more signs is no short one that was rounded
@@ -52,12 +60,14 @@ _SHORT = 13
 def decimal(number: sympy.Rational) -> str:
     """A rational as people wrote it: a float prints as the float it was, or as the short one next to it.
 
-    >>> decimal(sympy.Rational(0.1)), decimal(sympy.Rational(0.1) ** 2), decimal(sympy.Rational(3, 4))
-    ('0.1', '0.01', '3/4')
+    >>> [decimal(r) for r in (sympy.Rational(0.1), sympy.Rational(0.1) ** 2, 1 / sympy.Rational(0.1))]
+    ['0.1', '0.01', '10']
+    >>> decimal(sympy.Rational(3, 4))
+    '3/4'
     """
     if number.q == 1:
         return str(number.p)
-    if _was_float(number):
+    if was_float(number):
         value = float(number)
         near = f"{value:.15g}"  # products of floats are off in the last digit: 0.1² is 0.010000000000000002
         return near if len(near) <= _SHORT else repr(value)
@@ -72,7 +82,7 @@ class NumberPrinter(StrPrinter):
 
     def _print_Mul(self, expr: sympy.Mul) -> str:
         factor, rest = expr.as_coeff_Mul()
-        if not _was_float(factor):
+        if not was_float(factor):
             return str(super()._print_Mul(expr))
         text = self.parenthesize(rest, PRECEDENCE["Mul"], strict=True)
         return decimal(factor) + (text[1:] if text.startswith("1/") else f"*{text}")

@@ -122,6 +122,7 @@ def _recorded(trace: Trace, named: dict[str, Any], arguments: tuple[Any, ...], p
         arrays=tuple(trace.arrays),
         tables=tuple(trace.tables),
         arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
+        functions=dict(trace.functions),
         state=_state(place, arguments, where),
         inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
     )

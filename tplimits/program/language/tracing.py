@@ -118,6 +118,7 @@ class Trace:
     calls: dict[str, int] = field(default_factory=dict)
     inherited: dict[str, int] = field(default_factory=dict)
     inherited_aliases: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, tuple[Symbol, Expr]] = field(default_factory=dict)
     fresh: int = 0
 
     @contextlib.contextmanager

@@ -100,6 +100,9 @@ def _free_name(name: str, taken: list[Instruction]) -> str:
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
     """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
     found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
+    found = [a for a in found if not _is_multiple_beside(a, s.body)]
+    others = [a for node in _functions(s.body) for a in node.args if not _is_linear(a, before)]
+    found += [a for of in (*others, *_denominators(s.body)) for a in _only_variable(of, before)]
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
@@ -114,6 +117,39 @@ def _functions(expr: Expr) -> Iterator[Expr]:
         yield expr
     for argument in expr.args:
         yield from _functions(argument)
+
+
+def _is_multiple_beside(argument: Expr, body: Expr) -> bool:
+    """Whether an argument is a number times an entry that stands elsewhere too: x σ(x/10) has one variable, not two."""
+    inside = entries(argument)
+    return len(inside) == 1 and argument.is_Mul and inside[0] in entries(body.xreplace({argument: sympy.S.One}))
+
+
+def _denominators(expr: Expr) -> Iterator[Expr]:
+    """What stands under a root or in a denominator: what is done to it is a function, no polynomial."""
+    if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return
+    if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp > 0):
+        yield expr.base
+        return
+    for argument in expr.args:
+        yield from _denominators(argument)
+
+
+def _only_variable(expr: Expr, before: list[Instruction]) -> list[Expr]:
+    """The linear sum that an expression is a function of, if it is one of one such sum and of nothing else random."""
+    found = list(dict.fromkeys(_linear_parts(expr, before)))
+    return found if len(found) == 1 and not _has_vectors(expr.xreplace({found[0]: sympy.S.One}), before) else []
+
+
+def _linear_parts(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:
+    """The longest linear sums in an expression."""
+    if isinstance(expr, (sympy.Add, AxisSum)) and _is_linear(expr, before):
+        yield expr
+    elif not isinstance(expr, (Entry, ArrayEntry, GaussMean, AxisSum)):
+        for argument in expr.args:
+            if isinstance(argument, Expr):
+                yield from _linear_parts(argument, before)
 
 
 def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[AxisSum]:

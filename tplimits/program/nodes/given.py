@@ -105,8 +105,23 @@ def several(value: Any) -> tuple[Any, ...] | None:
         return None
     try:
         return tuple(value)
-    except TypeError:  # arrays without dimensions have the method, and no entries
+    except Exception:  # arrays without dimensions have the method, and no entries; others run the code of users
         return None
+
+
+def word_of(name: str, value: Any, words: Sequence[str], error: type[TplimitsError]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in words:
+        raise error(f"{name}={value!r:.200}: give {' or '.join(map(repr, words))}.")
+    return value
+
+
+def names_of(name: str, value: Any, error: type[TplimitsError]) -> tuple[str, ...]:
+    """A name, or several."""
+    found = (value,) if isinstance(value, str) else several(value)
+    if found is None or not all(isinstance(one, str) for one in found):
+        raise error(f'{name}={value!r:.200}: give names, as in {name}=("x", "y").')
+    return found
 
 
 def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, Any]:
@@ -200,7 +215,9 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
         number = found.dtype.kind in "biufO" and value is not None
         # rows in order of memory: sums over them round alike, however the caller laid them out
         array = numpy.array(found, dtype=numpy.float64, order="C") if number else None
-    except (TypeError, ValueError, OverflowError):
+    except EvaluationError:
+        raise
+    except Exception:  # conversion to arrays runs the code of users
         array = None
     if array is None:
         kind = isinstance(value, numpy.ndarray) and f"an array of dtype {value.dtype}"

@@ -93,9 +93,11 @@ class Program:
     state: int | None = None
     inputs: tuple[int, ...] = ()
     parts: tuple[Program, ...] = ()
+    #: functions of one argument that the user named, for print-outs: name → (argument, body)
+    functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("names", "constants", "sizes", "size_of"):
+        for name in ("names", "constants", "sizes", "size_of", "functions"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -160,7 +162,7 @@ class Program:
 
     def size(self, axis: str) -> Expr | None:
         """The size of a finite axis if it is known, else None."""
-        return self.sizes.get(self.root_axis(axis))
+        return self.sizes.get(self.root_axis(axis)) if isinstance(axis, str) else None
 
     @cached_property
     def all_axes(self) -> tuple[str, ...]:

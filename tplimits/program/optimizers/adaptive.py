@@ -50,7 +50,7 @@ class _Adaptive(Optimizer):
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.shown.items())})"
 
     def __post_init__(self) -> None:
-        if self._convention not in CONVENTIONS:
+        if not isinstance(self._convention, str) or self._convention not in CONVENTIONS:
             raise ProgramError(
                 f"{self.name}(convention={self._convention!r}): it is {INSIDE!r}, ε inside the root, or {TORCH!r}, "
                 "ε beside it."

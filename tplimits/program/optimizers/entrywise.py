@@ -14,6 +14,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import ProgramError
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.given import by_name
 from tplimits.program.optimizers import regularity
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of, state_symbol, warn_of_lost
 from tplimits.program.optimizers.stepping import TIME, G
@@ -51,7 +52,9 @@ class Entrywise(Optimizer):
         states: Mapping[str, Callable[..., Any]] | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        names, starts = dict(states or {}), dict(initial or {})
+        names, starts = (
+            by_name(x, f"Entrywise(): {o}", ProgramError) for o, x in (("states", states), ("initial", initial))
+        )
         for name in names:
             if not isinstance(name, str) or not name.isidentifier() or name in ("g", "t"):
                 raise ProgramError(f"Entrywise(states={{{name!r}: …}}): name states by words other than g and t.")

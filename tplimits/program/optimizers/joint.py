@@ -25,7 +25,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.nodes.given import positive_number
+from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
 from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tplimits.program.parametrization.exponents import Exponents
 
 
-class _Joint(Optimizer):
+class Joint(Optimizer):
     """What looks at all entries at once."""
 
     #: of what
@@ -54,7 +54,7 @@ class _Joint(Optimizer):
 
 
 @dataclass(frozen=True)
-class _Around(_Joint):
+class _Around(Joint):
     """An optimizer around an entrywise one."""
 
     optimizer: Optimizer
@@ -104,8 +104,7 @@ class Normalized(_Around):
 
     def __post_init__(self) -> None:
         self._check_inner()
-        if self.by not in ("update", "weight"):
-            raise ProgramError(f'Normalized(by={self.by!r}): give by="update" or by="weight".')
+        word_of("Normalized(): by", self.by, ("update", "weight"), ProgramError)
 
     @property
     def degree(self) -> int | None:
@@ -150,9 +149,9 @@ class Clipped(_Around):
     def __post_init__(self) -> None:
         self._check_inner()
         positive_number("threshold", self.threshold, ProgramError)
-        if self.reading not in ("usual", "printed"):
+        if not isinstance(self.reading, str) or self.reading not in ("usual", "printed"):
             raise ProgramError(f'Clipped(reading={self.reading!r}): give reading="usual" or reading="printed".')
-        if self.of not in ("update", "gradient"):
+        if not isinstance(self.of, str) or self.of not in ("update", "gradient"):
             raise ProgramError(f'Clipped(of={self.of!r}): give of="update" or of="gradient".')
 
     @property
@@ -189,7 +188,7 @@ class Clipped(_Around):
 
 
 @dataclass(frozen=True)
-class Adafactor(_Joint, _Adaptive):
+class Adafactor(Joint, _Adaptive):
     """g/√(v + ε²), where v of a matrix is made of bias-corrected running means of g² over rows and over columns.
 
         v_αβ = r_α c_β/⟨r⟩,  r_α ← ρ r_α + (1 − ρ) ⟨g_αβ²⟩_β,  c_β ← ρ c_β + (1 − ρ) ⟨g_αβ²⟩_α

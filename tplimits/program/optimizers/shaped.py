@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import sympy
 from sympy import Expr
 
-from tplimits.program.optimizers.joint import _Joint
+from tplimits.program.optimizers.joint import Joint
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Muon(_Joint):
+class Muon(Joint):
     """Orthogonalised updates of matrices, times √n where they `match` the root mean square of Adam's.
 
     >>> Muon().degree, Muon().extra_power("matrix", None), Muon(match=True).extra_power("matrix", None)
@@ -48,7 +48,7 @@ class Muon(_Joint):
 
 
 @dataclass(frozen=True)
-class RateByWeight(_Joint):
+class RateByWeight(Joint):
     """Steps of an optimizer times the root mean square of the weights, as `torch.optim.Adafactor` takes them.
 
     started: False for weights that start at 0, whose steps are the smallest there are, ε₂.

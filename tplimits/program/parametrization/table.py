@@ -171,6 +171,8 @@ def ABCD(table: Mapping[str, Any], base: Parametrization = SP, name: str = "ABCD
     """
     if not isinstance(table, Mapping) or not all(isinstance(k, str) for k in table):
         raise ProgramError(f'ABCD({table!r}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
+    if not isinstance(base, Parametrization):
+        raise ProgramError(f"ABCD(base={base!r:.200}): give a parametrization, as tp.SP.")
     kinds = {k: base.kind(k) for k in KINDS}
     a_out, by_name, seen = base.a_out, dict(base.by_name), set()
     for key, values in table.items():

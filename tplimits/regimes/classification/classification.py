@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, NoLimitError
 from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.parameters import parameters
@@ -17,6 +17,7 @@ from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
 from tplimits.regimes.classification import finite
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
+from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.stable_point import stable_point
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, optimizer_of, verdict_on
 from tplimits.regimes.classification.report import latex, text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.classification.derivation.activations import Finding
+    from tplimits.regimes.classification.derivation.at_start import AtStart
     from tplimits.regimes.classification.derivation.inequalities import Inequality
     from tplimits.regimes.classification.finite.coordinates import CoordinateCheck
 
@@ -80,6 +82,11 @@ class Classification(Reported):
         """Assumption 2.8.2, under which the theorems are proved, for every activation; optimizers that fail it, too."""
         return self.verdict.findings
 
+    @property
+    def at_start(self) -> AtStart:
+        """The hypotheses on jumps, poles, roots, moments and fluctuations before training: what fails or is open."""
+        return self.verdict.at_start
+
     def limit(self, optimizer: Any = None) -> MaximalLimit | TangentLimit:
         """The derived limit of training here, by this optimizer or by another one (Rem. 2.8.21).
 
@@ -97,6 +104,8 @@ class Classification(Reported):
         refuse_unestablished(self.program, (), False)
         found = self if optimizer is None else classify(self.program, self.parametrization, optimizer)
         point = stable_point(found.verdict)
+        if found.at_start.failing:
+            raise NoLimitError(found.at_start.failing)
         chosen: Any = found.optimizer
         if point.frozen:
             rest = {name: optimizer_of(chosen, name) for name in parameters(self.program)}
@@ -159,9 +168,9 @@ class Classification(Reported):
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
 
-        X: inputs, three random ones with four entries if left out.  error: ε(f); if left out, random signs over the
-        number of inputs, whatever f is.  draws: networks of the largest width, more of narrower ones.  level: how often
-        another regime than the counted one is measured by chance.
+        X: inputs, three random ones with four entries if left out.  error: ε(f); if left out, that of the
+        logistic loss of random signs with a margin.  draws: networks of the largest width, more of narrower ones.
+        level: how often another regime than the counted one is measured by chance.
         """
         training = finite.coordinates.Training(X, error, lr, steps)
         sampling = Sampling(widths, draws, seed, level)
@@ -222,7 +231,7 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     program has powers of n that are not those of one parameter's image; NoLimitError where something grows unless a
     mean vanishes, and this is not known.
     """
-    verdict = verdict_on(target, parametrization, optimizer)
+    verdict = verdict_on(*asked(target, parametrization), optimizer)
     return Classification(verdict.network, verdict.parametrization, optimizer, verdict)
 
 

@@ -9,7 +9,7 @@ import sympy
 from sympy import latex as written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tplimits.regimes.classification.derivation.sizes import Power
     from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
@@ -29,7 +29,8 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
     """The verdict, every inequality, and what breaks."""
     by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
     lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
-    lines += [f"  {line}" for line in (*_about_kernels(verdict), *_about_powers(verdict), *_about_assumption(verdict))]
+    about = (*_about_kernels(verdict), *_about_start(verdict), *_about_powers(verdict), *_about_assumption(verdict))
+    lines += [f"  {line}" for line in about]
     for group, rows in verdict.groups.items():
         if rows:
             lines.append(f"  {TITLES[group]}")
@@ -48,6 +49,11 @@ def _about_kernels(verdict: StabilityVerdict) -> list[str]:
         first = f", from {verdict.evolving[0]} on" if verdict.evolving else ""
         return ["feature kernels " + (f"evolve{first}" if verdict.evolves == sympy.true else "are fixed")]
     return [f"feature kernels evolve if {verdict.evolves}"]
+
+
+def _about_start(verdict: StabilityVerdict) -> list[str]:
+    """Hypotheses that fail or are open before training, where nothing grows."""
+    return [] if verdict.regime in ("unstable", "unfaithful") else verdict.at_start.lines()
 
 
 def _about_assumption(verdict: StabilityVerdict) -> list[str]:
@@ -101,13 +107,19 @@ def power_of_n(p: Power) -> str:
 def widening_text(found: Widening) -> str:
     """The verdict, the powers of every layer and parameter, the largest rate, and the nearest table that learns."""
     lines = [found.sentence, "", "at the start"]
-    starts = [f"  {name} starts like {power_of_n(p)}: it grows" for name, p in found.growing_starts.items()]
+    starts = [f"  {name} starts like {power_of_n(p)}: it grows" for name, p in named(found.growing_starts).items()]
     starts += [
-        f"  {name} starts like {power_of_n(p)}: it vanishes beside what it is added to, which is harmless"
+        f"  {name} starts like {power_of_n(p)}: harmless, where it is added to what is larger"
         for name, p in found.vanishing_starts.items()
+        if p < 0
     ]
     lines += starts or ["  everything is of order 1"]
     lines.append("in training, at a rate that does not depend on n")
+    if found.saturated:
+        lines.append(
+            f"  at most, for `{found.saturated}` saturates at the start, and lets less pass than is counted: powers "
+            "that follow are bounds"
+        )
     lines += [f"  {line}" for line in (*_layers(found), *_outputs(found))]
     c = found.largest_rate
     lines.append(f"the largest rate at which nothing grows: of order {power_of_n(-c)}, for all parameters alike")
@@ -122,6 +134,11 @@ def widening_text(found: Widening) -> str:
 
 def _named(names: Iterable[str]) -> list[str]:
     return [n for n in names if not n.startswith("_")]
+
+
+def named(powers: Mapping[str, Power]) -> Mapping[str, Power]:
+    """Those of values that have a name of their own, where there are any: `_38` says nothing to anyone."""
+    return {n: powers[n] for n in _named(powers)} or powers
 
 
 def _layers(found: Widening) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -16,8 +17,8 @@ from tplimits.pages.report import Report, Reported, document
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
-from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
-from tplimits.regimes.classification.report import power_of_n, widening_text
+from tplimits.regimes.classification.derivation.sizes import NOTHING, Power, saturates
+from tplimits.regimes.classification.report import named, power_of_n, widening_text
 from tplimits.report.written import program_graph
 
 if TYPE_CHECKING:
@@ -88,12 +89,28 @@ class Widening(Reported):
                     found[name] = (_order(power)[0], t)
         return found
 
+    @property
+    def _orders(self) -> dict[str, tuple[Fraction, int]]:
+        """The power of each change in the first step, and the power of the rate that it has."""
+        found = {name: _order(power) for name, power in self.response.moves(1).items()}
+        return {name: (Fraction(p), k) for name, (p, k) in found.items() if p != NOTHING}
+
     @cached_property
     def growing_starts(self) -> dict[str, Power]:
         """What starts with a positive power of n beside what is natural, f included."""
         found = {name: now for name, now, natural in self.response.starts if now > natural}
-        start = self.response.steps[0].output.start
+        start = self.response.start.output.start
         return found | ({"f": start} if start > 0 else {})
+
+    @cached_property
+    def saturated(self) -> str | None:
+        """The first value that is a function of what grows at the start, where the function then lets nothing pass."""
+        start, network = self.response.start, self.response.network
+        for position, size in start.arguments.items():
+            body: Any = getattr(network[position], "body", None)  # arguments are of functions, which have one
+            if size.start > 0 and body is not None and saturates(body):
+                return self.response.name(position)
+        return None
 
     @cached_property
     def vanishing_starts(self) -> dict[str, Power]:
@@ -107,7 +124,9 @@ class Widening(Reported):
     @cached_property
     def largest_rate(self) -> Fraction:
         """c of the largest rate n^(−c), one for all parameters, at which nothing grows in training."""
-        c = Fraction(0)
+        # what the first steps change per unit of a small rate says where it cannot be larger
+        least = max(((p - self.scales.get(name, 0)) / k for name, (p, k) in self._orders.items()), default=Fraction(0))
+        c = max(Fraction(math.ceil(least / QUARTER)) * QUARTER, Fraction(0))
         while self._grows(c):
             c += QUARTER
         while c <= 0 and c > -4 and not self._grows(c - QUARTER):
@@ -143,14 +162,14 @@ class Widening(Reported):
             )
         cause = ""
         if self.growing_starts:
-            name, power = next(iter(self.growing_starts.items()))
+            name, power = next(iter(named(self.growing_starts).items()))
             cause = f"{_called(name)} starts like {power_of_n(power)}"
         else:
             name, power, t = self.first_to_grow
             cause = f"{_called(name)} moves like {power_of_n(power)} in step {t}"
-        c = self.largest_rate
+        c, bound = self.largest_rate, " at most" if self.saturated else ""
         return f"`{self.program.name}` cannot be widened as it is: {cause}" + (
-            f"; the largest stable rate falls like {power_of_n(-c)}." if c > 0 else "."
+            f"; the largest stable rate falls like {power_of_n(-c)}{bound}." if c > 0 else "."
         )
 
     @cached_property
@@ -160,8 +179,9 @@ class Widening(Reported):
         growing = [x for x in found if x[1] > self.scales.get(x[0], 0)]
         return next((x for x in growing if not x[0].startswith("_")), growing[0] if growing else ("f", NOTHING, 1))
 
-    @property
+    @cached_property
     def scales(self) -> dict[str, Fraction]:
+        """The size of each feature where everything nonlinear is of order 1."""
         return self.response.scales
 
     def report(self) -> Report:
@@ -207,13 +227,12 @@ class Widening(Reported):
 
     def _grows(self, c: Fraction) -> bool:
         counting = self._at_rate(c)
-        scales = counting.scales
-        for t, step in enumerate(counting.steps):
-            if any(power > scales.get(name, 0) for name, power in counting.moves(t).items()):
-                return True
-            if any(size.change > 0 for size in step.arguments.values()):
-                return True
-        return False
+        scales = self.scales  # of the program and its start, which no rate changes
+        return any(
+            any(power > scales.get(name, 0) for name, power in counting.moves_in(found.step).items())
+            or any(size.change > 0 for size in found.step.arguments.values())
+            for found in counting.counted()
+        )
 
 
 def without_epsilon(optimizer: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,8 +11,8 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.given import named_once, whole_from
-from tplimits.regimes.depth import numbers
+from tplimits.program.nodes.given import named_once, names_of, whole_from
+from tplimits.regimes.depth import numbers, picture, tangent
 from tplimits.regimes.depth import report as covariance
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.forms import Form
     from tplimits.regimes.depth.derivation.roots import Root
     from tplimits.regimes.depth.derivation.verdict import DepthVerdict
+    from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
@@ -36,27 +37,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proportional:
-    """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
+    """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are.
+
+    With `tangent` the limit is that of the tokens and of a perturbation of them, which tells the law of gradients.
+    """
 
     fixed: tuple[str, ...] = ()
+    tangent: bool = False
     word: ClassVar[str] = "depth"
     formerly: ClassVar[str | None] = "proportional"
     takes: ClassVar[str] = "block"
-    options: ClassVar[tuple[str, ...]] = ("fixed",)
+    options: ClassVar[tuple[str, ...]] = ("fixed", "tangent")
     inputs: ClassVar[tuple[str, ...] | None] = None
 
-    def derive(self, program: Program) -> CovarianceSDE:
+    def derive(self, program: Program) -> CovarianceSDE | TangentSDE:
         """The covariance SDE; ProgramError for `fixed` widths that the block does not have."""
-        given = (self.fixed,) if isinstance(self.fixed, str) else self.fixed or ()
-        if not isinstance(given, Collection):
-            raise ProgramError(f'tp.Proportional(fixed={given!r}): give names of widths, as in fixed=("k",).')
+        given = () if self.fixed is None else names_of("fixed", self.fixed, ProgramError)
         for width in given:
             if width == "n" or width not in program.widths:
                 others = ", ".join(w for w in program.widths if w != "n") or "none"
                 raise ProgramError(
                     f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
                 )
-        return derive_covariance(program, tuple(given))
+        if not isinstance(self.tangent, bool):
+            raise ProgramError(f"tp.Proportional(tangent={self.tangent!r}): give True or False.")
+        make = tangent.limit.derive_gradients if self.tangent else derive_covariance
+        return make(program, tuple(given))
 
 
 def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
@@ -150,6 +156,9 @@ class CovarianceSDE(Told):
     @property
     def _title(self) -> str:
         return f"{self.program.name} as deep as wide"
+
+    def _picture(self) -> str:
+        return picture.fields(self)
 
     def _asked(self) -> Mapping[str, Any]:
         return {"fixed": list(self.fixed)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -16,6 +16,7 @@ from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_inde
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
+from tplimits.regimes.depth.factoring import Factored, Piece, Sums, shortest
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.text import as_written
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 _NOISE = (
     r"\quad \mathrm{d}\langle M^{\alpha\beta}, M^{\delta\omega}\rangle = \Sigma^{\alpha\beta,\delta\omega}\,\mathrm{d}t"
 )
+#: free tokens of a sum that has a name
+_LETTERS = "αβδω"
 #: larger constant arrays are described
 _A_MATRIX = 8
 
 
-def _rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
+def rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
     """The terms of a form, those with one coefficient together."""
     groups: dict[Expr, dict[Factors, Expr]] = {}
     for factors, coefficient in form.terms.items():
@@ -43,7 +46,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     """Drift, diffusion, root and assumptions."""
     lines = [f"covariance {limit.verdict.kind} of {name}"]
     for symbol, form in (("b[αβ]", limit.drift), ("Σ[αβ,δω]", limit.diffusion)):
-        first, *rest = _rows(form, arrays)
+        first, *rest = rows(form, arrays)
         lines.append(f"  {symbol:<9} = {first}")
         lines += [f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest]
     if limit.root is not None and limit.diffusion:
@@ -98,18 +101,30 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
             "=",
             (r"b^{\alpha\beta}\,\mathrm{d}t", r"+ \mathrm{d}M^{\alpha\beta},", _NOISE),
         ),
-        Formula(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
-        Formula(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
     ]
+    sums, defined = Sums(), list[Formula]()
+    for left, form in ((r"b^{\alpha\beta}", limit.drift), (r"\Sigma^{\alpha\beta,\delta\omega}", limit.diffusion)):
+        right, extra = _bracketed(sums.factored(form), arrays)
+        rows.append(Formula(left, "=", tuple(right)))
+        defined += extra
+    rows += defined
+    for number, (rank, form) in sums.definitions.items():
+        letters = _LETTERS[:rank]
+        rows.append(Formula(_sum_name(number, letters), "=", tuple(summed(form, arrays, letters))))
     if _has(limit, "N"):
         rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
-    printed = writing.array_names([limit.drift, limit.diffusion])
-    rows += [_mean(label, arrays) for label in printed if definition_of(label)]
-    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
-    return [*rows, *_tokens(rows)]
+    rows += definitions([limit.drift, limit.diffusion], limit.arrays, arrays)
+    return [*rows, *tokens(rows)]
 
 
-def _tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
+def definitions(forms: Iterable[Form], known: Mapping[str, numpy.ndarray], arrays: Mapping[str, str]) -> list[Formula]:
+    """What Gaussian means and constant arrays in some forms are."""
+    printed = writing.array_names(forms)
+    means = [_mean(label, arrays) for label in printed if definition_of(label)]
+    return means + [_definition(arrays[label], known[label]) for label in printed if label in known]
+
+
+def tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
     """What the mean over tokens is, and their number, where they stand in the formulas."""
     shown = " ".join(map(str, rows))
     if r"\bar{x}" in shown:
@@ -130,7 +145,58 @@ def _definition(shown: str, values: numpy.ndarray) -> Formula:
     return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}",))
 
 
-def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
+def _sum_name(number: int, letters: str) -> str:
+    above = "".join(map(_index, letters))
+    return f"S_{{{number}}}^{{{above}}}" if letters else f"S_{{{number}}}"
+
+
+def _bracketed(form: Factored, arrays: Mapping[str, str]) -> tuple[list[str], list[Formula]]:
+    """The terms of a factored form, each with its sign, and what 𝒜 is where it stands in them."""
+    lines: list[str] = []
+    defined: list[Formula] = []
+    for number, pieces in form.groups:
+        shown = [term for piece in pieces for term in _piece(piece, arrays)]
+        if form.of_one_sum(pieces):
+            left = rf"\mathcal{{A}}{'_' + str(len(defined) + 1) if defined else ''}^{{\alpha\beta,\delta\omega}}"
+            defined.append(Formula(left, "=", tuple(_signed(shown))))
+            shown = [left]
+        if number == 1 or (len(shown) == 1 and shown[0] == "1"):
+            terms = shown if number == 1 else [_number(abs_of(number))]
+        else:
+            inside = " ".join(_signed(shown))
+            body = rf"\left({inside}\right)" if len(shown) > 1 or shown[0].startswith("-") else inside
+            terms = [f"{_number(abs_of(number))} {body}".removeprefix("1 ")]
+        lines += _signed(terms, number.could_extract_minus_sign(), bool(lines))
+    return lines or ["0"], defined
+
+
+def abs_of(number: Expr) -> Expr:
+    """A coefficient without its minus."""
+    return -number if number.could_extract_minus_sign() else number
+
+
+def _signed(terms: Sequence[str], minus: bool = False, after: bool = False) -> list[str]:
+    """Terms with the signs they need behind others."""
+    found: list[str] = []
+    for term in terms:
+        negative = term.startswith("-") != minus
+        sign = "- " if negative else "+ " if found or after else ""
+        found.append(sign + term.removeprefix("-").strip())
+    return found
+
+
+def _piece(piece: Piece, arrays: Mapping[str, str]) -> list[str]:
+    """A product in front, times a sum."""
+    front = summed(Form({piece.front: sympy.S.One}), arrays)[0] if piece.front else ""
+    if piece.sum:
+        return [f"{front} {_sum_name(piece.sum, ''.join(writing.FREE[i] for i in piece.at))}".strip()]
+    if not piece.front:
+        return [line.removeprefix("+ ") for line in summed(piece.inner, arrays)]
+    (inner,) = summed(piece.inner, arrays)
+    return [inner.replace("1", front, 1) if inner == "1" else f"{front} {inner}"]
+
+
+def summed(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
     """The terms of a form, each with its sign."""
     lines: list[str] = []
     for i, (factors, coefficient) in enumerate(form.terms.items()):
@@ -147,7 +213,7 @@ def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
 
 
 def _number(number: Expr) -> str:
-    number = as_written(number)
+    number = as_written(shortest(number))
     names = {s: decimal(s.name) or latex_names.name(s.name.strip("|")) for s in number.free_symbols}
     shown = sympy.latex(number, symbol_names=names)
     return rf"\left({shown}\right)" if number.is_Add else str(shown)
@@ -179,7 +245,7 @@ def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
     free = {free_index(i): c for i, c in enumerate(own)}
     change = {LOCAL + i: at for i, at in enumerate(free)}
     laws = [
-        " ".join(_sum(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
+        " ".join(summed(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
         for terms in definition.covariances
     ]
     left = rf"{latex_names.name(arrays[label])}^{{{' '.join(map(_index, own))}}}"

@@ -22,7 +22,7 @@ from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
-from tplimits.regimes.kernels.report import document, latex, steps, text
+from tplimits.regimes.kernels.report import document, latex, picture, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
@@ -210,6 +210,9 @@ class KernelLimit(OfData, Mixture, Written):
     def _formulas(self) -> list[Formula]:
         return latex.formulas(self.outline)
 
+    def _picture(self) -> str:
+        return picture.angles(self)
+
     def _rows_used(self) -> Iterable[str]:
         return self.outline.rows_used()
 
@@ -272,6 +275,9 @@ class KernelLimit(OfData, Mixture, Written):
         given = named_once(constants, named, "evaluate()", EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
         sampling = {"draws": draws, "replicates": replicates, "seed": seed}
+        if out is None and executor is None:  # processes and folders need not be loaded
+            here: KernelPair | NNGPAlone = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
+            return here
         if out is None:
             found: KernelPair | NNGPAlone = kernels.grams.evaluated(asked, sampling, progress, executor)
             return found

@@ -32,6 +32,7 @@ from tplimits.regimes.training.report.update_functions import NOT_ZERO
 from tplimits.regimes.training.runs import TrainingRun, mean_of_draws
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
+from tplimits.report.roles import by_role
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -116,7 +117,7 @@ class MaximalLimit(TrainingLimit):
         return report.text(self.recursion, full)
 
     def _formulas(self) -> list[Formula]:
-        return report.formulas(self.recursion)
+        return by_role(report.formulas(self.recursion), self.recursion.total.backward.program)
 
     @property
     def _optimizers(self) -> Mapping[str, Optimizer]:

@@ -24,6 +24,7 @@ from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import operator as report
 from tplimits.regimes.training.report import operator_latex as tangent_latex
 from tplimits.regimes.training.runs import TrainingRun
+from tplimits.report.roles import by_role
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -71,7 +72,7 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
-    if regime.f0 not in (None, 0):
+    if regime.f0 is not None and not (isinstance(regime.f0, (int, float)) and regime.f0 == 0):
         raise ProgramError(f"tp.NeuralTangent(f0={regime.f0!r}): None or 0; evaluate(f0=…) takes other outputs.")
     operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
     return TangentLimit(network, regime, operator)
@@ -121,7 +122,7 @@ class TangentLimit(TrainingLimit):
         return report.text(self.operator, self.starts_at_zero, full)
 
     def _formulas(self) -> list[Formula]:
-        return tangent_latex.formulas(self.operator)
+        return by_role(tangent_latex.formulas(self.operator), self.operator.backward.program)
 
     @property
     def _optimizers(self) -> Mapping[str, Optimizer]:

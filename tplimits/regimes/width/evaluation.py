@@ -17,7 +17,7 @@ from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
 from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
-from tplimits.numbers.number import Number
+from tplimits.numbers.number import Number, all_finite
 from tplimits.numbers.particles import Particles
 from tplimits.numbers.particles import evaluate as by_draws
 from tplimits.numbers.passes import exact, quadrature
@@ -25,7 +25,7 @@ from tplimits.numbers.plan import Plan, plan
 from tplimits.numbers.precision import Unsettled
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import constant_symbol
-from tplimits.program.nodes.given import by_name, exact_number, real_array, width_ratios
+from tplimits.program.nodes.given import by_name, exact_number, names_of, real_array, width_ratios
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
@@ -91,7 +91,7 @@ def evaluate(
     only: Sequence[str] | None = None,
 ) -> dict[str, Number]:
     """A Number for every observable; see `WidthLimit.evaluate`."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
     constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
     asked.checked()
@@ -106,7 +106,8 @@ def evaluate(
         return by_draws(program, chosen, asked, ratios, constants)
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
-    return _Evaluation(program, state, values, method, by_particles, refused).numbers(_chosen(observables, only))
+    found = _Evaluation(program, state, values, method, by_particles, refused)
+    return all_finite(found.numbers(_chosen(observables, only)))
 
 
 def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
@@ -114,6 +115,7 @@ def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> li
     if only is None:
         return list(observables)
     labels = [o.label for o in observables]
+    only = names_of("only", only, EvaluationError)
     for name in only:
         if name not in labels:
             raise EvaluationError(f"only={name!r}: the labels are {', '.join(labels)}.")

@@ -14,13 +14,14 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.law import targets
 from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import named_once, names_of
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
 from tplimits.report import html, json_report, latex, text
+from tplimits.report.roles import by_role
 from tplimits.report.written import Written
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Width:
 
     def derive(self, program: Program) -> WidthLimit:
         """Kets and scalars; ProgramError for infinite axes."""
-        if self.infinite:
+        if self.infinite is not None and names_of("infinite", self.infinite, ProgramError):
             raise ProgramError(
                 f"tp.Width(infinite={self.infinite!r}): finite axes stay finite in the width limit so far."
             )
@@ -107,8 +108,8 @@ class WidthLimit(Written):
         """Cov of two scalars that stay random in the limit (fluctuation scalars)."""
         known = {o.label: o for o in self._scalar_entries()}
         for name in (a, b):
-            if name not in known:
-                raise ProgramError(f"no scalar `{name}`; the scalars are {', '.join(known)}.")
+            if not isinstance(name, str) or name not in known:
+                raise ProgramError(f"no scalar `{name!s:.200}`; the scalars are {', '.join(known)}.")
         return self._tidied(targets.covariance(self.state, known[a], known[b]))
 
     @property
@@ -138,13 +139,13 @@ class WidthLimit(Written):
         return f"As all widths grow, {last[0]}"
 
     def _formulas(self) -> list[Formula]:
-        return latex.formulas(self.program, self.state)
+        return by_role(latex.formulas(self.program, self.state), self.program)
 
     def _rows_used(self) -> Iterable[str]:
         return self.state.engine.used_rows
 
     def _on_page(self) -> Mapping[str, Any]:
-        return html.width_limit(self._formulas(), self.state)
+        return html.width_limit(self._rows, self.state)
 
     def _in_document(self) -> Mapping[str, Any]:
         return json_report.width_limit(self.program, self.state)

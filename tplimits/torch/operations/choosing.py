@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tplimits.program.language import entrywise as heads
+from tplimits.program.language.operations import constant
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.operations.contracting import letters
 from tplimits.torch.operations.entrywise import plus
@@ -63,7 +64,7 @@ def added(low: Lowering, node: Node) -> Tensor:
     one, at = _ones(low, node, picks, own, taken)
     sent = own.replace(taken, at if node.op == "index_add" else "\x7f")
     found = replace(low.contract([(one, at + taken), (source, sent)], own), dims=dims)
-    return plus(low, [(1, whole), (node.arguments[0].get("alpha", 1), found)], dims)
+    return plus(low, [(1, whole), (low.literal(node, "alpha") if "alpha" in node.arguments[0] else 1, found)], dims)
 
 
 @operation("select_scatter", "slice_scatter", "index_put")
@@ -106,17 +107,40 @@ def bag(low: Lowering, node: Node) -> list[Tensor]:
     starts = low.data.get(node.needed("offsets"))
     at = low.found.graph[node.needed("indices")]
     dims = (*low.dims(at.number), *weight.dims[1:])
-    if torch.is_tensor(indices):
-        rows = low.move(node, weight, dims, lambda code: code[indices])
-    else:
-        rows = low.looked_up(weight, indices, dims)
     if starts is None:
         refuse(node, "its bags have lengths that inputs say", "give indices of two dimensions")
+    seen = _seen(low, node, weight)
+    if seen is not None:
+        weight = low.entrywise(lambda w, m: w * m, [weight, spread(seen, weight.dims, [0])], weight.dims)
+    rows = _rows(low, node, weight, indices, dims)
     count, bags = dims[0].outer, low.dims(node.number)[0].outer
     member = torch.searchsorted(starts[:bags].contiguous(), torch.arange(count), right=True) - 1
     share = torch.nn.functional.one_hot(member, bags).double()
-    share = share / share.sum(0) if node["mode"] == 1 else share
-    return [low.contract([(rows, "ab"), (low.fixed(share), "ac")], "cb")]
+    found = low.contract([(rows, "ab"), (low.fixed(share), "ac")], "cb")
+    if node["mode"] == 1:
+        many = low.fixed(share.sum(0).clamp(min=1))
+        if seen is not None:
+            kept = low.contract([(_rows(low, node, seen, indices, dims[:1]), "a"), (low.fixed(share), "ac")], "c")
+            many = low.entrywise(lambda m: heads.maximum(m, 1), [kept], kept.dims)
+        found = low.entrywise(lambda x, m: x / m, [found, spread(many, found.dims, [0])], found.dims)
+    return [found]
+
+
+def _rows(low: Lowering, node: Node, table: Tensor, indices: Any, dims: Any) -> Tensor:
+    """The rows of a table at indices."""
+    if torch.is_tensor(indices):
+        return low.move(node, table, dims, lambda code: code[indices])
+    return low.looked_up(table, indices, dims)
+
+
+def _seen(low: Lowering, node: Node, weight: Tensor) -> Tensor | None:
+    """1 for each row of a table, and 0 for the one that bags leave out; None where there is none."""
+    pad = node.arguments[0].get("padding_idx")
+    if pad is None or pad < 0:
+        return None
+    axis = next(a for a, t in weight.tables.items() if t.shape[0] > 1)
+    ones = [float(i != pad) for i in range(weight.dims[0].outer)]
+    return low.writer.tensor(constant(ones, axes=(axis,)), weight.dims[:1], [axis])
 
 
 @operation("cdist")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tplimits.torch.graph import refuse
 from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.rules.contracting import FACTORS, einsum_letters
@@ -52,7 +53,7 @@ def matmul(low: Lowering, node: Node) -> Tensor:
     found = replace(found, dims=dims)
     if not node.op.startswith(("addm", "badd")):
         return found
-    beta, alpha = node.arguments[0].get("beta", 1), node.arguments[0].get("alpha", 1)
+    beta, alpha = low.literal(node, "beta"), low.literal(node, "alpha")
     return plus(low, [(alpha, found), (beta, low.operand(node, "self"))], dims)
 
 
@@ -70,9 +71,25 @@ def product(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
 def einsum(low: Lowering, node: Node) -> Tensor:
     """Sums of products by letters."""
     operands, out = einsum_letters(low.found.axes, node)
-    found = [(low.tensor(r), mine) for r, mine in operands]
+    found = [_diagonal(low, node, low.tensor(r), mine) for r, mine in operands]
     result = low.contract(found, out)
     return replace(result, dims=low.dims(node.number))
+
+
+def _diagonal(low: Lowering, node: Node, tensor: Tensor, mine: str) -> tuple[Tensor, str]:
+    """A tensor with the entries at which dimensions of one letter agree."""
+    for letter in dict.fromkeys(mine):
+        while mine.count(letter) > 1:
+            one, other = mine.index(letter), mine.rindex(letter)
+            if tensor.dims[one].width is not None:
+                refuse(node, "it takes the diagonal of a weight matrix", "a program multiplies vectors by matrices")
+            dims = tensor.dims[:other] + tensor.dims[other + 1 :]
+
+            def on(code: Any, one: int = one, other: int = other) -> Any:
+                return code.diagonal(dim1=one, dim2=other).movedim(-1, one).contiguous()
+
+            tensor, mine = low.move(node, tensor, dims, on), mine[:other] + mine[other + 1 :]
+    return tensor, mine
 
 
 @operation("bilinear")
@@ -83,6 +100,9 @@ def bilinear(low: Lowering, node: Node) -> Tensor:
     lead = letters(len(x.dims) - 1)
     if len(weight.widths) < 2:
         found = low.contract([(x, lead + "x"), (y, lead + "y"), (weight, "zxy")], lead + "z")
+    elif all(weight.dims[i].width is not None for i in (1, 2)):  # a matrix between two vectors: x·(W y)
+        both = low.contract([(y, lead + "y"), (weight, "zxy")], lead + "zx")
+        found = low.contract([(x, lead + "x"), (both, lead + "zx")], lead + "z")
     else:  # a matrix: one side is finite, and comes to the vector that it is multiplied by
         both = low.contract([(x, lead + "x"), (y, lead + "y")], lead + "xy")
         found = low.contract([(both, lead + "xy"), (weight, "zxy")], lead + "z")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from tplimits.program.language import entrywise as heads
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.values import Value
-from tplimits.torch.functions import UNARY
-from tplimits.torch.graph import Node, Ref, refuse
+from tplimits.torch.functions import BINARY, LOGICAL, UNARY
+from tplimits.torch.graph import Node, Ref, behind, refuse
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
 from tplimits.torch.totals import HIDDEN, Total
@@ -32,7 +34,7 @@ def unary(low: Lowering, node: Node) -> Tensor:
 
 
 @operation("contiguous", "clone", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "dropout",
-           "feature_dropout", "alpha_dropout")  # fmt: skip
+           "feature_dropout", "alpha_dropout", "positive", "nan_to_num")  # fmt: skip
 def identity(low: Lowering, node: Node) -> Tensor:
     """What changes memory, precision or training alone: the values stay."""
     return low.operand(node, next(iter(node.arguments[0])))
@@ -55,7 +57,7 @@ def expand(low: Lowering, node: Node) -> Tensor:
 def add(low: Lowering, node: Node) -> Tensor:
     """a + α b, a − α b, and b − α a."""
     a, b = (low.operand(node, k) for k in ("self", "other"))
-    alpha = node.arguments[0].get("alpha", 1)
+    alpha = low.literal(node, "alpha") if "alpha" in node.arguments[0] else 1
     signs = {"add": (1, alpha), "sub": (1, -alpha), "subtract": (1, -alpha), "rsub": (-alpha, 1)}[node.op]
     return plus(low, [(signs[0], a), (signs[1], b)], low.dims(node.number))
 
@@ -124,6 +126,7 @@ def multiply(low: Lowering, node: Node) -> Tensor:
         refuse(node, "it rounds", "a program has no whole numbers")
     for x, f in ((a, b), (b, a)) if not down else ((a, b),):
         if isinstance(x.value, MatrixValue) and _is_number(f):
+            _refuse_own_number(low, node)
             factor = f.value.now() if isinstance(f.value, Total) else f.value
             factor = 1 / factor if down else factor
             return replace(low.broadcast(x, dims), factor=x.factor * factor)
@@ -138,6 +141,19 @@ def multiply(low: Lowering, node: Node) -> Tensor:
     return low.entrywise((lambda p, q: p / q) if down else (lambda p, q: p * q), [a, b], dims)
 
 
+def _refuse_own_number(low: Lowering, node: Node) -> None:
+    """ProgramError where a matrix is multiplied by a number that is computed from it, as spectral norms are."""
+    graph = low.found.graph
+    one, other = ({n for n in behind(graph, node.needed(k)) if graph[n].kind == "parameter"} if node.ref(k) is not None
+                  else set() for k in ("self", "other"))  # fmt: skip
+    if one & other:
+        refuse(
+            node,
+            "it multiplies a weight matrix by a number that is computed from it",
+            "a function of a weight matrix has no limit; a program only multiplies vectors by matrices",
+        )
+
+
 def _is_number(tensor: Tensor) -> bool:
     """Whether a tensor is one number, known or drawn."""
     if isinstance(tensor.value, MatrixValue) or any(d != ONE for d in tensor.dims):
@@ -145,7 +161,7 @@ def _is_number(tensor: Tensor) -> bool:
     return not isinstance(tensor.value, Value) or (tensor.value.width is None and not tensor.value.axes)
 
 
-@operation("pow")
+@operation("pow", "float_power")
 def pow_(low: Lowering, node: Node) -> Tensor:
     """Powers."""
     return low.entrywise(
@@ -153,11 +169,27 @@ def pow_(low: Lowering, node: Node) -> Tensor:
     )
 
 
-@operation("maximum", "minimum")
+@operation("maximum", "minimum", "fmax", "fmin")
 def larger(low: Lowering, node: Node) -> Tensor:
-    """The larger or the smaller of two values."""
-    head = heads.maximum if node.op == "maximum" else heads.minimum
-    return low.entrywise(head, [low.operand(node, "self"), low.operand(node, "other")], low.dims(node.number))
+    """The larger or the smaller of two values; gradients of equal ones are shared, as PyTorch does."""
+    sign = 1 if "max" in node.op else -1
+    pair = [low.operand(node, "self"), low.operand(node, "other")]
+    return low.entrywise(lambda x, y: (x + y + sign * heads.abs(x - y)) / 2, pair, low.dims(node.number))
+
+
+@operation(*BINARY)
+def binary(low: Lowering, node: Node) -> Tensor:
+    """A function of two values."""
+    return low.entrywise(
+        BINARY[node.op], [low.operand(node, name) for name in ("self", "other")], low.dims(node.number)
+    )
+
+
+@operation(*LOGICAL)
+def compared(low: Lowering, node: Node) -> Tensor:
+    """Comparisons of values, and what joins them."""
+    names = [k for k in ("self", "other") if k in node.arguments[0]]
+    return low.entrywise(LOGICAL[node.op], [low.operand(node, k) for k in names], low.dims(node.number))
 
 
 @operation("addcmul", "addcdiv", "lerp")
@@ -166,7 +198,7 @@ def fused(low: Lowering, node: Node) -> Tensor:
     if node.op == "lerp":
         parts, body = ("self", "end", "weight"), lambda a, b, w: a + w * (b - a)
     else:
-        value = node.arguments[0].get("value", 1)
+        value = low.literal(node, "value")
         parts = ("self", "tensor1", "tensor2")
         body = (lambda a, b, c: a + value * b * c) if node.op == "addcmul" else (lambda a, b, c: a + value * b / c)
     return low.entrywise(body, [low.operand(node, k) for k in parts], low.dims(node.number))
@@ -191,10 +223,10 @@ def masked(low: Lowering, node: Node) -> Tensor:
     else:
         mask, no, yes = low.operand(node, "mask"), low.operand(node, "self"), low.operand(node, "value")
     if node.ref("condition" if node.op == "where" else "mask") not in low.found.data:
-        refuse(node, "it chooses by a value of the network", "write it by relu, clamp or maximum")
+        return low.entrywise(lambda m, p, q: heads.where(m - sympy.S.Half, p, q), [mask, yes, no], dims)
     one = low.entrywise(lambda m: 1 - m, [mask], mask.dims)
     for x, other, seen in ((no, yes, one), (yes, no, mask)):
-        if not isinstance(other.value, (Value, Total)) and float(other.value) <= HIDDEN:
+        if isinstance(other.value, (int, float)) and other.value <= HIDDEN:
             x = low.broadcast(x, dims)
             seen = low.broadcast(seen, dims)
             if x.hidden is not None:

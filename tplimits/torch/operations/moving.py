@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @operation("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze",
            "permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint",
            "select", "slice", "narrow", "flip", "roll", "unfold", "diagonal", "repeat", "tile", "repeat_interleave",
-           "pixel_shuffle", "pixel_unshuffle")  # fmt: skip
+           "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
 def move(low: Lowering, node: Node) -> Tensor:
     """Reshapes, transposes, parts and repetitions."""
     dims = low.dims(node.number)

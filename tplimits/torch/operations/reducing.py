@@ -13,7 +13,7 @@ from tplimits.program.language import entrywise as heads
 from tplimits.torch.axes import dimension
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.operations.contracting import product
-from tplimits.torch.operations.entrywise import plus
+from tplimits.torch.operations.entrywise import larger, plus
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.rules.reducing import reduced
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 def reduction(low: Lowering, node: Node) -> Any:
     """Sums, means, variances and norms over some dimensions; the largest and products over finite ones."""
     if node.ref("other") is not None:
-        head = heads.maximum if node.op == "max" else heads.minimum
-        return low.entrywise(head, [low.operand(node, "self"), low.operand(node, "other")], low.dims(node.number))
+        return larger(low, node)
     x = low.operand(node, "self")
     taken, keep = reduced(node, len(x.dims)), bool(node.arguments[0].get("keepdim"))
     if node.op == "sum":
@@ -60,7 +59,7 @@ def reduction(low: Lowering, node: Node) -> Any:
 def cosine(low: Lowering, node: Node) -> Tensor:
     """x·y over the product of the norms, each of which is ε at least."""
     x, y = (low.operand(node, k) for k in ("x1", "x2"))
-    dim, eps = dimension(node["dim"], len(x.dims)), node["eps"]
+    dim, eps = dimension(node["dim"], len(x.dims)), low.literal(node, "eps")
     norms = []
     for v in (x, y):
         total = low.reduce(low.entrywise(lambda u: u**2, [v], v.dims), {dim}, True)
@@ -244,9 +243,8 @@ def layer_norm(low: Lowering, node: Node) -> Any:
     """Norms over the last dimensions, with gain and bias."""
     x = low.operand(node, "input")
     rank = len(node.arguments[0]["normalized_shape"])
-    eps = node.arguments[0].get("eps")
-    if eps is None:
-        eps = low.constants[MACHINE]
+    unsaid = node.arguments[0].get("eps") is None
+    eps = low.constants[MACHINE] if unsaid else low.literal(node, "eps")
     taken = set(range(len(x.dims) - rank, len(x.dims)))
     found = scaled(low, node, normalised(low, x, taken, eps, "rms" not in node.op))
     return [found] if node.many else found
@@ -259,7 +257,7 @@ def group_norm(low: Lowering, node: Node) -> Any:
     if node.op == "instance_norm":
         if node.ref("running_mean") is not None and not node.arguments[0].get("use_input_stats"):
             return batch_norm(low, node)
-        found = normalised(low, x, set(range(2, len(x.dims))), node["eps"])
+        found = normalised(low, x, set(range(2, len(x.dims))), low.literal(node, "eps"))
         return scaled(low, node, found, 1)
     many = node.get("num_groups" if node.op == "group_norm" else "group")
     groups, channels = many[0], x.dims[1]
@@ -274,7 +272,7 @@ def group_norm(low: Lowering, node: Node) -> Any:
     dims = (x.dims[0], *parts, *x.dims[2:])
     atoms = low.writer.atoms
     cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
-    found = normalised(low, cut, set(range(2, len(dims))), node["eps"])
+    found = normalised(low, cut, set(range(2, len(dims))), low.literal(node, "eps"))
     back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
     found = scaled(low, node, back, 1)
     return [found] if node.many else found
@@ -285,7 +283,7 @@ def _small_groups(low: Lowering, node: Node, x: Tensor, many: int) -> Tensor:
     atoms, channels = low.writer.atoms, x.dims[1]
     dims = (x.dims[0], replace(channels, inner=channels.inner // many), Dim(many), *x.dims[2:])
     cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
-    found = normalised(low, cut, set(range(2, len(dims))), node["eps"])
+    found = normalised(low, cut, set(range(2, len(dims))), low.literal(node, "eps"))
     back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
     return scaled(low, node, back, 1)
 
@@ -297,7 +295,7 @@ def batch_norm(low: Lowering, node: Node) -> Any:
         refuse(node, "it is a batch norm in training mode, which mixes inputs", "call .eval() on the module")
     x = low.operand(node, "input")
     m, v = (spread(low.operand(node, k), x.dims, [1]) for k in ("running_mean", "running_var"))
-    eps = node["eps"]
+    eps = low.literal(node, "eps")
     found = low.entrywise(lambda x_, m_, v_: (x_ - m_) / heads.sqrt(v_ + eps), [x, m, v], x.dims)
     found = scaled(low, node, found, 1)
     return [found] if node.many else found

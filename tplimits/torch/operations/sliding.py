@@ -15,6 +15,7 @@ from tplimits.torch.dimensions import bare
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.operations.contracting import with_bias
 from tplimits.torch.operations.registry import operation
+from tplimits.torch.rules.contracting import is_of_channels
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def convolution(low: Lowering, node: Node) -> Tensor:
     """Σ over channels and taps of what each window reads, times the kernel."""
     x, weight = low.operand(node, "input"), low.operand(node, "weight")
     rank = len(weight.dims) - 2
+    if is_of_channels(low.found.axes, node) and any(d.width is not None for d in x.dims[-rank:]):
+        at = _letters(rank, "p")
+        lead = "n" if len(x.dims) == rank + 2 else ""
+        product = low.contract([(x, lead + "c" + at), (weight, "oc" + _letters(rank, "t"))], lead + "o" + at)
+        bias = low.operand(node, "bias") if node.ref("bias") is not None else None
+        return with_bias(low, node, product, bias, len(lead))
     bare = len(x.dims) == rank + 1
     if bare:
         x = replace(x, dims=(ONE, *x.dims), tables={a: t[None] for a, t in x.tables.items()})
@@ -149,6 +156,22 @@ def _spaced(
         weight = low.move(node, weight, weight.dims, lambda code: code.flip(flip))
         return x, spread(weight, turned, [1, 0, *flip])
     return x, low.move(node, weight, turned, lambda code: code.transpose(0, 1).flip(flip).contiguous())
+
+
+@operation("col2im")
+def folded(low: Lowering, node: Node) -> Tensor:
+    """The sum at each position of what all windows have there, in the order of `im2col`."""
+    x, dims, atoms = low.operand(node, "self"), low.dims(node.number), low.writer.atoms
+    sizes, kernel = list(node["output_size"]), list(node["kernel_size"])
+    count, lead = int(numpy.prod(sizes)), len(dims) - 2
+    arguments = {k: node[k] for k in ("kernel_size", "dilation", "padding", "stride")}
+    basis = torch.eye(count, dtype=torch.float64).reshape(count, 1, *sizes)
+    windows = torch.nn.functional.unfold(basis, *arguments.values())  # (positions, taps, windows)
+    parted = (*dims[:lead], Dim(int(numpy.prod(kernel))), x.dims[-1])
+    cut = low.move(node, x, parted, lambda code: code.reshape([d.size(atoms) for d in parted]))
+    before = "".join(chr(97 + i) for i in range(lead))
+    found = low.contract([(cut, before + "KL"), (low.fixed(windows), "PKL")], before + "P")
+    return low.move(node, found, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
 
 
 # -- pools ------------------------------------------------------------------------------------

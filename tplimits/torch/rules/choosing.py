@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tplimits.torch.axes import Axes, dimension
-from tplimits.torch.rules.registry import matched, refuse_wide, rule
+from tplimits.torch.rules.registry import matched, part, refuse_wide, rule
+from tplimits.torch.sizes import Wide
 
 if TYPE_CHECKING:
     from tplimits.torch.graph import Node
@@ -22,10 +23,17 @@ def overwritten(axes: Axes, node: Node) -> None:
     rank = len(axes.of(whole))
     if node.op in ("select_scatter", "slice_scatter"):
         dim = dimension(node["dim"] or 0, rank)
-        refuse_wide(axes, node, whole, dim, "it writes to some neurons")
         if node.op == "slice_scatter":
             matched(axes, node, source, {dim})
+            if isinstance(axes.of(whole)[dim], Wide):  # to a part of a width between two multiples of n
+                if node["step"] != 1:
+                    refuse_wide(axes, node, whole, dim, "it writes to some neurons")
+                starts = [s or 0 for s in node.get("start")]
+                starts = [s + n if s < 0 else s for s, n in zip(starts, (z[dim] for z in node.shapes), strict=True)]
+                sizes = [z[dim] for z in axes.graph[source].shapes]
+                part(axes, node, (node.number, 0, dim), (source, 0, dim), starts, sizes)
             return
+        refuse_wide(axes, node, whole, dim, "it writes to some neurons")
         for d, to in enumerate(d for d in range(rank) if d != dim):
             axes.same(node, (node.number, 0, to), (source, 0, d))
         return

@@ -105,7 +105,9 @@ def convolution(axes: Axes, node: Node) -> None:
     for d in range(channel):
         axes.same(node, (node.number, 0, d), (x, 0, d))
     for d in range(channel + 1, len(dims)):
-        if isinstance(dims[d], Wide):
+        if isinstance(dims[d], Wide) and is_of_channels(axes, node):  # the same matrix at every neuron
+            axes.same(node, (node.number, 0, d), (x, 0, d))
+        elif isinstance(dims[d], Wide):
             refuse(node, "it convolves along a width", "neurons have no order")
     groups = node.get("groups")
     into, outof = ((weight, 0, 0), (weight, 0, 1)) if turned else ((weight, 0, 1), (weight, 0, 0))
@@ -116,6 +118,14 @@ def convolution(axes: Axes, node: Node) -> None:
         _grouped(axes, node, (x, channel), (into, outof), turned)
     if bias is not None:
         axes.same(node, (node.number, 0, channel), (bias, 0, 0))
+
+
+def is_of_channels(axes: Axes, node: Node) -> bool:
+    """Whether a convolution reads one position for each: a matrix of channels."""
+    alone = {"stride": 1, "padding": 0}
+    ones = all(set(v if isinstance(v, list) else [v]) == {k} for name, k in alone.items() for v in node.get(name))
+    kernel = axes.of(node.needed("weight"))[2:]
+    return ones and set(kernel) == {1} and set(node.get("groups")) == {1} and "transpose" not in node.op
 
 
 def _grouped(axes: Axes, node: Node, read: tuple[int, int], weight: tuple[Any, Any], turned: bool) -> None:

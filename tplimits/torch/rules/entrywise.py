@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tplimits.torch.functions import UNARY
+import torch
+
+from tplimits.torch.functions import BINARY, LOGICAL, UNARY
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.rules.registry import rule
 
@@ -13,18 +15,34 @@ if TYPE_CHECKING:
 
 #: beside the functions of one value
 ENTRYWISE = (
-    *("add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide", "pow", "maximum", "minimum"),
+    *(
+        "add",
+        "sub",
+        "subtract",
+        "rsub",
+        "mul",
+        "multiply",
+        "div",
+        "divide",
+        "true_divide",
+        "pow",
+        "float_power",
+        "maximum",
+    ),
+    *("minimum", "fmax", "fmin", "positive", "nan_to_num"),
     *("where", "masked_fill", "addcmul", "addcdiv", "lerp", "prelu", "log_sigmoid_forward", "glu_jvp"),
     *("dropout", "feature_dropout", "alpha_dropout", "native_dropout", "contiguous", "clone", "alias"),
     *("lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "expand", "expand_as", "broadcast_to"),
 )
 
 
-@rule(*UNARY, *ENTRYWISE)
+@rule(*UNARY, *BINARY, *LOGICAL, *ENTRYWISE)
 def entrywise(axes: Axes, node: Node) -> None:
     """Dimensions are those of the operands, matched from the right."""
     if "dropout" in node.op and node.arguments[0].get("train"):
         refuse(node, "it is dropout in training mode", "call .eval() on the module")
+    if any(v in (torch.float16, torch.bfloat16) for v in node.arguments[0].values() if isinstance(v, torch.dtype)):
+        refuse(node, "it casts to half precision", "import the model in single precision")
     for r in node.refs:
         if axes.wide(r):
             if node.op == "prelu" and r == node.ref("weight") and len(axes.of(r)) == 1:
@@ -42,7 +60,7 @@ def nothing(axes: Axes, node: Node) -> None:
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty_like"
 )
 def filled(axes: Axes, node: Node) -> None:
-    """What is filled like another tensor has its axes."""
-    r = node.ref("self")
+    """What is filled like another tensor has its axes; of `new_zeros` and its like it has the precision alone."""
+    r = None if node.op.startswith("new_") else node.ref("self")
     if r is not None and len(axes.of(r)) == len(axes.of(node.number)):
         axes.broadcast(node, r)

@@ -187,6 +187,17 @@ def patches(axes: Axes, node: Node) -> None:
         axes.product((operand, 0, 1), prod(node["kernel_size"]), (node.number, 0, 1), 1)
 
 
+@rule("col2im")
+def folded(axes: Axes, node: Node) -> None:
+    """Windows, the entries of which stand behind their channel, as an image."""
+    operand = node.needed("self")
+    channel = len(axes.of(operand)) - 2
+    for d in range(channel):
+        axes.same(node, (node.number, 0, d), (operand, 0, d))
+    if isinstance(axes.of(operand)[channel], Wide):
+        axes.product((operand, 0, channel), 1, (node.number, 0, channel), prod(node["kernel_size"]))
+
+
 @rule("flip", "roll", "index_select", "gather", "index", "unfold", "constant_pad_nd", "pad", "tril", "triu", "cumsum",
       "take_along_dim", "diagonal", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
       "cumprod", "logcumsumexp", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
@@ -257,10 +268,15 @@ def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> Callable[[int], i
 
 
 def _shuffled(axes: Axes, node: Node, operand: int) -> None:
-    """Channels (c, r, r) that become positions, or positions that become channels."""
+    """Channels (c, r, r) that become positions, positions that become channels, or groups of channels interleaved."""
     rank = len(axes.of(operand))
-    if node.op == "channel_shuffle":
-        refuse(node, "it interleaves channels", "write it as view, transpose, flatten")
+    if node.op == "channel_shuffle":  # (groups, c) becomes (c, groups)
+        for d in {*range(rank)} - {1}:
+            axes.same(node, (node.number, 0, d), (operand, 0, d))
+        if isinstance(axes.of(operand)[1], Wide):
+            axes.grid((operand, 0, 1), node["groups"])
+            axes.product((operand, 0, 1), node["groups"], (node.number, 0, 1), 1)
+        return
     factor = node["upscale_factor" if node.op == "pixel_shuffle" else "downscale_factor"] ** 2
     ends = (1, factor) if node.op == "pixel_shuffle" else (factor, 1)
     if isinstance(axes.of(operand)[rank - 3], Wide):

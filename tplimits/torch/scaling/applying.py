@@ -15,7 +15,7 @@ from tplimits.torch.scaling.optimizers import RULES
 
 if TYPE_CHECKING:
     from tplimits.torch.scaling.plan import Plan
-    from tplimits.torch.scaling.table import Row
+    from tplimits.torch.scaling.table import Row, Size
 
 #: what wrappers put into names, and before them
 INNER, OUTER = ("_orig_mod", "_fsdp_wrapped_module"), "module"
@@ -51,18 +51,18 @@ def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def param_groups(
-    plan: Plan, model: Any, lr: Any, weight_decay: float | None, eps: float | None, groups: Any
+    plan: Plan, model: Any, base: Mapping[str, Any], groups: Any, depth: int | None
 ) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
-    """See `Plan.param_groups`."""
-    ratio = plan.width(model) / plan.base
+    """See `Plan.param_groups`; base: rate, decay and ε of the base."""
+    size = plan.size(model, depth)
     parameters = {name: p for name, p in named(model).items() if p.requires_grad}
     given = _given(groups, parameters) if groups is not None else [({}, list(parameters))]
-    several = sorted({plan.by_name[name].optimizer for name in parameters})
+    several = sorted({plan.row(name).optimizer for name in parameters})
     found: dict[str, dict[Any, dict[str, Any]]] = {optimizer: {} for optimizer in several}
     for i, (own, names) in enumerate(given):
         for name in names:
-            row = plan.by_name[name]
-            numbers = _numbers(row, ratio, {"lr": lr, "weight_decay": weight_decay, "eps": eps} | own)
+            row = plan.row(name)
+            numbers = _numbers(row, size, {**base, **own})
             key = (i, row.role, *(str(v) for v in numbers.values()))
             kept = {k: v for k, v in own.items() if k not in ("params", *numbers)}
             group = found[row.optimizer].setdefault(key, {"name": row.role, "params": [], **kept, **numbers})
@@ -71,7 +71,7 @@ def param_groups(
     return result if len(result) > 1 else next(iter(result.values()), [])
 
 
-def _numbers(row: Row, ratio: float, base: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(row: Row, size: Size, base: Mapping[str, Any]) -> dict[str, float]:
     """Rate, decay and ε of a parameter, given those of the base."""
     rule = RULES[row.optimizer]
     lr = base["lr"]
@@ -81,10 +81,10 @@ def _numbers(row: Row, ratio: float, base: Mapping[str, Any]) -> dict[str, float
         lr = lr[row.optimizer]
     decay = rule.decay if base["weight_decay"] is None else base["weight_decay"]
     eps = rule.eps if base["eps"] is None else base["eps"]
-    found = {"lr": _positive("lr", lr) * ratio ** float(row.rate)}
-    found["weight_decay"] = _positive("weight_decay", decay) * ratio ** float(row.decay)
+    found = {"lr": _positive("lr", lr) * size.to(row.rate, row.deep.rate)}
+    found["weight_decay"] = _positive("weight_decay", decay) * size.to(row.decay, row.deep.decay)
     if row.eps is not None and eps is not None:
-        found["eps"] = _positive("eps", eps) * ratio ** float(row.eps)
+        found["eps"] = _positive("eps", eps) * size.to(row.eps, row.deep.eps)
     return found
 
 
@@ -127,33 +127,38 @@ def _given(groups: Any, parameters: Mapping[str, Any]) -> list[tuple[dict[str, A
 # -- initial entries --------------------------------------------------------------------------
 
 
-def initialize(plan: Plan, model: Any) -> Any:
+def initialize(plan: Plan, model: Any, depth: int | None) -> Any:
     """See `Plan.initialize_`."""
-    n = plan.width(model)
+    size = plan.size(model, depth)
     if getattr(model, SCALED, False):
         return model
-    ratio = n / plan.base
     parameters = named(model)
-    rows = [(plan.by_name[name], name) for name in parameters]
+    rows = [(plan.row(name), name) for name in parameters]
+    if any(p.is_meta for p in parameters.values()):
+        raise EvaluationError(
+            "the model is on the device meta, where parameters have no entries: call initialize_ after to_empty and "
+            "your own initialisation."
+        )
     for row, name in rows:
-        _refuse_used(plan, row, name, parameters[name], ratio)
+        _refuse_used(plan, row, name, parameters[name], size)
     for row, name in rows:
-        factor = row.rescaling(ratio)
+        factor = row.rescaling(size)
         if factor != 1.0:
             parameters[name].data.mul_(factor)
     setattr(model, SCALED, True)
     return model
 
 
-def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, ratio: float) -> None:
+def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, size: Size) -> None:
     """EvaluationError where entries are not those that make(n) draws."""
-    if row.std is None or row.started is None or tensor.numel() < MANY or tensor.is_meta:
+    if row.std is None or row.started is None or tensor.numel() < MANY:
         return
-    wanted = row.std * ratio ** float(row.started)
+    wanted = row.std * size.to(row.started, row.deep.started)
     found = float(tensor.detach().float().std())
+    n = round(plan.base * size.width)
     if not wanted / APART < found < wanted * APART:
         raise EvaluationError(
-            f"`{name}` has the standard deviation {found:.3g}; make({round(plan.base * ratio)}) draws {wanted:.3g}: "
+            f"`{name}` has the standard deviation {found:.3g}; make({n}) draws {wanted:.3g}: "
             "initialize_ is for new models, before they are trained, loaded, or scaled by other means."
         )
 
@@ -161,15 +166,19 @@ def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, ratio: float) -> 
 # -- factors ----------------------------------------------------------------------------------
 
 
-def attach(plan: Plan, model: Any) -> Any:
+def attach(plan: Plan, model: Any, at: str) -> Any:
     """See `Plan.attach`."""
     factor = plan.multipliers(plan.width(model)).get("output", 1.0)
+    modules = dict(model.named_modules())
+    if at not in modules:
+        raise EvaluationError(f"at={at!r}: the model has no such module; give one of {', '.join(list(modules)[1:9])}.")
 
     def times(_: Any, __: Any, result: Any) -> Any:
         if hasattr(result, "shape"):
             return result * factor
         raise EvaluationError(
-            f"the model returns {type(result).__name__}: multiply its output by {factor:g} where it is made."
+            f"the model returns {type(result).__name__}: multiply its output by {factor:g} where it is made, or name "
+            'the module that makes it, as in plan.attach(model, at="head").'
         )
 
-    return model.register_forward_hook(times)
+    return modules[at].register_forward_hook(times)

@@ -6,19 +6,17 @@ The same data at all widths and a loss that is bounded below, so that errors do 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
 from tplimits.errors import CheckError, EvaluationError
-from tplimits.regimes.classification.finite.judging import OPEN, judged, measured_power
+from tplimits.regimes.classification.finite.judging import OPEN, Rule, is_certain, judged, measured_power
 from tplimits.torch.rows import first_output
 from tplimits.torch.scaling.applying import named
+from tplimits.torch.scaling.families import Family
 from tplimits.torch.scaling.recording import recorded
-from tplimits.torch.scaling.stepping import optimizers_of
 from tplimits.torch.scaling.verdicts import CoordinateReport, Measured
 
 if TYPE_CHECKING:
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 #: rates at the base where none is given
 RATES = {"sgd": 0.1, "momentum": 0.02, "adadelta": 1.0, "adafactor": 1e-2, "muon": 2e-2}
 RATE = 2e-3
+#: scores as they should be are sums of n^0 and of less, others hold n^(1/2): a fit tells a power between, and growth
+SCORES = 0.24
 
 
 def check_plan(
@@ -35,6 +35,7 @@ def check_plan(
     data: Any,
     *,
     widths: Sequence[int] = (64, 128, 256, 512),
+    depths: Sequence[int] | None = None,
     seeds: int = 2,
     steps: Sequence[int] = (1, 5, 15),
     lr: Any = None,
@@ -47,19 +48,19 @@ def check_plan(
     data: (inputs, target), inputs being a tensor or a tuple of them; a target is drawn where it is left out or None.
     loss(f, target): cross entropy for whole numbers, the squared error for others.  lr: the rate at the base.
     setup(model) prepares a model as your script does and returns its optimizer, or several in a list; the plan does
-    where it is left out.  seeds: models of each width; three times as many where these alarm, but not for certain.
+    where it is left out.  depths: the same over the depth L, at the width of the base, for plans with powers of it.
+    seeds: models of each size; three times as many where these are not sure.
 
     The result prints the verdict; `.accepted`, `.alarms`, `.rows`, `.plot()`, `.to_json()`.
 
     Raises CheckError for widths or steps that are none, EvaluationError for models that the plan is not of, and for a
     loss that is not finite.
     """
-    sizes = _whole("widths", widths, 3)
+    family = Family(plan, make, depths is not None)
+    sizes = _whole("widths", widths, 3) if depths is None else _whole("depths", depths, 3)
     times = _whole("steps", steps, 1)
     inputs, target = _data(data)
     rate = lr if lr is not None else RATES.get(plan.optimizer, RATE)
-    prepare = setup or (lambda model: _as_planned(plan, model, rate))
-    wide = {name: [d for d, size in enumerate(row.shape) if size.ratio] for name, row in plan.by_name.items()}
     runs: dict[Any, dict[int, list[float]]] = {}
 
     def run(draws: range) -> list[Measured]:
@@ -67,66 +68,46 @@ def check_plan(
             for n in sizes:
                 for draw in draws:
                     torch.manual_seed(7919 * (3 * seeds * seed + draw) + n)
-                    model = make(n).eval()
-                    optimizers = prepare(model)
+                    model = family.model(n).eval()
+                    optimizers = setup(model) if setup else family.prepared(model, n, rate)
                     optimizers = list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
                     goal = target if target is not None else _drawn(model, inputs)
-                    found = recorded(model, optimizers, (inputs, goal), loss or _loss(goal), times, wide, named(model))
-                    for key, size in found.items():
+                    found = recorded(
+                        model, optimizers, (inputs, goal), loss or _loss(goal), times, family.wide(model), named(model)
+                    )
+                    for key, size in family.shown(found, model).items():
                         runs.setdefault(key, {}).setdefault(n, []).append(size)
         return [
-            _judged(plan, key, by_width, sizes, times)
-            for key, by_width in runs.items()
-            if len(by_width) == len(sizes) and _is_told(plan, key, by_width)
+            _judged(family, key, by_size, sizes, times)
+            for key, by_size in runs.items()
+            if len(by_size) == len(sizes) and family.is_told(key, by_size)
         ]
 
     rows = run(range(seeds))
-    alarms = [row for row in rows if row.is_alarm]
-    if alarms and not any(row.certain for row in alarms):  # of a hundred sizes some are far off by chance
+    unsure = [row for row in rows if not row.certain and row.verdict != OPEN]
+    # of a hundred sizes some are far off by chance, and some that are off may be hidden by their errors
+    if unsure and not any(row.certain for row in rows if row.is_alarm):
         rows = run(range(seeds, 3 * seeds))
-    return CoordinateReport(plan.model, plan.optimizer, tuple(sizes), tuple(rows), setup is None)
-
-
-def _as_planned(plan: Plan, model: Any, lr: Any) -> list[Any]:
-    plan.initialize_(model)
-    if plan.output:
-        plan.attach(model)
-    return optimizers_of(plan.optimizer, plan.param_groups(model, lr=lr, weight_decay=0.0))
-
-
-def _is_told(plan: Plan, key: tuple[str, str, int], by_width: dict[int, list[float]]) -> bool:
-    """Whether something is to be judged: zeros at the start are natural, what is frozen does not move."""
-    kind, name, _ = key
-    row = plan.by_name.get(name) if kind in ("image", "entries") else None
-    if row is not None and (row.role in ("frozen", "unused") or (kind == "entries" and row.started is None)):
-        return False
-    return kind == "image" or all(min(many) > 0 for many in by_width.values())
+    asked = () if depths is not None else tuple(plan.scores)
+    return CoordinateReport(plan.model, plan.optimizer, tuple(sizes), tuple(rows), setup is None, family.growing, asked)
 
 
 def _judged(
-    plan: Plan, key: tuple[str, str, int], by_width: dict[int, list[float]], sizes: list[int], times: list[int]
+    family: Family, key: tuple[str, str, int], by_size: dict[int, list[float]], sizes: list[int], times: list[int]
 ) -> Measured:
     kind, name, t = key
-    found = measured_power(sizes, [by_width[n] for n in sizes])
-    counted = _counted(plan, kind, name)
-    # scores start as sums that are centred, and so do their gradients: how soon they are aligned the rate decides
-    late = t == max(times) and kind != "score"
-    least = counted + plan.by_name[name].early if kind == "image" else counted
-    verdict = judged(found, counted, late, least, output=kind == "f")
-    if kind == "image" and not late and found.power == float("-inf"):
+    found = measured_power(sizes, [by_size[n] for n in sizes])
+    counted = family.counted(kind, name)
+    # scores start as sums that are centred, and so do their gradients: how soon they are aligned the rate decides;
+    # kernels change by products of small changes, beside averages that are centred
+    late = t == max(times) and kind not in ("score", "kernel")
+    least = counted + family.early(name) if kind in ("image", "norm") else counted
+    rule = Rule(late, float(least), output=kind == "f", **({"gap": SCORES} if kind == "score" else {}))
+    verdict = judged(found, counted, rule)
+    if kind in ("image", "norm") and not late and found.power == float("-inf"):
         verdict = OPEN  # a readout that starts at zero lets others move from the second step on
-    twice = replace(found, error=2 * found.error)
-    certain = verdict == judged(twice, counted, late, least, output=kind == "f")
-    return Measured(kind, name, t, counted, found.power, found.error, found.sizes, verdict, certain)
-
-
-def _counted(plan: Plan, kind: str, name: str) -> Fraction:
-    """The power that the plan gives."""
-    if kind not in ("image", "entries"):
-        return Fraction(0)
-    row = plan.by_name[name]
-    matrix = sum(1 for d in row.shape if d.ratio) == 2
-    return row.initial + (Fraction(1, 2) if matrix and kind == "image" else 0)
+    certain = is_certain(found, counted, rule)
+    return Measured(kind, name, t, counted, found.power, found.error, found.sizes, verdict, certain, family.growing)
 
 
 # -- what is given ----------------------------------------------------------------------------

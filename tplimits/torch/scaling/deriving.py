@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import networkx
+import torch
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.kinds import MatMul
+from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.program.optimizers.linear import Frozen
+from tplimits.program.parametrization.roles import roles
+from tplimits.regimes.classification.derivation.powers_within import damped_scores
 from tplimits.regimes.classification.derivation.rates import MaximalRates, ParameterPowers, maximal_rates
-from tplimits.regimes.classification.derivation.sizes import NOTHING
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING
 from tplimits.torch.scaling.optimizers import Rule, rule_of
 from tplimits.torch.scaling.plan import Plan
 from tplimits.torch.scaling.table import Dimension, Row
 
 if TYPE_CHECKING:
-    from tplimits.torch.entries import Entries
+    from tplimits.program.nodes.program import Program
     from tplimits.torch.importing import TorchProgram
 
 
-def width_of_base(base: Any) -> int:
-    """The base, if it is a width."""
+def width_of_base(base: Any, what: str = "base") -> int:
+    """The base, if it is a width or a depth."""
     if isinstance(base, bool) or not isinstance(base, int) or base < 1:
-        raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
+        size = "width" if what == "base" else what
+        raise EvaluationError(f"{what}={base!r}: give the {size} where rates were tuned, a whole number.")
     return base
+
+
+def refuse_seeded(make: Callable[[], Any]) -> None:
+    """ProgramError where make sets the seed of random numbers: all models would start with the same ones."""
+    states = []
+    with torch.random.fork_rng(devices=()):
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            make()
+            states.append(torch.get_rng_state())
+    if torch.equal(*states):
+        raise ProgramError(
+            "make sets the seed of random numbers (torch.manual_seed), so that what it draws cannot be told from fixed "
+            "numbers. Set the seed before make is called."
+        )
 
 
 def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
@@ -35,14 +54,11 @@ def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
         raise ProgramError(
             f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
         )
-    network = net.gaussian()
     frozen = set(net.frozen)
     names = list(net.parametrization.of(net))
     rules = {name: _rule(chosen, net, name) for name in names}
-    updates = {
-        name: Frozen() if name in frozen else rules[name].of(_starts_at_zero(net.entries[name])) for name in names
-    }
-    found = maximal_rates(network, updates)
+    updates = {name: Frozen() if name in frozen else rules[name].of(net.entries[name].starts_at_zero) for name in names}
+    found = maximal_rates(_as_it_stays(net), updates)
     rows = [
         _row(net, found.parameters[name], rules[name], name in frozen, base)
         for name in names
@@ -53,6 +69,22 @@ def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
     said = "+".join(sorted({row.optimizer for row in rows}))
     norm = Fraction(0) if found.norm == NOTHING else Fraction(found.norm)
     return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
+
+
+def _as_it_stays(net: TorchProgram) -> Program:
+    """The network with normal entries; what no script sets, buffers, keeps the powers of n that the model gives it."""
+    network = net.gaussian()
+    natural = {name: HALF if kind == "matrix" else Fraction(0) for name, kind in roles(network).kinds.items()}
+    off = {name: net.entries[name].power - p for name, p in natural.items() if not _is_parameter(net, name)}
+    small: dict[int, Fraction] = {}
+    for p, s in enumerate(network):
+        if isinstance(s, (MatMul, Avg)):
+            assert s.operand is not None
+            matrix = small.get(s.matrix, Fraction(0)) if isinstance(s, MatMul) else 0
+            small[p] = small.get(int(s.operand.source), Fraction(0)) + matrix
+        elif s.name in off:
+            small[p] = off[s.name]
+    return damped_scores(network, {p: power for p, power in small.items() if power})
 
 
 def optimizers_of(given: Any) -> Mapping[str, Rule]:
@@ -74,10 +106,6 @@ def _rule(chosen: Mapping[str, Rule], net: TorchProgram, name: str) -> Rule:
     return chosen["matrix"] if wide == 2 else chosen["rest"]
 
 
-def _starts_at_zero(entries: Entries) -> bool:
-    return entries.shape == "constant" and entries.mean == 0
-
-
 def _is_parameter(net: TorchProgram, name: str) -> bool:
     return net.built.found.graph[net.built.weights[name]].kind == "parameter"
 
@@ -89,6 +117,7 @@ def _tensors(net: TorchProgram) -> tuple[Mapping[str, Any], ...]:
 def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, base: int) -> Row:
     name = powers.name
     entries = net.entries[name]
+    known = entries.shape not in ("constant", "given") or entries.power != 0
     aliases = net.built.found.graph.aliases.get(name, (name,))
     role = "frozen" if frozen else _role(net, powers)
     random = entries.shape not in ("constant", "given")
@@ -100,12 +129,13 @@ def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, b
         optimizer=rule.name,
         shape=_shape(net, name),
         std=entries.std * base ** -float(entries.power) if random else None,
-        started=-entries.power if random else None,
+        started=-entries.power if known else None,
         initial=powers.std,
         rate=rate,
         eps=None if rule.eps is None else rule.eps_power * gradient,
         decay=_decay(rule, powers.std, rate, gradient),
         early=_early(rule, powers, gradient),
+        gradient=gradient,
     )
 
 
@@ -126,7 +156,8 @@ def _early(rule: Rule, powers: ParameterPowers, gradient: Fraction) -> Fraction:
 def _role(net: TorchProgram, powers: ParameterPowers) -> str:
     if powers.kind == "matrix":
         return "hidden matrix"
-    if powers.kind in ("readout", "vector") and powers.std < 0:
+    random = net.entries[powers.name].shape not in ("constant", "given")
+    if (powers.std < 0 and powers.kind in ("readout", "vector")) or (powers.kind == "readout" and random):
         return "readout"
     if powers.kind == "scalar":
         return "finite"

@@ -141,13 +141,16 @@ def recorded(
 ) -> dict[tuple[str, str, int], float]:
     """{(kind, name, step): size}: values at the start (step 0), and their changes since after some steps.
 
-    kinds: "value" of a module, "f", "score", "entries" of a parameter at the start, and "image" of its change.
+    kinds: "value" of a module, its "kernel" (of products of two inputs, averaged over neurons), "f", "score",
+    "entries" of a parameter at the start, and of its change the "norm" (of an entry) and the "image".  Parameters whose
+    gradients are 0 but for rounding have none of the last two.
     """
     inputs, target = data
     parameters = {k: p for k, p in names.items() if p.requires_grad}
     start = {k: p.detach().clone() for k, p in parameters.items()}
     found = {("entries", k, 0): rms(p) for k, p in parameters.items()}
     first: dict[str, Any] = {}
+    idle = set(parameters)
     for t in range(max(times) + 1):
         values = Values(model)
         with values.kept() if t == 0 or t in times else _nothing():
@@ -156,9 +159,12 @@ def recorded(
             now = {**values.found, "f": f.detach().clone()}
             first = first or _without_output(now)
             found |= {(_kind(k), k, t): rms(x - first[k] if t else x) for k, x in now.items() if k in first}
-            found |= {
-                ("image", k, t): image(p.detach() - start[k], wide.get(k, ())) for k, p in parameters.items() if t
-            }
+            for k, x in now.items():
+                if t and k in first and _kind(k) == "value" and x.dim() > 1 and x.shape[0] > 1:
+                    found["kernel", k, t] = rms(_kernel(x) - _kernel(first[k]))
+            for k, p in parameters.items() if t else ():
+                found["image", k, t] = image(p.detach() - start[k], wide.get(k, ()))
+                found["norm", k, t] = rms(p.detach() - start[k])
         if t == max(times):
             break
         value = loss(f, target)
@@ -169,10 +175,16 @@ def recorded(
         for p in parameters.values():
             p.grad = None
         value.backward()
-        _refuse_rounding(parameters)
+        idle &= _refuse_rounding(parameters)
         for optimizer in optimizers:
             optimizer.step()
-    return found
+    return {key: size for key, size in found.items() if key[0] not in ("image", "norm") or key[1] not in idle}
+
+
+def _kernel(x: Any) -> Any:
+    """The feature kernel: averages over neurons of products of the values of pairs of inputs."""
+    flat = x.double().flatten(1)
+    return flat @ flat.T / flat.shape[1]
 
 
 def _without_output(values: dict[str, Any]) -> dict[str, Any]:
@@ -197,10 +209,11 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _refuse_rounding(parameters: Mapping[str, Any]) -> None:
-    """Gradients that are exactly 0, as those of the biases of keys, are rounding: they move nothing."""
+def _refuse_rounding(parameters: Mapping[str, Any]) -> set[str]:
+    """Gradients that are exactly 0, as those of the biases of keys, are rounding and move nothing: whose they are."""
     sizes = {k: rms(p.grad) for k, p in parameters.items() if p.grad is not None}
     largest = max(sizes.values(), default=0.0)
     for k, p in parameters.items():
         if p.grad is not None and sizes[k] < IDLE * largest:
             p.grad = None
+    return {k for k, p in parameters.items() if p.grad is None and k in sizes}

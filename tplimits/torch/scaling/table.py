@@ -5,7 +5,7 @@ Plain data: a plan that was saved is read without PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -46,6 +46,32 @@ class Dimension:
 
 
 @dataclass(frozen=True)
+class Deep:
+    """The powers of the depth L of a row: as the model starts it, and as it should be."""
+
+    started: Fraction = Fraction(0)
+    initial: Fraction = Fraction(0)
+    rate: Fraction = Fraction(0)
+    eps: Fraction = Fraction(0)
+    decay: Fraction = Fraction(0)
+    gradient: Fraction = Fraction(0)
+    #: of what its entries move by in training
+    moved: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model's width and depth in multiples of the base's."""
+
+    width: float = 1.0
+    depth: float = 1.0
+
+    def to(self, n: Fraction, depth: Fraction) -> float:
+        """width^n depth^L."""
+        return self.width ** float(n) * self.depth ** float(depth)
+
+
+@dataclass(frozen=True)
 class Row:
     """One parameter, under all its names.
 
@@ -65,6 +91,9 @@ class Row:
     decay: Fraction
     #: how much smaller than late in training its first steps are, which are linear in sums that are centred at first
     early: Fraction = Fraction(0)
+    #: the power of its gradient, late in training
+    gradient: Fraction = Fraction(0)
+    deep: Deep = Deep()
 
     @property
     def name(self) -> str:
@@ -73,22 +102,24 @@ class Row:
     @property
     def powers(self) -> tuple[Any, ...]:
         """What rows of a table have in common."""
-        start = self.initial if self.started is not None else None
-        return self.role, self.optimizer, start, self.rate, self.eps, self.decay
+        start = None if self.started is None and not self.deep.initial else (self.initial, self.deep.initial)
+        eps = None if self.eps is None else (self.eps, self.deep.eps)
+        return self.role, self.optimizer, start, (self.rate, self.deep.rate), eps, (self.decay, self.deep.decay)
 
-    def rescaling(self, ratio: float) -> float:
-        """What the entries of make(n) are multiplied by at n = ratio·base."""
-        return 1.0 if self.started is None else ratio ** float(self.initial - self.started)
+    def rescaling(self, size: Size) -> float:
+        """What the entries of make(n) are multiplied by; those that are not random by powers of the depth alone."""
+        wide = Fraction(0) if self.started is None else self.initial - self.started
+        return size.to(wide, self.deep.initial - self.deep.started)
 
     def shown_shape(self) -> str:
         return "×".join(map(str, self.shape)) or "1"
 
 
-def width_of(rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]]) -> int:
+def width_of(found: Iterable[tuple[Row, str, tuple[int, ...]]]) -> int:
     """n of a model, from the shapes of its parameters; EvaluationError where no n fits all."""
     n: int | None = None
     by = ""
-    for row, name, shape in _present(rows, shapes):
+    for row, name, shape in found:
         if len(shape) != len(row.shape):
             raise _other(row, name, shape)
         for d, size in zip(row.shape, shape, strict=True):
@@ -103,23 +134,6 @@ def width_of(rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]]) -> int:
     return n
 
 
-def _present(rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[Row, str, tuple[int, ...]]]:
-    rows = tuple(rows)
-    known = {name for row in rows for name in row.names}
-    if strange := [name for name in shapes if name not in known]:
-        raise EvaluationError(
-            f"the model has the parameter `{strange[0]}`, which the plan does not have: it was derived from another "
-            "model. Derive it from a make(n) that builds this one."
-        )
-    for row in rows:
-        found = [name for name in row.names if name in shapes]
-        if not found:
-            raise EvaluationError(
-                f"the model has no parameter `{row.name}`, which the plan has: it was derived from another model."
-            )
-        yield row, found[0], shapes[found[0]]
-
-
 def _other(row: Row, name: str, shape: tuple[int, ...], why: str = "") -> EvaluationError:
     return EvaluationError(
         f"`{name}` has the shape {'×'.join(map(str, shape))}, in the plan {row.shown_shape()}{why}: the model is not "
@@ -127,7 +141,7 @@ def _other(row: Row, name: str, shape: tuple[int, ...], why: str = "") -> Evalua
     )
 
 
-def power(p: Fraction | None) -> str:
+def power(p: Fraction | None, n: str = "n") -> str:
     """A power of n in a table.
 
     >>> power(Fraction(-1, 2)), power(Fraction(0)), power(None)
@@ -135,7 +149,19 @@ def power(p: Fraction | None) -> str:
     """
     if p is None:
         return "—"
-    return "1" if p == 0 else "n" if p == 1 else f"n^{p}" if p.denominator == 1 and p > 0 else f"n^({p})"
+    return "1" if p == 0 else n if p == 1 else f"{n}^{p}" if p.denominator == 1 and p > 0 else f"{n}^({p})"
+
+
+def powers(pair: tuple[Fraction, Fraction] | None) -> str:
+    """A product of powers of n and of the depth L.
+
+    >>> powers((Fraction(-1), Fraction(1, 2))), powers((Fraction(0), Fraction(0)))
+    ('n^(-1) L^(1/2)', '1')
+    """
+    if pair is None:
+        return "—"
+    shown = [power(p, n) for p, n in zip(pair, "nL", strict=True) if p]
+    return " ".join(shown) or "1"
 
 
 def table(rows: Iterable[Row]) -> list[str]:
@@ -145,7 +171,7 @@ def table(rows: Iterable[Row]) -> list[str]:
         if row.role != "frozen":
             many.setdefault(row.powers, []).append(row.name)
     lines = [("role", "optimizer", "std ×", "rate ×", "ε ×", "decay ×", "parameters")]
-    lines += [(key[0], key[1], *map(power, key[2:]), shortened(names)) for key, names in many.items()]
+    lines += [(key[0], key[1], *map(powers, key[2:]), shortened(names)) for key, names in many.items()]
     widths = [max(len(line[i]) for line in lines) for i in range(6)]
     return ["  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[6]]) for line in lines]
 

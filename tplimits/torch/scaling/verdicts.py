@@ -13,15 +13,15 @@ from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported
 from tplimits.pictures.coordinates import plot_coordinates
 from tplimits.regimes.classification.finite.judging import AGREES, GROWS, OPEN, VANISHES
-from tplimits.torch.scaling.table import power
+from tplimits.torch.scaling.table import power, shortened
 
 
 @dataclass(frozen=True)
 class Measured:
     """One size: its power of n at the start (step 0), or of its change since after a number of steps.
 
-    kind: "entries" and "image" of a parameter, "value" of a module, "score", "f".  certain: whether the verdict would
-    be the same with twice the error.
+    kind: "entries", "norm" and "image" of a parameter, "value" and "kernel" of a module, "score", "f".  certain:
+    whether the verdict would be the same without any error and with twice of it.
     """
 
     kind: str
@@ -33,6 +33,8 @@ class Measured:
     sizes: tuple[float, ...]
     verdict: str
     certain: bool = True
+    #: what grows: the width n, or the depth L
+    growing: str = "n"
 
     @property
     def is_alarm(self) -> bool:
@@ -45,16 +47,21 @@ class Measured:
         called = f"`{self.name}`" if self.name != "f" else "f"
         if self.kind == "entries":
             return f"the initial entries of {called}"
+        if self.kind == "kernel":
+            called = f"the kernel of {called}"
+        if self.kind == "norm":
+            called = f"entries of {called}"
         if self.step == 0:
             return f"{called} at the start"
         return f"the change of {called} after {self.step} step" + ("s" if self.step > 1 else "")
 
     def __str__(self) -> str:
         if self.measured == -math.inf:
-            return f"{self.about} is 0, counted n^{self.counted}"
+            return f"{self.about} is 0, counted {self.growing}^{self.counted}"
         if self.measured == math.inf:
             return f"{self.about} is not finite"
-        return f"{self.about} goes like n^{self.measured:.2f} ± {self.error:.2f}, counted n^{self.counted}"
+        measured = f"{self.growing}^{self.measured:.2f} ± {self.error:.2f}"
+        return f"{self.about} goes like {measured}, counted {self.growing}^{self.counted}"
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,14 @@ class CoordinateReport(Reported):
     widths: tuple[int, ...]
     rows: tuple[Measured, ...]
     planned: bool = True
+    growing: str = "n"
+    #: scores that the plan asks to be divided, which this check did not see grow
+    asked: tuple[str, ...] = ()
 
     @property
     def alarms(self) -> tuple[Measured, ...]:
         """What grows or vanishes beside the plan: causes first, which are parameters and scores."""
-        order = {"entries": 0, "image": 1, "score": 2, "value": 3, "f": 4}
+        order = {"entries": 0, "image": 1, "norm": 2, "score": 3, "value": 4, "kernel": 5, "f": 6}
         found = [row for row in self.rows if row.is_alarm]
         return tuple(sorted(found, key=lambda row: order[row.kind]))
 
@@ -90,15 +100,18 @@ class CoordinateReport(Reported):
     @property
     def blamed(self) -> tuple[str, ...]:
         """The parameters and scores that are not as they should be; where there are none, the first module."""
-        found = dict.fromkeys(row.name for row in self.alarms if row.kind in ("entries", "image", "score"))
+        found = dict.fromkeys(row.name for row in self.alarms if row.kind in ("entries", "image", "norm", "score"))
         return tuple(found) or tuple(dict.fromkeys(row.name for row in self.alarms))[:1]
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
+        sizes = "depths" if self.growing == "L" else "widths"
         if self.accepted:
-            said = f"`{self.model}` moves as counted at the widths {', '.join(map(str, self.widths))}"
+            said = f"`{self.model}` moves as counted at the {sizes} {', '.join(map(str, self.widths))}"
             more = f"; {len(self.undecided)} sizes would take more widths or seeds" if self.undecided else ""
+            if self.asked:
+                more += f"; the plan asks for a factor on {shortened(list(self.asked))}, which grow later without it"
             return f"{said}{more}. This is necessary for rates to carry over, not sufficient."
         return f"`{self.model}` does not move as counted: {'; '.join(self._causes())}."
 
@@ -128,8 +141,11 @@ class CoordinateReport(Reported):
             title=f"Coordinate check of {self.model}: {'as counted' if self.accepted else 'not as counted'}",
             answer=self.sentence,
             text=str(self),
-            numbers=tuple((r.about, f"n^({r.measured:.2f} ± {r.error:.2f}), counted n^{r.counted}") for r in farthest),
-            picture=drawn(curves, "width n; log₂ of the size over that at the first width", logarithmic=True),
+            numbers=tuple(
+                (r.about, f"{r.growing}^({r.measured:.2f} ± {r.error:.2f}), counted {r.growing}^{r.counted}")
+                for r in farthest
+            ),
+            picture=drawn(curves, f"{self.growing}; log₂ of the size over that at the first width", logarithmic=True),
             document=self.to_json(),
         )
 
@@ -164,8 +180,8 @@ def _repair(row: Measured) -> str:
     if row.measured == -math.inf:
         return "no optimizer moves it"
     if row.kind == "entries":
-        return f"its standard deviation is to go like {power(row.counted)}"
+        return f"its standard deviation is to go like {power(row.counted, row.growing)}"
     apart = row.measured - float(row.counted)
-    if row.kind == "image":
-        return f"its rate is too {'large' if apart > 0 else 'small'} by about n^{abs(apart):.1f}"
+    if row.kind in ("image", "norm"):
+        return f"its rate is too {'large' if apart > 0 else 'small'} by about {row.growing}^{abs(apart):.1f}"
     return "the first module that is not as counted"

@@ -9,6 +9,7 @@ import sympy
 import tplimits as tp
 from tplimits.program.nodes.entries import OWN, Entry, N
 from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, verdict_on
 
@@ -37,7 +38,7 @@ def test_inequalities_and_counted_powers_agree(name, layers):
     rng, met = random.Random(17 + layers), set()
     for _ in range(25):
         parametrization = exponents(rng)
-        counted = verdict_on(layers, parametrization, OPTIMIZERS[name])
+        counted = verdict_on(*asked(layers, parametrization), OPTIMIZERS[name])
         written = StabilityVerdict(counted.network, counted.parametrization, counted.table, None)
         met.add(counted.regime)
         assert counted.faithful == written.faithful or counted.stable != sympy.true

@@ -127,3 +127,19 @@ def test_the_side_of_a_kink_may_hang_on_a_constant():
     assert np.abs(tp.derive(block.bind(τ0=τ0), tp.Proportional()).drift_at(V, γ=γ) - wanted).max() < 1e-12
     below = tp.derive(block.bind(τ0=-τ0), tp.Proportional())
     assert not below.drift_form
+
+
+def test_powers_of_n_that_cancel_leave_no_orders_to_be_known():
+    """n (cos Y − 1 + Y²/2) is n Y⁴/24: without the n of each addend, which would ask for the order n^(−5)."""
+
+    @tp.block
+    def block(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, W: tp.Matrix, *, γ, τ0):
+        Y = tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ0
+        F = tp.n * (tp.cos(Y) - 1 + Y**2 / 2)
+        v = W @ x
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(F * v.rename(token="key"), over="key"))
+
+    V, γ, τ0 = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]]), 0.7, 0.8
+    fourth = 3 * (np.diag(V)[:, None] * np.diag(V)) ** 2 / τ0**4 / 24  # E n² Y⁴/24
+    expected = γ**2 * (fourth @ V + V @ fourth.T)
+    assert tp.derive(block, tp.Proportional()).drift_at(V, γ=γ, τ0=τ0) == pytest.approx(expected, rel=1e-12)

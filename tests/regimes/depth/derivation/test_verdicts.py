@@ -311,7 +311,7 @@ def test_what_is_no_block_or_lacks_its_regime():
         tp.derive(shaped.relu_mlp)
     with pytest.raises(tp.ProgramError, match="the widths of `shaped_attention` besides n: k"):
         tp.derive(shaped.shaped_attention, tp.Proportional(fixed=("heads",)))
-    with pytest.raises(tp.ProgramError, match=r"fixed=3\): give names of widths"):
+    with pytest.raises(tp.ProgramError, match=r"fixed=3: give names"):
         tp.derive(shaped.shaped_attention, tp.Proportional(fixed=3))
 
 

@@ -79,3 +79,47 @@ def test_homogeneous_functions_are_what_they_were(p):
         written = f(scale * z)
         for at in (-0.4, 1.1):
             assert scales_outside(written, [scale]).subs({scale: p, z: at}) == written.subs({scale: p, z: at})
+
+
+def behind_an_image(norm):
+    """A norm of W (s x) moves with the logit s, though W s x is Gaussian given it."""
+
+    @tp.network
+    def network(W: tp.Matrix, ξ: tp.Input["d"], v: tp.Vector, U: tp.Vector["d"], a: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y = W @ (x * (tp.sqrt(tp.n) * tp.avg(a * x)))
+        return v * y / tp.sqrt(norm(y) + 0.2)
+
+    return network
+
+
+def tangent_behind_an_image(moved: bool) -> float:
+    """s = √C z: v, W and x add E[C² z²/(C² z² + 0.2)] each, s moves y by its factor: 0.04/(C² z² + 0.2)³ or without."""
+    z, weights = np.polynomial.hermite_e.hermegauss(180)
+    weights, size = weights / weights.sum(), C**2 * z**2 + 0.2
+    factor = 0.04 / size**3 if moved else 1 / size
+    return float(weights @ (3 * C**2 * z**2 / size + 2 * C**2 * factor))
+
+
+NORMS = {
+    "square": lambda y: tp.avg(y * y),
+    "centred": lambda y: tp.avg((y - tp.avg(y)) ** 2),
+    "absolute": lambda y: tp.avg(tp.abs(y)) ** 2 * np.pi / 2,
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_of_an_image_moves_with_the_logits_behind_it(norm):
+    draws = tp.derive(behind_an_image(NORMS[norm]), tp.Kernels()).sample(X, draws=20_000, seed=1).ntk[:, 0, 0]
+    error = draws.std() / np.sqrt(draws.size)
+    assert abs(draws.mean() - tangent_behind_an_image(moved=True)) < 4 * error
+    assert abs(draws.mean() - tangent_behind_an_image(moved=False)) > 20 * error
+
+
+@pytest.mark.sampling
+def test_networks_have_norms_that_move_behind_images():
+    limit = tp.derive(behind_an_image(NORMS["square"]), tp.Kernels())
+    given = {"X1": X, "widths": (32, 64, 128), "draws": (2000, 1200, 600), "progress": False}
+    right, wrong = ({"ntk": np.array([[tangent_behind_an_image(moved)]])} for moved in (True, False))
+    assert tp.check(limit, claims=right, **given).accepted
+    assert not tp.check(limit, claims=wrong, **given).accepted

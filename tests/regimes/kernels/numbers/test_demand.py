@@ -179,8 +179,9 @@ def unloaded(text: str) -> dict:
     """The generated text as plain Python, so that many networks cost no compilation."""
     plain = SimpleNamespace(njit=lambda *_, **__: lambda f: f, prange=range)
     names: dict = {}
-    body = text.replace("import numba\n", "").replace("from tplimits.numbers.moments.angles import arc, atan2", "")
-    names = {"numba": plain, "atan2": math.atan2, "arc": arc}
+    body = text.replace("import numba\n", "").replace("from tplimits.numbers.jit import njit", "")
+    body = body.replace("from tplimits.numbers.moments.angles import arc, atan2", "")
+    names = {"numba": plain, "njit": plain.njit, "atan2": math.atan2, "arc": arc}
     exec(body, names)
     return names
 

@@ -10,7 +10,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, plan, request, tape
+from tplimits.regimes.kernels.numbers import evaluation, extents, plan, request, tape
 from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.lanes import Lanes
 
@@ -47,12 +47,12 @@ def test_compiled_is_interpreted(group, monkeypatch):
     for seed in range(SIZE * group, SIZE * (group + 1)):
         monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 3)
         for lanes in (Lanes, Banded):
-            monkeypatch.setattr(lanes, "speed", 0 if seed % SIZE else 2)
+            monkeypatch.setattr(lanes, "speed", 0 if seed % SIZE else 1)
         drawn = drawn_networks.drawn(seed)
         X = (drawn.data(MANY),) if seed % 2 else (drawn.data(MANY), drawn.data(2, offset=1))
         limit = tp.derive(drawn.network, tp.Kernels())
         expected = limit.evaluate(*X)
-        assert not any(p.is_compiled for p in plan._PLANS[limit.derivation].values())
+        assert not any(p.is_compiled for p in limit.derivation.remembered["plans"].values())
         with monkeypatch.context() as patch:
             patch.setattr(np, "empty", poisoned)
             found = compiled(limit, *X)
@@ -66,6 +66,27 @@ def test_compiled_is_interpreted(group, monkeypatch):
             assert single.nngp.dtype == np.float32
             for one, other in zip(single, expected, strict=True):
                 assert np.abs(one - other).max() <= 1e-5 * np.abs(other).max(), drawn.source
+
+
+@pytest.mark.parametrize("seed", range(0, GROUPS * SIZE, 9))
+def test_pairs_beside_each_other_in_memory_are_the_same_pairs(seed, monkeypatch):
+    drawn = drawn_networks.drawn(seed)
+    limit, found = tp.derive(drawn.network, tp.Kernels()), []
+    for least in (1, 1 << 30):
+        monkeypatch.setattr(plan, "_BESIDE", least)
+        found.append(limit.evaluate(drawn.data(MANY), drawn.data(2, offset=1)))
+    for one, other in zip(*found, strict=True):
+        assert np.abs(one - other).max() <= 1e-14 * np.abs(other).max(), drawn.source
+
+
+def test_compiling_waits_for_more_work_where_there_is_more_to_compile():
+    waits = []
+    for network in (one_block, two_blocks.bind(token=4, block=2)):
+        limit = tp.derive(network, tp.Kernels())
+        limit.evaluate(TOKENS)
+        (made,) = limit.derivation.remembered["plans"].values()
+        waits.append(extents.steps(made))
+    assert 0 < waits[0] < waits[1]
 
 
 def test_every_piece_is_drawn_often():
@@ -95,13 +116,19 @@ def two_blocks(
     return v * tp.layers.global_pool(x, over="token")
 
 
+@tp.network
+def one_block(ξ: tp.Input["d", "token"], U: tp.Vector["d"], V: tp.Matrix, v: tp.Vector):
+    x = tp.layers.layer_norm(tp.layers.linear(ξ, U))
+    return v * tp.layers.global_pool(tp.relu(tp.layers.linear(x, V)), over="token")
+
+
 TOKENS = {"ξ": np.random.default_rng(0).standard_normal((3, 2, 4))}
 
 
 def test_no_sum_and_no_law_is_computed_twice():
     limit = tp.derive(two_blocks.bind(token=4, block=2), tp.Kernels())
     compiled(limit, TOKENS)
-    (made,) = plan._PLANS[limit.derivation].values()
+    (made,) = limit.derivation.remembered["plans"].values()
     passes = made.nested(False, 8).passes.passes
     sums = [tuple(n for n, _ in r.factors) for p in passes for r in p.reductions.values()]
     assert len(sums) == len(set(sums)) == 3 * 2 + 2  # sandwiches of K, of K and Θ; means of both over tokens

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.kernels.numbers import evaluation, job, locks
+from tplimits.program.files import locks
+from tplimits.regimes.kernels.numbers import evaluation, job
 
 SIDE = 2
 
@@ -202,8 +203,8 @@ def test_two_processes_in_one_folder(tmp_path):
     interrupted(tmp_path / "gram", 2)
     before = {n: (tmp_path / "gram" / n).read_bytes() for n in names(tmp_path / "gram") if n != "lock"}
     code = (
-        "import sys, time, pathlib, tplimits.regimes.kernels.numbers.locks as locks\n"
-        "with locks.FolderLock(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+        "import sys, time, pathlib\nfrom tplimits.program.files import locks\n"
+        "with locks.FileLock(pathlib.Path(sys.argv[1]) / 'lock'):\n    print('held', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, tmp_path / "gram"], stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
@@ -221,7 +222,10 @@ def test_two_processes_in_one_folder(tmp_path):
 
 def test_two_threads_in_one_folder(tmp_path):
     interrupted(tmp_path / "gram", 2)
-    with locks.FolderLock(tmp_path / "gram"), pytest.raises(tp.EvaluationError, match="another thread of this process"):
+    with (
+        locks.FileLock(tmp_path / "gram" / "lock"),
+        pytest.raises(tp.EvaluationError, match="another thread of this process"),
+    ):
         LIMIT.evaluate(X, out=tmp_path / "gram")
     LIMIT.evaluate(X, out=tmp_path / "gram")
 
@@ -229,13 +233,13 @@ def test_two_threads_in_one_folder(tmp_path):
 def test_workers_that_are_forked_do_not_hold_the_lock(tmp_path):
     """A worker outlives a parent that is killed, for a moment or for good."""
     reading, writing = os.pipe()
-    with locks.FolderLock(tmp_path):
+    with locks.FileLock(tmp_path / "lock"):
         child = os.fork()
         if not child:
             os.read(reading, 1)
             os._exit(0)
     try:
-        with locks.FolderLock(tmp_path):
+        with locks.FileLock(tmp_path / "lock"):
             pass
     finally:
         os.write(writing, b".")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 
 import sympy
 from sympy import Expr
@@ -24,6 +26,11 @@ class Coset:
     shift: int = 0
     basis: tuple[int, ...] = ()
 
+    @property
+    def used(self) -> int:
+        """The bits that some member has."""
+        return reduce(or_, self.basis, self.shift)
+
     def times(self, other: Coset) -> Coset:
         """All sums of two members."""
         basis = span((*self.basis, *other.basis))
@@ -42,6 +49,11 @@ class Parity:
         """A union, or one coset that holds it where it has many parts."""
         found = cls(frozenset(cosets), order)
         return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]), order)
+
+    @property
+    def used(self) -> int:
+        """The bits that some term has."""
+        return reduce(or_, (c.used for c in self.cosets), 0)
 
     @property
     def hull(self) -> Coset:

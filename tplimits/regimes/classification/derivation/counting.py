@@ -10,8 +10,8 @@ of n, as logits over √n, are aligned with the gradients through them alone, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -53,20 +53,46 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A step, and how far entries of parameters have moved after it: by all gradients, and through single averages."""
+
+    step: Step
+    rates: Mapping[str, Power]
+    own: Mapping[int, Mapping[str, Power]]
+
+
+@dataclass(frozen=True)
 class Counting:
     """The powers of n of a network in training, step by step; exponents have to be numbers."""
 
     network: Program
     parametrization: Parametrization
     optimizer: Any
-    steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
-    #: the power of n by which an entry of each parameter moves, at its largest
-    rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
-    #: the same by the gradients through one average alone, for those in `multiplied`
-    own: Mapping[int, Mapping[str, Power]] = field(init=False, repr=False, hash=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self._counted()
+    @cached_property
+    def _counted(self) -> tuple[Counted, ...]:
+        return tuple(self.counted())
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that are counted; those after powers have settled are the last one again."""
+        found = tuple(c.step for c in self._counted)
+        return found + found[-1:] * (STEPS + 1 - len(found))
+
+    @cached_property
+    def start(self) -> Step:
+        """The first step, before anything has moved."""
+        return next(self.counted()).step
+
+    @property
+    def rates(self) -> Mapping[str, Power]:
+        """The power of n by which an entry of each parameter moves, at its largest."""
+        return self._counted[-1].rates
+
+    @property
+    def own(self) -> Mapping[int, Mapping[str, Power]]:
+        """The same by the gradients through one average alone, for those in `multiplied`."""
+        return self._counted[-1].own
 
     @cached_property
     def exponents(self) -> dict[str, Exponents]:
@@ -121,7 +147,7 @@ class Counting:
         """The size of a feature where everything nonlinear and all that is read is of order 1: n^0 but for factors."""
         powers = self.scaling.positions
         found = {self.name(p): as_fraction(powers[p]) for p in self.hidden}
-        return found | {self.reading(r): -as_fraction(self.scaling.parameters[r]) for r in self.steps[0].reads}
+        return found | {self.reading(r): -as_fraction(self.scaling.parameters[r]) for r in self.start.reads}
 
     @property
     def features_move(self) -> Power:
@@ -135,18 +161,18 @@ class Counting:
 
         A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
         """
-        natural = self._natural
-        pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
-        pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
+        now, natural = self.start, self._natural.start
+        pairs = [(self.name(p), now.sizes[p], natural.sizes[p]) for p in self.hidden]
+        pairs += [(self.reading(r), size, natural.reads[r]) for r, size in now.reads.items()]
         pairs += [
             (
                 name,
-                self.steps[0].sizes[self.network.initial_names[name]],
-                natural.steps[0].sizes[self.network.initial_names[name]],
+                now.sizes[self.network.initial_names[name]],
+                natural.sizes[self.network.initial_names[name]],
             )
             for name in self.roles.named("vector", "scalar")
         ]
-        return [(name, now.start, then.start) for name, now, then in pairs]
+        return [(name, one.start, then.start) for name, one, then in pairs]
 
     @cached_property
     def natural(self) -> dict[str, Power]:
@@ -159,15 +185,16 @@ class Counting:
 
     def moves(self, t: int) -> dict[str, Power]:
         """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
-        return self._moves(self.steps[min(t, len(self.steps) - 1)])
+        return self.moves_in(self.steps[min(t, len(self.steps) - 1)])
 
     def moved_by(self, name: str) -> dict[str, Power]:
         """The powers of what the updates of one parameter change, at the size that they have beside all others."""
         alone = {c: {name: kept[name]} for c, kept in self.own.items()}
         sizes = self.passes.sizes(self.backward.program, {name: self.rates[name]}, self.passes.aligned(alone))
-        return self._moves(self._step(*sizes))
+        return self.moves_in(self.step(*sizes))
 
-    def _moves(self, step: Step) -> dict[str, Power]:
+    def moves_in(self, step: Step) -> dict[str, Power]:
+        """The same in a step."""
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
         found |= {self.reading(r): size.change for r, size in step.reads.items()}
         return found | {"f": step.output.move}
@@ -175,7 +202,7 @@ class Counting:
     @property
     def readout_at_start(self) -> Power:
         """The power of n of f_0 without the scalars that are added to it."""
-        return self._summed(self.steps[0].sizes).start
+        return self._summed(self.start.sizes).start
 
     def name(self, position: int) -> str:
         """How a value is called."""
@@ -185,7 +212,7 @@ class Counting:
     def vectors(self) -> tuple[str, ...]:
         """The features that are vectors, each once: what a readout multiplies may have a name of its own."""
         found = {p: self.name(p) for p in self.hidden if self.network[p].width is not None}
-        for readout in self.steps[0].reads:
+        for readout in self.start.reads:
             found.setdefault(self.backward.gradients[readout][0].gradient.source, self.reading(readout))
         return tuple(found.values())
 
@@ -195,22 +222,24 @@ class Counting:
 
     # -- one pass -----------------------------------------------------------------------------
 
-    def _counted(self) -> None:
-        """Steps, and how entries of parameters move: by all gradients, and by those through single averages."""
+    def counted(self) -> Iterator[Counted]:
+        """The steps one by one until powers settle: who asks whether something grows need not see all of them."""
         moves: dict[str, Power] = {}
         own: dict[int, dict[str, Power]] = {c: {} for c in self.passes.multiplied}
-        found = []
         for _ in range(STEPS + 1):
+            before = moves, own
             sizes, arguments = self.passes.sizes(self.backward.program, moves, self.passes.aligned(own))
-            step = self._step(sizes, arguments)
-            found.append(step)
+            step = self.step(sizes, arguments)
             fresh = {name: self._move(name, step) for name in self.exponents}
             moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
-            for c, kept in own.items():
-                shares = self.passes.shares(c, sizes, moves)
-                own[c] = {name: max(kept.get(name, NOTHING), fresh[name] + shares[name]) for name in fresh}
-        for name, value in (("steps", tuple(found)), ("rates", moves), ("own", own)):
-            object.__setattr__(self, name, value)
+            shares = {c: self.passes.shares(c, sizes, moves) for c in own}
+            own = {
+                c: {name: max(kept.get(name, NOTHING), fresh[name] + shares[c][name]) for name in fresh}
+                for c, kept in own.items()
+            }
+            yield Counted(step, moves, own)
+            if (moves, own) == before:  # settled: all later steps are this one
+                return
 
     def _move(self, name: str, step: Step) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
@@ -223,7 +252,7 @@ class Counting:
         extra = optimizer.extra_power(self.roles.kinds[name], e)
         return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
 
-    def _step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
+    def step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {

@@ -75,8 +75,12 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
         return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
     limits = _limits(program) or _limits(network)
-    if limits is None:
-        return Means(always, always, frozenset(), unknown)
+    if unknown or limits is None:  # what no expectation tells a symmetry may
+        seen = _by_symmetry(network, program, dict(starts))
+        always |= seen.always & unknown.keys()
+        unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
+        if limits is None:
+            return Means(always | seen.centred, always, seen.zeros, unknown)
     start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p))
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
@@ -105,9 +109,16 @@ def _returned(network: Program) -> Entry:
 
 
 def _limits(program: Program) -> Recursion | None:
-    """The recursion at the limits of scalars; None where one diverges, which the powers that are counted tell."""
+    """The recursion at the limits of scalars; None where one diverges, which the powers that are counted tell.
+
+    Powers of n in the program are constants: what is small because of them alone has no mean that vanishes.
+    """
+    swap = _constants(program)
+    instructions = tuple(
+        replace(s, body=s.body.xreplace(swap)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s for s in program
+    )
     try:
-        return _recursion(program)
+        return _recursion(program.replace(instructions=instructions))
     except NoLimitError:
         return None
 
@@ -161,7 +172,7 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     for the neuron β, so that what vanishes for all of them vanishes.
     """
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
-    swap = {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
+    swap = _constants(program)
     instructions: list[Instruction] = []
     given = []
     for position, s in enumerate(program):
@@ -172,6 +183,11 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
         else:
             instructions.append(_without_slots(s, swap) if isinstance(s, OuterNonlin) else s)
     return program.replace(instructions=tuple(instructions), inputs=tuple(given))
+
+
+def _constants(program: Program) -> dict[Expr, Expr]:
+    """A constant for each width."""
+    return {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
 
 
 def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:

@@ -36,6 +36,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.regimes.classification.derivation.cosets import Coset, Parity, reduced, span, spanned
+from tplimits.regimes.classification.derivation.sizes import distinct
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -76,6 +77,7 @@ class Parities:
     #: the members of families of weights that bits stand for: the weight, and its index as an expression
     members: list[tuple[int, tuple[Expr, ...]]] = field(default_factory=list)
     bits: dict[tuple[int, tuple[Expr, ...]], int] = field(default_factory=dict)
+    terms: dict[Expr, Parity] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for position, s in enumerate(self.program):
@@ -103,10 +105,7 @@ class Parities:
         return all(self._is_odd(coset) for coset in self.of(value).cosets)
 
     def _is_odd(self, coset: Coset) -> bool:
-        used = coset.shift
-        for b in coset.basis:
-            used |= b
-        seen = [i for i in range(used.bit_length()) if used >> i & 1]
+        seen = [i for i in range(coset.used.bit_length()) if coset.used >> i & 1]
         same = [1 << i | 1 << j for i, j in combinations(seen, 2) if self._may_agree(self.members[i], self.members[j])]
         return reduced(coset.shift, span((*coset.basis, *same))) != 0
 
@@ -172,6 +171,11 @@ class Parities:
 
     def of(self, node: Expr) -> Parity:
         """The terms of an expression."""
+        if node not in self.terms:
+            self.terms[node] = self._of(node)
+        return self.terms[node]
+
+    def _of(self, node: Expr) -> Parity:
         if isinstance(node, Entry):
             return self.of_entry(node)
         if node == 0:
@@ -202,16 +206,19 @@ class Parities:
         return found if one == found else one.plus(other)
 
     def split(self) -> frozenset[int]:
-        """The weights of which a product holds two different members, as pieces of one matrix for queries and keys."""
+        """The weights of which a product holds two different members, as pieces of one matrix for queries and keys.
+
+        Their biases are weights, too.
+        """
         found = 0
         for s in self.program:
-            for node in sympy.preorder_traversal(getattr(s, "body", sympy.S.Zero)):
+            for node in distinct(getattr(s, "body", sympy.S.Zero)):
                 read = [f for f in node.args if isinstance(f, Entry)] if isinstance(node, sympy.Mul) else []
                 for one, other in combinations(read, 2):
                     if one.source == other.source and any(
                         self._differ(i, j) for i, j in zip(one.indices, other.indices, strict=True)
                     ):
-                        found |= self.values[one.source].hull.shift if self.values[one.source].cosets else 0
+                        found |= self.values[one.source].used
         return frozenset(position for i, (position, _) in enumerate(self.members) if found >> i & 1)
 
     def _may_agree(self, one: tuple[int, tuple[Expr, ...]], other: tuple[int, tuple[Expr, ...]]) -> bool:

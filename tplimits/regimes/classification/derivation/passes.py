@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import sympy
@@ -29,6 +30,7 @@ from tplimits.regimes.classification.derivation.sizes import (
     NOTHING,
     Power,
     Size,
+    distinct,
     largest,
     multiplied_by_powers,
     size_of,
@@ -72,13 +74,16 @@ class Passes:
         return self.network.known.width_symbols
 
     def sizes(
-        self, program: Program, moves: Mapping[str, Power], aligned: Mapping[int, Power]
+        self, program: Program, moves: Mapping[str, Power], aligned: Mapping[int, Power], last: int | None = None
     ) -> tuple[dict[int, Size], dict[int, Size]]:
-        """The sizes of all values of the network and what follows it, and of arguments inside of functions."""
+        """The sizes of all values of the network and what follows it, and of arguments inside of functions.
+
+        last: the position after which nothing is asked for.
+        """
         sizes: dict[int, Size] = {}
         arguments: dict[int, Size] = {}
         whole = program is self.backward.program
-        for position, s in enumerate(program):
+        for position, s in enumerate(islice(program, None if last is None else last + 1)):
             if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
                 sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
             elif isinstance(s, MatMul):
@@ -93,7 +98,8 @@ class Passes:
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
                 if position in self.means.zeros:
-                    sizes[position] = replace(sizes[position], start=min(sizes[position].start, -HALF))
+                    start = min(sizes[position].start, -HALF)
+                    sizes[position] = replace(sizes[position], start=start, fallen=start)
                 if inside and position < len(self.network):
                     arguments[position] = largest(inside)
         return sizes, arguments
@@ -111,7 +117,7 @@ class Passes:
         assert s.operand is not None
         matrix, x = sizes[s.matrix], sizes[s.operand.source]
         kept = x.times(matrix.start + HALF)
-        return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
+        return replace(kept, move=max(kept.move, matrix.move + 1 + x.total))
 
     def averaged(self, position: int, x: Size, aligned: Power | None = None) -> Size:
         """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size.
@@ -120,16 +126,16 @@ class Passes:
         """
         centred, always = position in self.means.centred, position in self.means.always
         move = x.move if aligned is None else max(aligned, x.move - HALF)
-        return Size(x.start - (HALF if centred else 0), move, x.loose - (HALF if always else 0))
+        if always:
+            return Size(x.start - HALF, move, x.loose - HALF, x.start - HALF)
+        start = max(x.start - HALF, x.fallen) if centred else x.start
+        return Size(start, move, x.loose, start if centred else x.fallen)
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
-        def of_entry(entry: Entry) -> Size:
-            size = sizes[entry.source]
-            if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
-                return Size(size.start, NOTHING, size.change) if vector else Size(size.start, size.change)
-            return size
-
-        return size_of(body, of_entry, self.widths, arguments)
+        entries = entries_of(body)
+        found, inside = _sized(body, tuple(sizes[e.source].powers for e in entries), vector, self.widths)
+        arguments += inside
+        return found
 
     def gradient(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
         """The size of the gradient of the sum of what is returned."""
@@ -155,7 +161,7 @@ class Passes:
         for c, moves in own.items():
             s = self.network[c]
             assert isinstance(s, Avg) and s.operand is not None
-            found[c] = self.sizes(self.network, moves, found)[0][s.operand.source].move
+            found[c] = self.sizes(self.network, moves, found, s.operand.source)[0][s.operand.source].move
         return found
 
     def shares(self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> dict[str, Power]:
@@ -171,6 +177,36 @@ class Passes:
             share = incoming + through - whole if NOTHING not in (incoming, through, whole) else NOTHING
             found[name] = min(share, Fraction(0))
         return found
+
+
+@lru_cache(maxsize=4096)
+def entries_of(body: Expr) -> tuple[Entry, ...]:
+    """The entries that a body reads, in one order."""
+    return tuple(sorted((e for e in distinct(body) if isinstance(e, Entry)), key=sympy.default_sort_key))
+
+
+@lru_cache(maxsize=2**16)
+def _sized(
+    body: Expr, read: tuple[tuple[Power, ...], ...], vector: bool, widths: frozenset[sympy.Symbol]
+) -> tuple[Size, tuple[Size, ...]]:
+    """The size of a body whose entries have these sizes, and of what functions in it are applied to.
+
+    A step changes few sizes, and layers are alike: most of what a pass asks has been asked before.
+    """
+    known = {e: Size(*powers) for e, powers in zip(entries_of(body), read, strict=True)}
+
+    def of_entry(entry: Entry) -> Size:
+        size = known[entry]
+        if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
+            return (
+                replace(size, move=NOTHING, loose=size.change)
+                if vector
+                else replace(size, move=size.change, loose=NOTHING)
+            )
+        return size
+
+    inside: list[Size] = []
+    return size_of(body, of_entry, widths, inside), tuple(inside)
 
 
 def as_fraction(value: Expr) -> Fraction:

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Input, Matrix, Vector
 from tplimits.program.language.operations import relu, sum
 from tplimits.program.network.network import network
+from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.table import Parametrization
 
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
-    from tplimits.program.parametrization.table import Parametrization
+#: the most hidden layers that are counted
+MOST_LAYERS = 500
+
+
+def asked(target: Any, parametrization: Any) -> tuple[Program, Parametrization]:
+    """The network, and its parametrization, that a network or a number of hidden layers stands for."""
+    if not isinstance(parametrization, Parametrization):
+        raise ProgramError(
+            f"classify(…, {parametrization!r}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
+        )
+    if isinstance(target, Program):
+        return target, parametrization
+    if isinstance(target, bool) or not isinstance(target, int) or target < 1:
+        raise ProgramError(f"classify({target!r}, …): give a network, or the number of hidden layers of a perceptron.")
+    if target > MOST_LAYERS:
+        raise ProgramError(
+            f"classify({target if target < 10**20 else '10^20 and more'}, …): at most {MOST_LAYERS} hidden layers are "
+            "counted one by one; powers of n are the same with fewer."
+        )
+    names = [str(layer) for layer in range(1, target + 2)]
+    strange = set(parametrization.by_name) - set(names)
+    if strange:
+        raise ProgramError(f"{parametrization!r}: {min(strange)!r} is no layer; they are {', '.join(names)}.")
+    return perceptron(target), on_layers(parametrization, target)
 
 
 @lru_cache(maxsize=16)

@@ -26,20 +26,26 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.entries import NO_NEURON, Entry, N
+from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.laws import GIVEN
+from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.parametrization.exponents import Exponents
-from tplimits.program.parametrization.roles import Roles, roles, terms_of
+from tplimits.program.parametrization.roles import Roles, roles
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
+from tplimits.regimes.classification.derivation.normed import below_norms
 from tplimits.regimes.classification.derivation.passes import as_fraction
+from tplimits.regimes.classification.derivation.powers_within import (
+    body_of,
+    damped_scores,
+    levelled,
+    scores_of,
+    weights_of_sums,
+)
 from tplimits.regimes.classification.derivation.scaling import equations, scaling_of
-from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size, exponent_of
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: rates n^(−SMALL), at which everything moves in proportion to its rate
@@ -92,11 +98,12 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
     Raises NoLimitError where the output does not settle.
     """
     kinds = roles(network)
-    every = _scores(network)
-    start = _Late(network, optimizer, kinds, natural_shifts(_damped(network, every)))
+    network, own = levelled(network)
+    every = scores_of(network)
+    start = _Late(network, optimizer, kinds, natural_shifts(damped_scores(network, every)), own=own)
     saturating = start.saturating
     scores = {p: min(power, saturating[p]) for p, power in every.items() if p in saturating}
-    program = _damped(network, scores)
+    program = damped_scores(network, scores)
     found = replace(start, program=program, shifts=natural_shifts(program)) if scores else start
     for _ in range(ROUNDS):
         output = max(found.step.output.start, found.step.output.move)
@@ -109,6 +116,8 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
         )
     if readouts := _folding(network, found.kinds):
         found = replace(found, readouts=readouts)
+    elif found.a_out != found.own:
+        found = below_norms(found) or found
     return _table(found, {network[p].name: -power for p, power in scores.items()})
 
 
@@ -121,7 +130,11 @@ def natural_shifts(program: Program) -> Mapping[str, Any]:
     every = dict.fromkeys(aligned.unknowns, sympy.S.Zero)
     if aligned.holds(every):
         return FrozenDict(every)
-    summed = _weights_of_sums(program)
+    summed = weights_of_sums(program)
+    # of a product of two sums one weight could take both powers: each sum is to be of order 1
+    each = every | {name: -sympy.Rational(power) for name, power in summed.items()}
+    if aligned.holds(each):
+        return FrozenDict(each)
     values = aligned.solved({name: s for name, s in every.items() if name not in summed})
     return FrozenDict(values if values is not None else scaling_of(program).parameters)
 
@@ -130,7 +143,8 @@ def natural_shifts(program: Program) -> Mapping[str, Any]:
 class _Late:
     """A network late in training, when the own image of every parameter has moved by order 1.
 
-    a_out: the power of the output's factor, which `readouts` take, if there are any.
+    a_out: the power of the output's factor, of which the program has `own` itself; the rest `readouts` take, if there
+    are any.
     """
 
     program: Program
@@ -139,6 +153,7 @@ class _Late:
     shifts: Mapping[str, Any]
     a_out: Any = sympy.S.One
     readouts: tuple[str, ...] = ()
+    own: Any = sympy.S.Zero
 
     @cached_property
     def b(self) -> dict[str, Any]:
@@ -147,12 +162,12 @@ class _Late:
         found = {
             name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - self.shifts[name] for name in kinds
         }
-        return found | dict.fromkeys(self.readouts, self.a_out)
+        return found | dict.fromkeys(self.readouts, self.a_out - self.own)
 
     @property
     def factor(self) -> Any:
-        """The a_out that is left to the output."""
-        return sympy.S.Zero if self.readouts else self.a_out
+        """The a_out that is left to the output, with what it has itself."""
+        return self.own if self.readouts else self.a_out
 
     def counted(self, c: Mapping[str, Any]) -> Counting:
         table = {name: Exponents.of((0, self.b[name], c[name], 0)) for name in self.b}
@@ -186,7 +201,7 @@ class _Late:
     @cached_property
     def step(self) -> Step:
         """The powers of n of everything, late in training."""
-        return self.small._step(*self._sizes)
+        return self.small.step(*self._sizes)
 
     @property
     def saturating(self) -> dict[int, Fraction]:
@@ -195,9 +210,14 @@ class _Late:
         found: dict[int, Fraction] = {}
         for p, size in self._sizes[1].items():
             if size.total > 0:
-                for e in _body(self.program[p]).atoms(Entry):
+                for e in body_of(self.program[p]).atoms(Entry):
                     found[int(e.source)] = max(found.get(int(e.source), Fraction(0)), Fraction(size.total))
         return found
+
+    @property
+    def values(self) -> dict[int, Size]:
+        """The sizes of all values, late in training."""
+        return self._sizes[0]
 
     @cached_property
     def c(self) -> dict[str, Any]:
@@ -215,84 +235,6 @@ def _folding(network: Program, kinds: Roles) -> tuple[str, ...]:
     found = kinds.named("readout")
     laws = [s.law for s in (network[network.initial_names[name]] for name in found) if isinstance(s, InitialVector)]
     return found if kinds.read_out_everywhere and all(law.mean == 0 for law in laws) else ()
-
-
-def _scores(program: Program) -> dict[int, Fraction]:
-    """Averages that the program multiplies by positive powers of n, and the powers, where no weight can take them.
-
-    A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
-    """
-    return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
-
-
-def _body(s: Instruction) -> sympy.Expr:
-    """What an entrywise instruction computes; 0 of the others."""
-    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
-
-
-def _weights_of_sums(program: Program) -> set[str]:
-    """The vectors that are weights of averages multiplied by powers of n."""
-    return {name for p in _multiplied(program) for name in _weights(program, p)}
-
-
-def _multiplied(program: Program) -> dict[int, Fraction]:
-    """Averages that the program multiplies by positive powers of n, and the powers."""
-    widths = program.known.width_symbols
-    found: dict[int, Fraction] = {}
-    for s in program:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            for entry, power in _powers(s.body, widths).items():
-                position = int(entry.source)
-                if isinstance(program[position], Avg):
-                    found[position] = max(found.get(position, power), power)
-    return found
-
-
-def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
-    """The positive powers of n that multiply entries of scalars."""
-    found: dict[Entry, Fraction] = {}
-    for node in sympy.preorder_traversal(body):
-        if isinstance(node, sympy.Mul):
-            power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
-            if power > 0:
-                found |= {e: Fraction(power) for e in node.args if isinstance(e, Entry) and e.neuron == NO_NEURON}
-    return found
-
-
-def _weights(program: Program, position: int) -> set[str]:
-    """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
-    average = program[position]
-    assert isinstance(average, Avg) and average.operand is not None
-    s = program[int(average.operand.source)]
-    if not isinstance(s, OuterNonlin):
-        return set()
-    vectors = {p: name for name, p in program.initial_names.items()}
-    random = {
-        p: vectors[p]
-        for p, v in enumerate(program)
-        if isinstance(v, InitialVector) and p in vectors and v.law.mean == 0 and v.law.shape != GIVEN
-    }
-    found: set[str] = set()
-    for term in terms_of(s.body):
-        factors = [random[int(f.source)] for f in sympy.Mul.make_args(term)
-                   if isinstance(f, Entry) and int(f.source) in random]  # fmt: skip
-        if not factors:
-            return set()
-        found.update(factors)
-    return found
-
-
-def _damped(program: Program, scores: Mapping[int, Fraction]) -> Program:
-    """The program with averages multiplied by n^(−power) wherever they are read."""
-    one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
-    changed = []
-    for s in program:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            read = {e: scores[int(e.source)] for e in s.body.atoms(Entry) if int(e.source) in scores}
-            less = {e: e * N ** -sympy.Rational(p) for e, p in read.items()}
-            s = replace(s, body=s.body.xreplace({**one_width, **less})) if less else s
-        changed.append(s)
-    return replace(program, instructions=tuple(changed)) if scores else program
 
 
 def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
@@ -317,4 +259,4 @@ def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
     left = {name: p - scales.get(name, 0) for name, p in moved.items() if p > scales.get(name, 0)}
     if moved["f"] < 0:
         left["f"] = moved["f"]
-    return MaximalRates(rows, -as_fraction(late.factor), scores, left, norm)
+    return MaximalRates(rows, -as_fraction(late.factor - late.own), scores, left, norm)

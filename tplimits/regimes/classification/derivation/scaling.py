@@ -154,6 +154,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
             reader.positions[position] = reader.positions[s.operand.source]
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             reader.grown = multiplied_by_powers(s.body, reader.widths)
+            reader.powers = {}  # what the body multiplies by powers of n is its own
             reader.positions[position] = sympy.expand(reader.power(s.body))
         else:
             reader.positions[position] = unknowns.get(s.name, sympy.S.Zero)
@@ -171,10 +172,16 @@ class _Reader:
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []
+        self.powers: dict[Expr, Expr] = {}
         self.fluctuations: set[int] = set()
 
     def power(self, node: Expr) -> Expr:
         """The power s of an expression."""
+        if node not in self.powers:
+            self.powers[node] = self._power(node)
+        return self.powers[node]
+
+    def _power(self, node: Expr) -> Expr:
         if isinstance(node, Entry):
             s = self.positions[node.source]
             if node in self.grown and node.neuron == NO_NEURON and node.source in self.fluctuating:

@@ -16,6 +16,7 @@ from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.regimes.classification.derivation.bends import Bent, bent
 
 #: a power of n; −∞ is the power of what is zero
 Power = Fraction | float
@@ -25,20 +26,32 @@ HALF = Fraction(1, 2)
 #: f(λx) = λ f(x), so that powers pass
 HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
 #: f(x) ~ x at 0, bounded at infinity
-_SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
+SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
+#: others whose slope is counted as of order 1, and may be smaller where the argument grows
+FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 #: linear at 0 and at infinity
 LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
 #: of order 1 whatever the argument, jumping where it changes sign
-_JUMPS = (functions.step, sympy.sign)
+JUMPS = (functions.step, sympy.sign)
 
 
 @dataclass(frozen=True)
 class Size:
-    """Entries of size n^start before training, and changes since: aligned ones of size n^move, others of n^loose."""
+    """Entries of size n^start before training, and changes since: aligned ones of size n^move, others of n^loose.
+
+    The part of the start that is small because a scalar in it has the limit zero is of size n^fallen: an average of it
+    is no smaller, though its mean has the limit zero, for the scalar is the same at all neurons.
+    """
 
     start: Power = NOTHING
     move: Power = NOTHING
     loose: Power = NOTHING
+    fallen: Power = NOTHING
+
+    @property
+    def powers(self) -> tuple[Power, Power, Power, Power]:
+        """All of them."""
+        return self.start, self.move, self.loose, self.fallen
 
     @property
     def change(self) -> Power:
@@ -52,7 +65,7 @@ class Size:
 
     def times(self, power: Power) -> Size:
         """The size of n^power times this."""
-        return Size(self.start + power, self.move + power, self.loose + power)
+        return Size(*(p + power for p in self.powers))
 
 
 CONSTANT = Size(Fraction(0))
@@ -72,10 +85,17 @@ def size_of(
     >>> n, x = sympy.Symbol("n"), Entry(sympy.Integer(0), sympy.Symbol("α"))
     >>> moved = Size(Fraction(0), Fraction(-1, 2))
     >>> size_of(sympy.sqrt(n) * sympy.tanh(x) * x, lambda e: moved, frozenset([n]))
-    Size(start=Fraction(1, 2), move=Fraction(0, 1), loose=-inf)
+    Size(start=Fraction(1, 2), move=Fraction(0, 1), loose=-inf, fallen=-inf)
     """
 
+    known: dict[Expr, Size] = {}
+
     def walk(node: Expr) -> Size:
+        if node not in known:  # bodies hold what they read several times, and so do these: trees of them have no end
+            known[node] = fresh(node)
+        return known[node]
+
+    def fresh(node: Expr) -> Size:
         if node == 0:
             return Size()
         if isinstance(node, Entry):
@@ -86,6 +106,8 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
+        if isinstance(node, (sympy.Add, *HOMOGENEOUS)) and (found := bent(node, widths)):
+            return largest([_bounded(walk(found.argument), found, widths), *map(walk, found.rest)])
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
             return largest(parts)
@@ -100,28 +122,39 @@ def size_of(
     return walk(expr)
 
 
+def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:
+    """Bends of one argument: what they are at 0, and the argument, as far as they follow it."""
+    start = exponent_of(found.at_zero, widths)
+    if found.is_bounded:
+        bound = max(exponent_of(c, widths) for c in found.constants)
+        x = Size(*(min(p, bound) for p in x.powers))
+    return largest([Size(start), x])
+
+
 def largest(parts: Iterable[Size]) -> Size:
     """The size of a sum: the largest of each kind."""
-    return Size(*(max(x) for x in zip(*((p.start, p.move, p.loose) for p in parts), strict=True)))
+    return Size(*(max(x) for x in zip(*(p.powers for p in parts), strict=True)))
 
 
 def product(parts: list[Size]) -> Size:
     """The size of a product: a change of one factor meets all the others as they are now."""
     start = sum((p.start for p in parts), Fraction(0))
-    moves, loose = [], []
+    moves, loose, fallen = [], [], []
     for i, p in enumerate(parts):
         others = parts[:i] + parts[i + 1 :]
         moves.append(p.move + sum((q.total for q in others), Fraction(0)))
         loose.append(p.loose + sum((max(q.start, q.loose) for q in others), Fraction(0)))
+        fallen.append(p.fallen + sum((q.start for q in others), Fraction(0)))
     # −∞ + ∞ is no number
-    return Size(start, max(m for m in moves if m == m), max(m for m in loose if m == m))
+    return Size(start, *(max(m for m in many if m == m) for many in (moves, loose, fallen)))
 
 
 def _power(base: Size, e: Fraction) -> Size:
     if base.start == NOTHING and e < 0:
         # a quotient by what is zero at the start: larger than any power of n that is asked for
         return Size(-e * 10**6)
-    return Size(e * base.start, *(_power_of_change(base.start, change, e) for change in (base.move, base.loose)))
+    start, *changes = base.powers
+    return Size(e * start, *(_power_of_change(start, change, e) for change in changes))
 
 
 def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
@@ -138,28 +171,44 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     # the condition chooses between values, and is none of them
     if isinstance(node, functions.where):
         parts = parts[1:]
-    start = max(p.start for p in parts)
-    changes = max(p.move for p in parts), max(p.loose for p in parts)
+    start, *changes = largest(parts).powers
     zero = Fraction(0)
     if isinstance(node, (*HOMOGENEOUS, functions.where, *LINEAR_AT_BOTH_ENDS)):
         return Size(start, *changes)
-    if isinstance(node, _SATURATING):
+    if isinstance(node, SATURATING):
         return Size(min(start, zero), *(min(c, zero) for c in changes))
-    if isinstance(node, _JUMPS):
+    if isinstance(node, JUMPS):
         return Size(zero, *(min(zero, c - start) if c != NOTHING else NOTHING for c in changes))
     if isinstance(node, functions.softplus):
         return Size(max(start, zero), *changes)
     return Size(zero, *(min(c, zero) for c in changes))
 
 
+def saturates(body: Expr) -> bool:
+    """Whether a body holds a function whose slope falls as its argument grows."""
+    return any(isinstance(node, (*SATURATING, *FLATTENING)) for node in distinct(body))
+
+
 def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
     """Entries that stand in a product with a positive power of a width."""
     found: set[Entry] = set()
-    for node in sympy.preorder_traversal(body):
+    for node in distinct(body):
         if isinstance(node, sympy.Mul):
             growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
             if any(exponent_of(f, widths) > 0 for f in growing):
                 found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
+    return found
+
+
+def distinct(body: Expr) -> set[Expr]:
+    """All parts of an expression, each once, however often it holds them."""
+    found: set[Expr] = set()
+    left = [body]
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left += node.args
     return found
 
 

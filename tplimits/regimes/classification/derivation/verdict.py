@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, is_centred, roles
-from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.classification.derivation.activations import Finding, findings
+from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
 from tplimits.regimes.classification.derivation.means import means_of, total_of
-from tplimits.regimes.classification.derivation.perceptron import on_layers, perceptron
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
 
 #: the regimes, in the order in which they are decided
 REGIMES = ("unstable", "unfaithful", "trivial", "feature", "operator")
@@ -114,6 +116,11 @@ class StabilityVerdict:
         """Assumption 2.8.2 for the activations and the optimizers."""
         return findings(self.network.released, tuple(p.optimizer for p in self.table.moving))
 
+    @property
+    def at_start(self) -> AtStart:
+        """What the hypotheses of limits say of the network before training."""
+        return at_start(self.network)
+
     @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
         """For each regime the condition on the symbols: they exclude each other, and one of them holds."""
@@ -149,13 +156,13 @@ class StabilityVerdict:
         for name, start, natural in counting.starts:
             if start != natural:
                 yield f"{name} starts like n^({start}) instead of n^({natural})"
-        for p, size in counting.steps[0].arguments.items():
+        for p, size in counting.start.arguments.items():
             if size.start > 0:
                 yield f"what {counting.name(p)} is a function of starts like n^({size.start})"
-        if counting.steps[0].output.start > 0:
+        if counting.start.output.start > 0:
             summed = counting.network.returns[0]
             why = "" if summed in counting.means.centred else f": the mean of `{counting.name(summed)}` is not zero"
-            yield f"f starts like n^({counting.steps[0].output.start}){why}"
+            yield f"f starts like n^({counting.start.output.start}){why}"
         seen = set()
         for t, step in enumerate(counting.steps):
             moving: list[tuple[str, Power, Power]] = [  # growth that a bounded function hides
@@ -195,24 +202,8 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
     return condition
 
 
-def verdict_on(target: Any, parametrization: Any, optimizer: Any) -> StabilityVerdict:
-    """The verdict on a network, or on a perceptron with so many hidden layers."""
-    if not isinstance(parametrization, Parametrization):
-        raise ProgramError(
-            f"classify(…, {parametrization!r}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
-        )
-    if isinstance(target, Program):
-        return _on_program(target, parametrization, optimizer)
-    if isinstance(target, bool) or not isinstance(target, int) or target < 1:
-        raise ProgramError(f"classify({target!r}, …): give a network, or the number of hidden layers of a perceptron.")
-    names = [str(layer) for layer in range(1, target + 2)]
-    strange = set(parametrization.by_name) - set(names)
-    if strange:
-        raise ProgramError(f"{parametrization!r}: {min(strange)!r} is no layer; they are {', '.join(names)}.")
-    return _on_program(perceptron(target), on_layers(parametrization, target), optimizer)
-
-
-def _on_program(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
+def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
+    """The verdict on a network."""
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):

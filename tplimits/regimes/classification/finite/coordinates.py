@@ -1,10 +1,10 @@
 """The coordinate check: powers of n measured on finite networks beside those that were counted.
 
-Networks of several widths, up to 16 times as many of narrow ones, take a few steps with an error signal of order 1.
+Networks of several widths, up to 16 times as many of narrow ones, take a few steps by a loss that is bounded below.
 For every feature, for what readouts multiply and for f, the size in one network is the root mean square of the entries
-at the start, and of their change since; its logarithm, averaged over networks, is fitted by p log n + c.  The variance
-between networks gives the error of p.  A measured power counts where it is on the other side of 0 than the counted one
-by more than that error, at a level that holds for all rows together: the regime that follows is the measured one.
+at the start, and of their change since.  Powers are fitted and judged beside the counted ones as in `judging`, in
+quarters, with errors at a level that holds for all rows together: where they disagree, the measured power counts, and
+the regime that follows is the measured one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import t as student
 
 from tplimits.errors import CheckError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import whole_from
-from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+from tplimits.regimes.classification.finite.judging import (
+    GROWS,
+    OPEN,
+    VANISHES,
+    Power,
+    Rule,
+    judged,
+    measured_power,
+)
 from tplimits.regimes.training.finite.networks import Trained, train
 
 if TYPE_CHECKING:
@@ -34,8 +43,11 @@ Array = NDArray[numpy.float64]
 
 #: inputs and entries of an input that are drawn where none are given
 _INPUTS, _ENTRIES = 3, 4
-#: a power this close to 0 counts as 0: half of the ¼ that powers are taken to be away from it
-TOLERANCE = 1 / 8
+#: powers are multiples of it; half of it away from 0 they count as 0
+GAP = 1 / 4
+TOLERANCE = GAP / 2
+#: outputs that are larger have run away
+MARGIN = 3.0
 #: values in the table of a report
 _MOST_ROWS = 40
 #: sizes below are those of sums that cancel exactly
@@ -44,7 +56,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Training:
-    """How networks are trained: inputs, error signals, both drawn if left out, the rate and the number of steps."""
+    """How networks are trained: inputs, error signals, drawn if left out, the rate and the number of steps."""
 
     X: Any = None
     error: Any = None
@@ -58,36 +70,43 @@ class Coordinate:
 
     `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers,
     and at the start for averages that vanish.  `error` is how far `measured` may be off, at a level that holds for all
-    rows.  Scalars, unlike vectors, may be smaller than their scale at the start.
+    rows.  Scalars, unlike vectors, may be smaller than their scale at the start.  late: whether smallness is judged,
+    at the start and after the last step; spread: as in `Power`.
     """
 
     name: str
     t: int
-    counted: Power
+    counted: Any
     measured: float
     sizes: tuple[float, ...]
-    scale: Power = 0.0
+    scale: Any = 0.0
     error: float = 0.0
     is_vector: bool = True
+    late: bool = True
+    widths: tuple[int, ...] = ()
+    spread: float = 0.0
 
     @property
     def difference(self) -> float:
         """Measured minus counted."""
         return self.measured - float(self.counted) if self.measured != self.counted else 0.0
 
-    def compared(self, threshold: float, measured: bool) -> int:
-        """The side of a threshold, next to the scale, that the power is on: 1 above, −1 below.
+    @property
+    def verdict(self) -> str:
+        """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
+        found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
+        return judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
 
-        A measured power that is not clearly on one side is where the counted one is.
-        """
-        if measured and abs(self.measured - float(self.scale) - threshold) > self.error:
-            return 1 if self.measured - float(self.scale) > threshold else -1
-        return 1 if float(self.counted) - float(self.scale) > threshold else -1
+    def side(self, measured: bool) -> int:
+        """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
+        power = self.measured if measured and self.verdict in (GROWS, VANISHES) else float(self.counted)
+        apart = power - float(self.scale)
+        return 0 if abs(apart) <= TOLERANCE else 1 if apart > 0 else -1
 
     @property
     def is_decided(self) -> bool:
-        """Whether the error is small enough to tell on which side of 0 the power is."""
-        return min(abs(self.measured - float(self.scale) - x) for x in (TOLERANCE, -TOLERANCE)) > self.error
+        """Whether the error is small enough for a verdict."""
+        return self.verdict != OPEN
 
 
 @dataclass(frozen=True)
@@ -148,7 +167,14 @@ class CoordinateCheck(Reported):
                 measured=self.measured_regime,
                 seed=self.seed,
                 rows=[
-                    {"name": r.name, "t": r.t, "counted": str(r.counted), "measured": r.measured, "error": r.error}
+                    {
+                        "name": r.name,
+                        "t": r.t,
+                        "counted": str(r.counted),
+                        "measured": r.measured,
+                        "error": r.error,
+                        "verdict": r.verdict,
+                    }
                     for r in self.rows
                 ],
             ),
@@ -182,7 +208,7 @@ def coordinate_check(
     )
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else _inputs(counting.network, rng)
-    signal = training.error if training.error is not None else _constant_signal(rng)
+    signal = training.error if training.error is not None else _bounded_signal(rng)
     kept = _kept(counting)
 
     def trained(n: int, times: int, many: int, keep: Mapping[str, int]) -> Trained:
@@ -194,7 +220,7 @@ def coordinate_check(
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
     # f before training is one number a network and input: it takes many networks, of narrower ones
     starts = [trained(max(2, n // 4), 0, 16 * draws, {}) for n in sizes]
-    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)))
+    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
     return CoordinateCheck(
         tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True), sampling.seed
@@ -211,12 +237,16 @@ def _inputs(network: Program, rng: numpy.random.Generator) -> dict[str, Array]:
     return found
 
 
-def _constant_signal(rng: numpy.random.Generator) -> Callable[[Array], Array]:
-    """χ that does not depend on f: of order 1 also where f has grown."""
+def _bounded_signal(rng: numpy.random.Generator) -> Callable[[Array], Array]:
+    """χ of the loss log(1 + e^(m − yf)) of random signs y: of order 1 while f is, and it ends where yf is beyond m.
+
+    With a signal that does not see f, correct networks run away, too; that of a squared error scatters with f_0.
+    """
     seed = int(rng.integers(2**31))
 
     def signal(f: Array) -> Array:
-        return numpy.random.default_rng(seed).choice([-1.0, 1.0], size=f.shape) / len(f)
+        y = numpy.random.default_rng(seed).choice([-1.0, 1.0], size=f.shape)
+        return -y * expit(MARGIN - y * f) / len(f)
 
     return signal
 
@@ -236,6 +266,7 @@ class _Rows:
     counting: Counting
     kept: Mapping[str, int]
     level: float
+    steps: int
 
     def output_at_start(self, runs: Sequence[Trained]) -> Coordinate:
         """f before training."""
@@ -257,9 +288,16 @@ class _Rows:
         sizes |= {counting.reading(r): size for r, size in step.reads.items()}
         is_scalar = name == "f" or counting.backward.program[self.kept[name]].width is None
         natural = counting.natural if t == 0 else counting.scales
-        power, error, rms = _slope([run.n for run in runs], [_size(v) for v in values], self.level)
+        sized = _moving([_size(v) for v in values])
+        found = measured_power([run.n for run in runs], [list(x) for x in sized])
+        freedom = sum(map(len, sized)) - len(sized)
+        error = float(student.isf(self.level, freedom)) * found.error if found.error else 0.0
         counted = sizes[name].change if t else sizes[name].start
-        return Coordinate(name, t, counted, power, rms, natural.get(name, 0.0), error, not is_scalar)
+        late = t in (0, self.steps) and not (t == 0 and is_scalar)
+        return Coordinate(
+            name, t, counted, found.power, found.sizes, natural.get(name, 0.0), error, not is_scalar, late,
+            found.widths, found.spread,
+        )  # fmt: skip
 
 
 def _size(values: Array) -> Array:
@@ -268,34 +306,19 @@ def _size(values: Array) -> Array:
     return numpy.where(found > ROUNDING, found, 0.0)
 
 
-def _slope(widths: Sequence[int], sizes: Sequence[Array], level: float) -> tuple[float, float, tuple[float, ...]]:
-    """The power of n that fits best, its error at a one-sided level, and the typical sizes; −∞ for what is zero.
-
-    The spread of logarithms is taken to be the same at all widths; that of averages over neurons falls with n, so that
-    the error is then too large.  Networks in which nothing moves are left out, unless they are most.
-    """
-    logs = [numpy.log(s[s > 0]) for s in sizes]
-    typical = tuple(float(numpy.exp(x.mean())) if len(x) else 0.0 for x in logs)
-    if any(2 * len(x) < len(s) or len(x) < 2 for x, s in zip(logs, sizes, strict=True)):
-        return NOTHING, 0.0, typical
-    many = numpy.array([len(x) for x in logs], dtype=float)
-    x = numpy.log(numpy.array(widths, dtype=float))
-    x = x - (many * x).sum() / many.sum()
-    squares = float((many * x * x).sum())
-    means = numpy.array([y.mean() for y in logs])
-    freedom = many.sum() - len(logs)
-    spread = math.sqrt(sum(float(((y - y.mean()) ** 2).sum()) for y in logs) / freedom)
-    quantile = float(student.isf(level, freedom))
-    return float((many * x * means).sum() / squares), quantile * spread / math.sqrt(squares), typical
+def _moving(sizes: Sequence[Array]) -> list[Array]:
+    """The sizes of networks in which something moves; none where it does not in most."""
+    found = [s[s > 0] for s in sizes]
+    return [x if 2 * len(x) >= len(s) and len(x) > 1 else x[:0] for x, s in zip(found, sizes, strict=True)]
 
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
     """The regime that powers stand for, next to scales; which of them are 0 is judged within `TOLERANCE`."""
     for row in rows:
-        small = row.t == 0 and row.is_vector and row.compared(-TOLERANCE, measured) < 0
-        if row.compared(TOLERANCE, measured) > 0 or small:
+        side = row.side(measured)
+        if side > 0 or (row.t == 0 and row.is_vector and side < 0):
             return "unstable"
-    moving = [row for row in rows if row.t and row.compared(-TOLERANCE, measured) > 0]
+    moving = [row for row in rows if row.t and row.late and row.side(measured) >= 0]
     if not any(row.name == "f" for row in moving):
         return "trivial"
     return "feature" if any(row.name != "f" for row in moving) else "operator"

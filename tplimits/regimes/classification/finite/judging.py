@@ -1,35 +1,55 @@
 """How sizes measured at several widths are judged beside a counted power of n.
 
-log size is fitted by b log n + c.  The standard error of b is the larger one of what the scatter of seeds, pooled over
-widths, and what the distance of the means from the line tell.  Growth shows early and is hidden late, by norms and
-functions that saturate; what is small at the start by chance becomes aligned: smallness shows late.  So something
+log size is fitted by b log n + c.  The standard error s of b is the larger one of what the scatter of seeds, pooled
+over widths, and what the distance of the means from the line tell.  Growth shows early and is hidden late, by norms and
+functions that saturate; what is small at the start by chance becomes aligned: smallness shows late.  Powers are whole
+multiples of a gap g, ½ as a rule, and with 2 standard errors something
 
-    grows      if b − 2s > p + 0.15 and b > p + 0.25, at any time;
-    vanishes   if b + 2s < p − 0.4 at the last time, p − 0.25 for the output;
+    grows      if b − 2s > p + 0.3 g and b > p + 0.5 g, at any time;
+    vanishes   if b + 2s < p − 0.8 g at the last time, p − 0.5 g for the output;
 
-and with s > 0.25 nothing is decided.
+and with s > 0.5 g nothing is decided.  What is a sum of two powers, of which the larger is p, does not vanish.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
-CERTAIN, GROWTH, SMALLNESS, SMALLNESS_OF_OUTPUT, UNDECIDED = 0.15, 0.25, 0.4, 0.25, 0.25
+from tplimits.regimes.classification.finite.sums import two_powers
+
+#: in parts of the gap between powers
+CERTAIN, GROWTH, SMALLNESS, SMALLNESS_OF_OUTPUT, UNDECIDED = 0.3, 0.5, 0.8, 0.5, 0.5
 AGREES, GROWS, VANISHES, OPEN = "agrees", "grows", "vanishes", "undecided"
 
 
 @dataclass(frozen=True)
 class Power:
-    """A measured power of n, its standard error, and the typical size at each width; −∞ for what is zero."""
+    """A measured power of n, its standard error, and the typical size at each width; −∞ for what is zero.
+
+    spread: the standard error of the logarithm of a typical size.
+    """
 
     power: float
     error: float
     sizes: tuple[float, ...]
+    widths: tuple[int, ...] = ()
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a power is judged by: late (when smallness is judged), beside `least`; of the output; gaps; errors."""
+
+    late: bool
+    least: float | None = None
+    output: bool = False
+    gap: float = 0.5
+    errors: float = 2.0
 
 
 def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> Power:
@@ -40,7 +60,7 @@ def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> P
     (0.5, True)
     """
     if any(not min(many, default=0.0) > 0 or not math.isfinite(max(many)) for many in sizes):
-        typical = tuple(float(numpy.mean(many)) for many in sizes)
+        typical = tuple(float(numpy.mean(many)) if len(many) else 0.0 for many in sizes)
         return Power(math.inf if any(not math.isfinite(t) for t in typical) else -math.inf, 0.0, typical)
     logs = [numpy.log(numpy.asarray(many, dtype=float)) for many in sizes]
     x = numpy.log(numpy.asarray(widths, dtype=float))
@@ -52,20 +72,35 @@ def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> P
     pooled = sum(float(((y - y.mean()) ** 2).sum()) for y in logs) / free if free else 0.0
     scatter = math.sqrt(sum(pooled / len(y) * xi**2 for y, xi in zip(logs, x, strict=True))) / squares
     residual = means - means.mean() - b * x
-    line = math.sqrt(float((residual**2).sum()) / max(len(x) - 2, 1) / squares)
-    return Power(b, max(scatter, line), tuple(float(numpy.exp(m)) for m in means))
+    line = math.sqrt(float((residual**2).sum()) / max(len(x) - 2, 1) / squares) if len(x) > 2 else 0.0
+    spread = math.sqrt(pooled / min(map(len, logs)))
+    typical = tuple(float(numpy.exp(m)) for m in means)
+    return Power(b, max(scatter, line), typical, tuple(widths), spread)
 
 
-def judged(found: Power, counted: Any, late: bool, least: Any = None, output: bool = False) -> str:
-    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN; smallness is judged late, beside `least`.
+def judged(found: Power, counted: Any, rule: Rule) -> str:
+    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN.
 
-    >>> judged(Power(0.5, 0.02, ()), 0, late=False), judged(Power(-0.6, 0.02, ()), 0, late=True)
+    >>> judged(Power(0.5, 0.02, ()), 0, Rule(late=False)), judged(Power(-0.6, 0.02, ()), 0, Rule(late=True))
     ('grows', 'vanishes')
     """
-    p = float(counted)
-    if found.power - 2 * found.error > p + CERTAIN and found.power > p + GROWTH:
+    p, doubt, gap = float(counted), rule.errors * found.error, rule.gap
+    if found.power - doubt > p + CERTAIN * gap and found.power > p + GROWTH * gap:
         return GROWS
-    below = p if least is None else float(least)
-    if late and found.power + 2 * found.error < below - (SMALLNESS_OF_OUTPUT if output else SMALLNESS):
-        return VANISHES
-    return OPEN if found.error > UNDECIDED else AGREES
+    least = p if rule.least is None else float(rule.least)
+    if rule.late and found.power + doubt < least - (SMALLNESS_OF_OUTPUT if rule.output else SMALLNESS) * gap:
+        return AGREES if _leads(found, least, gap) else VANISHES
+    return OPEN if found.error > UNDECIDED * gap else AGREES
+
+
+def is_certain(found: Power, counted: Any, rule: Rule) -> bool:
+    """Whether the verdict would be the same without any error, and with twice the error."""
+    verdicts = {judged(replace(found, error=f * found.error), counted, rule) for f in (0.0, 1.0, 2.0)}
+    return len(verdicts - {OPEN}) <= 1 and (OPEN not in verdicts or not verdicts & {GROWS, VANISHES})
+
+
+def _leads(found: Power, power: float, gap: float) -> bool:
+    """Whether sizes are a sum of two powers, in which the counted one leads."""
+    if len(found.widths) < 3 or not min(found.sizes) > 0:
+        return False
+    return two_powers(found.widths, found.sizes, found.spread, power, gap).leads

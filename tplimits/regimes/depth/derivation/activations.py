@@ -80,7 +80,7 @@ def components(
     """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
 
     What has no such form, a tanh or a kink away from zero, is a basis function of its own.  NoLimitError where ε stands
-    inside of one, and where it may have no moments.
+    inside of one.
 
     >>> from tplimits.program.nodes.functions import relu
     >>> components(relu(U), 2)

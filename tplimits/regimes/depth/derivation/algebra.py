@@ -10,6 +10,12 @@ A factor is (label, indices, copy).  Labels:
     K|… κ|…  a Gaussian mean (`means`)          G|…  a power of a scalar with a kink (`kinks`)
     Y|…  a function of scalars of order 1 (`order_one`); all in one product stand under one mean
 
+of tangents (`tplimits.regimes.depth.tangent`), with C_ab = x_a·δx_b/n and D_ab = δx_a·δx_b/n at tokens:
+
+    C    of a token and a moved one               D    of two moved ones
+    A    N with its first token moved             B    with both
+    r    1/√V_aa                                  Rδ·  R with its first token moved
+
 An index is an integer: negative ones are free, the others are summed, and index // SPAN tells the dimension they run
 over (a width or a finite axis).  `copy` keeps apart the two copies of V′ in a covariance until something joins them.
 
@@ -34,6 +40,8 @@ MOST = 2
 ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
 #: indices of one dimension are SPAN * dimension + a number
 SPAN = 1 << 24
+#: in forms the tokens of one sequence are in dimension 0; of several, those of sequence k in dimension COPIES + k
+COPIES = 1 << 10
 #: open indices of a template are OPEN, OPEN − 1, …
 OPEN = -100
 

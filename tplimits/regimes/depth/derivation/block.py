@@ -19,6 +19,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.kets import Reference, Step
 from tplimits.program.nodes.kinds import Avg
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, merged
+from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
 from tplimits.regimes.depth.derivation.means import held_labels
@@ -98,6 +99,8 @@ class BlockLimit:
     #: V → scale·V at order 1; 1 unless the block is part of a stack
     scale: Expr = S.One
     arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    #: of a stack, the scales of its blocks
+    scales: tuple[Expr, ...] = ()
     #: why there is no root
     rootless: str = ""
     #: functions of scalars of order 1 in the drift, the factors "Y|…", and the law of the scalars
@@ -107,15 +110,18 @@ class BlockLimit:
     expanded: Mapping[str, Form] = field(default_factory=dict)
 
 
-def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
-    """The limit of a block or a stack; NoLimitError with the verdict's sentence where there is none."""
+def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool = False) -> BlockLimit:
+    """The limit of a block or a stack; NoLimitError with the verdict's sentence where there is none.
+
+    With `sequences` the free tokens of the forms are of four sequences that share their weights (`copies`).
+    """
     if len(program.parts) > 1:
-        return _stacked(program, fixed)
-    return _one_block(program, fixed, in_stack=False)
+        return _stacked(program, fixed, sequences)
+    return _one_block(program, fixed, in_stack=False, sequences=sequences)
 
 
-def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> BlockLimit:
-    layer = lowered(program, fixed)
+def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool) -> BlockLimit:
+    layer = in_sequences(lowered(program, fixed)) if sequences else lowered(program, fixed)
     drift = layer.drift(layer.mean())
     scale = S.One
     if in_stack:
@@ -142,6 +148,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         (*steps, *_root_step(rootless)),
         scale,
         {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
+        (),
         rootless,
         *_weights(program, layer, b),
         layer.model.expanded,
@@ -218,9 +225,9 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
 
-def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
+def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> BlockLimit:
     """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
-    parts = [_one_block(part, tuple(w for w in fixed if w in part.widths), True) for part in program.parts]
+    parts = [_one_block(p, tuple(w for w in fixed if w in p.widths), True, sequences) for p in program.parts]
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
         condition = sympy.factor(sympy.together(whole - 1))
@@ -256,6 +263,7 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
         (*steps, *_root_step(rootless)),
         S.One,
         merged(*(p.arrays for p in parts)),
+        tuple(p.scale for p in parts),
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
         {name: law for p in parts for name, law in p.laws.items()},

@@ -1,7 +1,8 @@
 """The canonical form of a product of tensors: two products are equal as graphs iff their forms are.
 
 Summed indices are unlabelled vertices, free ones labelled; factors are edges.  Colours of vertices are refined by the
-factors they stand in; what refinement leaves equal is told apart by trying each choice and keeping the least form.  As
+factors they stand in; what refinement leaves equal is told apart by trying each choice and keeping the least form, one
+choice of those that a symmetry exchanges: of ten equal traces one, where all would be ten factorial.  As
 polynomials in V, different graphs are linearly independent once there are as many tokens as indices, so that the
 canonical form decides equality for a symbolic number of tokens.
 
@@ -14,13 +15,17 @@ canonical form decides equality for a symbolic number of tokens.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+
+import networkx as nx
 
 from tplimits.regimes.depth.derivation.algebra import SPAN, Factor, Factors
 
 #: factors that do not change when their two indices are exchanged, by the first letter of their label
-SYMMETRIC = frozenset("VNISκ")
+SYMMETRIC = frozenset("VNISκDB")
+#: labels of vertices that are told apart lie beyond those of free indices
+_LABELS = 1 << 40
 
 
 def _place(factor: Factor, number: Mapping[int, int]) -> Factor:
@@ -44,12 +49,37 @@ def _least(factors: Factors, colour: dict[int, int]) -> Factors:
     if not shared:
         return _numbered(factors, colour)
     first = min(shared)
-    forms = []
+    twins = {i: c for i, c in colour.items() if c in shared}
+    forms: dict[Factors, dict[int, int]] = {}
     for chosen in [i for i, c in colour.items() if c == first]:
         split = {i: 2 * c + 1 for i, c in colour.items()}
         split[chosen] -= 1
-        forms.append(_least(factors, split))
-    return min(forms)
+        forms.setdefault(_piece(factors, split, chosen, twins), split)
+    return min(_least(factors, split) for split in forms.values())
+
+
+def _piece(factors: Factors, colour: Mapping[int, int], chosen: int, twins: Collection[int]) -> Factors:
+    """The form of the connected piece around a vertex, its colours in it; vertices without twins stand as labels.
+
+    Where it is the same for two vertices, a symmetry of the whole graph exchanges them.
+    """
+    around = nx.node_connected_component(_links(factors, twins), chosen)
+    number = {i: i if i in around else -_LABELS - c for i, c in colour.items()}
+    own = [(label, tuple(number.get(i, i) for i in at), copy) for label, at, copy in factors if around & {*at}]
+    return _of_piece((*own, *(("colour", (i,), colour[i]) for i in sorted(around))))
+
+
+@lru_cache(maxsize=1 << 16)
+def _of_piece(factors: Factors) -> Factors:
+    return _least(factors, {i: i // SPAN for _, at, _ in factors for i in at if i >= 0})
+
+
+def _links(factors: Factors, vertices: Collection[int]) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from(vertices)
+    for _, at, _ in factors:
+        nx.add_path(graph, [i for i in at if i in vertices])
+    return graph
 
 
 def _numbered(factors: Factors, colour: Mapping[int, int]) -> Factors:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,8 @@ class OneLayer:
     scalars: tuple[Poly, ...] = ()
     most: int = MOST
     remarks: tuple[str, ...] = ()
+    #: the state at free tokens of other sequences
+    states: Mapping[int, Poly] = field(default_factory=dict)
 
     def groups(self, average: int) -> frozenset[int]:
         """The matrices that an average over neurons depends on."""
@@ -81,8 +83,9 @@ class OneLayer:
 
     def _at(self, token: int, beyond: int) -> Poly:
         change = {OPEN: 0, OPEN - 1: token}
-        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in self.state.terms)
-        return Poly(tuple(terms), self.state.cut)
+        state = self.states.get(token, self.state)
+        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in state.terms)
+        return Poly(tuple(terms), state.cut)
 
     def mean(self) -> Orders:
         """E[V′^αβ]."""

@@ -18,14 +18,13 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.gaussians import Gaussians
-from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import GaussMean, normal_symbol
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.derivation.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.coefficients import ROOT
+from tplimits.regimes.depth.derivation.growth import growth
 from tplimits.regimes.depth.derivation.laurent import Series
 from tplimits.regimes.depth.derivation.means import U
 from tplimits.regimes.depth.derivation.numbers import normal_mean
@@ -98,15 +97,10 @@ def _absolute(basis: Basis) -> Expr:
 
 def _insist_on_second_moment(mean: GaussMean) -> None:
     """Refuse a mean that does not exist at large n, or is not seen to."""
-    gaussians = Gaussians()
-    fresh = gaussians.copy(mean.args[1], gaussians.new_box())
-    integrand = mean.args[0].xreplace({mean.args[1]: fresh, EPS: _SMALL})
-    for inner in integrand.atoms(GaussMean):
-        integrand = integrand.xreplace({inner: S.One})
-    growth = tail(integrand, gaussians)
-    if growth.established:
+    found = growth(mean.args[0].xreplace({EPS: _SMALL}), [mean.args[1]])
+    if found.established:
         return
-    certain = growth.kind is Growth.INFINITE
+    certain = found.kind is Growth.INFINITE
     raise NoLimitError(
         f"tp.expect of `{shown(mean.args[0])}` {'has no' if certain else 'is not seen to have a'} finite second moment "
         f"{'' if certain else 'for all large n '}(hypothesis of tp.expect: a square integrable function of a standard "

@@ -14,7 +14,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.regimes.depth.derivation.activations import Moment, cumulant
-from tplimits.regimes.depth.derivation.algebra import MOST, SPAN, Factors, Sum, renamed
+from tplimits.regimes.depth.derivation.algebra import COPIES, MOST, SPAN, Factors, Sum, renamed
 from tplimits.regimes.depth.derivation.arrays import TOLERANCE, Arrays, exactly
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.coefficients import Ring, ratio_symbol
@@ -191,7 +191,7 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
         target = sums.setdefault(order, {})
         # sums over heads and the like are done where arrays alone hold them; those over tokens stay, for any number of
         # them
-        contracted = arrays.contracted(factors, lambda i: i // SPAN != model.tokens)
+        contracted = arrays.contracted(factors, lambda i: not model.is_token(i))
         scale, product = arrays.arranged(contracted, {i for f in contracted for i in f[1] if i >= 0})
         key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
         target[key] = target[key] + value if key in target else value
@@ -228,10 +228,13 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
 
 
 def over_tokens(factors: Factors, model: Model) -> Factors:
-    """A product with its token indices in dimension 0, the same whatever other dimensions the block has."""
-    tokens = model.tokens
-    change = {i: i % SPAN for _, at, _ in factors for i in at if i >= 0 and i // SPAN == tokens}
-    return renamed(factors, change)
+    """A product with its token indices in dimension 0, the same whatever other dimensions the block has.
+
+    Of several sequences, with those of sequence k in dimension COPIES + k.
+    """
+    place = {d: COPIES + k for k, d in enumerate(model.sequences)} or {model.tokens: 0}
+    held = {i for _, at, _ in factors for i in at if i >= 0 and i // SPAN in place}
+    return renamed(factors, {i: place[i // SPAN] * SPAN + i % SPAN for i in held})
 
 
 def dimension_factor(model: Model, powers: tuple[int, ...]) -> Expr:

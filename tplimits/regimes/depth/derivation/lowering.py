@@ -45,6 +45,8 @@ from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
+from tplimits.regimes.depth.derivation.growth import insist_on_all
+from tplimits.regimes.depth.derivation.judging import insist_on_regular
 from tplimits.regimes.depth.derivation.kinks import bent
 from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import need_fresh, refuse_vectors
@@ -100,9 +102,9 @@ class Lowering:
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
         found: dict[tuple, Expr] = {}
         for t in poly.terms:
-            key = (canonical(renamed(t.factors, opened)), t.powers, t.pert)
+            key = (t.powers, t.pert, canonical(renamed(t.factors, opened)))
             found[key] = found.get(key, S.Zero) + t.coeff
-        return Poly(tuple(ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items()), poly.cut)
+        return Poly(tuple(ProductTerm(c, *key) for key, c in found.items() if c != 0), poly.cut)
 
     def fresh(self, dimension: int) -> int:
         """A summed index that nothing else uses."""
@@ -139,9 +141,8 @@ class Lowering:
             if s.value is None:
                 self.fail(f"the scalar `{s.name}` has no value; make it a keyword-only constant.")
             return self.number(s.value)
-        env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
-        if neuron is not None:
-            env[OWN] = neuron
+        env: dict[Expr, int] = dict(zip(map(axis_symbol, s.axes), axes, strict=True))
+        env |= {} if neuron is None else {OWN: neuron}
         outer, self.here = self.here, position
         if isinstance(s, MatMul):
             number = self.number(self.reading.operand(position)[0])
@@ -152,6 +153,7 @@ class Lowering:
             found = self._averaged_slots(s, env)
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            insist_on_regular(self, s.body, env)
             found = self.lower(s.body, env)
         self.here = outer
         return found
@@ -250,8 +252,7 @@ class Lowering:
             return self._sum(expr, env)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
             found = self.lower(expr.base, env)
-            # lowered anew: each factor of a power has summed indices of its own
-            for _ in range(int(expr.exp) - 1):
+            for _ in range(int(expr.exp) - 1):  # lowered anew: each factor has summed indices of its own
                 found = multiplied(found, self.lower(expr.base, env), self.limit)
             return found
         refuse_vectors(self, expr)
@@ -273,8 +274,7 @@ class Lowering:
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
         of_scalars = [a for a in rest if self.reading.is_scalar(a)]
-        others = (self.lower(a, env) for a in rest if a not in of_scalars)
-        for poly in (*scalars(self, of_scalars, env), *others):
+        for poly in (*scalars(self, of_scalars, env), *(self.lower(a, env) for a in rest if a not in of_scalars)):
             found = multiplied(found, poly, self.limit)
         return self.arranged(found)
 
@@ -318,13 +318,13 @@ class Lowering:
         function = self._with_means(body)
         try:
             parts, cut = components(function, self.limit, mean_series)
+            insist_on_all(parts)
         except NoLimitError as error:
             self.fail(str(error))
         if any(basis != LINEAR for _, basis in parts):
             need_fresh(self, position)
         found = []
         for coefficient, basis in parts:
-            number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
             dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)
-            found.append(multiplied(number, dense, self.limit))
+            found.append(multiplied(self.number(coefficient.xreplace({EPS: N**-S.Half})), dense, self.limit))
         return total([*found, Poly((), cut)])

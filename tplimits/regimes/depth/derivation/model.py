@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sympy import Rational
 
+from tplimits.regimes.depth.derivation.algebra import SPAN
+
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.activations import Basis
     from tplimits.regimes.depth.derivation.algebra import Dimension, Poly
@@ -94,10 +96,16 @@ class Model:
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
+    #: the dimensions of the tokens where there are several sequences, the first `tokens`
+    sequences: tuple[int, ...] = ()
 
     @property
     def zero_powers(self) -> tuple[int, ...]:
         return (0,) * len(self.dimensions)
+
+    def is_token(self, index: int) -> bool:
+        """Whether an index runs over tokens."""
+        return index // SPAN in (self.sequences or (self.tokens,))
 
     def order_of(self, powers: tuple[int, ...]) -> int:
         """The power of ε = n^(−1/2) in some powers of widths."""

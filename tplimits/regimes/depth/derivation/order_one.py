@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 from sympy import Expr, Mul, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.gaussians import Gaussians
-from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.derivation.algebra import OPEN, Poly, renamed
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
+from tplimits.regimes.depth.derivation.growth import growth
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -132,14 +131,12 @@ def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: I
 
 def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
-    gaussians = Gaussians()
-    box = gaussians.new_box()
     plain = _one_term(function)
-    drawn = {e: gaussians.copy(Symbol(f"S{k}", real=True), box) for k, e in enumerate(entries(plain))}
-    growth = tail(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), gaussians)
-    if not growth.established:
-        known = "has no" if growth.kind is Growth.INFINITE else "is not seen to have a"
-        raise NoLimitError(f"{reason} As a random weight it {known} second moment: {growth.reason}.")
+    drawn = {e: Symbol(f"S{k}", real=True) for k, e in enumerate(entries(plain))}
+    found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
+    if not found.established:
+        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
+        raise NoLimitError(f"{reason} As a random weight it {known} second moment: {found.reason}.")
 
 
 def _one_term(expr: Expr) -> Expr:

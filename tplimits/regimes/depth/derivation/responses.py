@@ -19,6 +19,7 @@ from tplimits.regimes.depth.derivation.activations import LINEAR
 from tplimits.regimes.depth.derivation.algebra import (
     ALPHA,
     BETA,
+    COPIES,
     DELTA,
     OMEGA,
     SPAN,
@@ -28,6 +29,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     indices,
     next_number,
     product,
+    renamed,
     times,
 )
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
@@ -62,8 +64,10 @@ class Response:
 
 
 def _elsewhere(factors: Factors) -> Factors:
+    """A product at δ, ω in the place of α, β; of several sequences, in the third and fourth."""
     change = {ALPHA: DELTA, BETA: OMEGA}
-    return tuple((label, tuple(change.get(i, i) for i in at), copy) for label, at, copy in factors)
+    change |= {i: i + 2 * SPAN for i in indices(factors) if i // SPAN >= COPIES}
+    return renamed(factors, change)
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ def _by_member(layer: OneLayer, parts: Sequence[_Part]) -> list[Form]:
 def _contracted(part: _Part, layer: OneLayer) -> _Part:
     """Sums over other axes done where they can be; a diagonal array may have made two indices of families one."""
     held = set(part.members)
-    factors = layer.arrays.contracted(part.factors, lambda i: i not in held and i // SPAN != layer.model.tokens)
+    factors = layer.arrays.contracted(part.factors, lambda i: i not in held and not layer.model.is_token(i))
     return _Part(part.pair, part.families, factors, part.coefficient, part.powers)
 
 

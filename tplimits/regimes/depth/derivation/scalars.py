@@ -141,8 +141,9 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
         raise refused(
             f"{lowering.where}: not perturbative: {what} has fluctuations of order {size(spread[0][0] // 2)}, with "
             f"variance {shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of "
-            "depth proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times "
-            "queries by τ0·sqrt(n/k)."
+            "depth proportional to width, unless the function itself is of size n^(-1/2), which is covered where such "
+            "functions are all that is added to the state. Give it the temperature τ0·sqrt(n·k): divide an average of "
+            "keys times queries by τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
         lowering.fail(

@@ -22,6 +22,8 @@ SUMMED = "νκμξηζθφ"
 #: names of summed indices of other axes, such as heads: h, h1, h2, …
 OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
+#: covariances of tokens and of tangents
+_COVARIANCES = frozenset("VCD")
 #: constant arrays with more entries are described
 _SHOWN = 64
 
@@ -42,7 +44,7 @@ def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[
     left: list[str] = []
     fresh = (c for c in numbered(SUMMED) if c not in letters)
     others = numbered(OTHERS)
-    inside_v = {i for label, at, _ in factors if label == "V" for i in at}
+    inside_v = {i for label, at, _ in factors if label in _COVARIANCES for i in at}
     for i in sorted(count):
         if count[i] == 1 and i in inside_v and available > 0:
             names[i] = "x̄"
@@ -210,12 +212,16 @@ def expression(
             inside = [names[i] for i in at]
             if label[0] == "Y":
                 random *= IndexedBase((arrays or {}).get(label, "φ"), real=True)[tuple(inside)]
-            elif label == "V":
-                product *= V[tuple(inside)]
+            elif label in _COVARIANCES:
+                product *= IndexedBase(label, real=True)[tuple(inside)]
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "N":
                 product *= folded.expression(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
+            elif label in ("A", "B"):
+                product *= folded.moved_expression(label, *(IndexedBase(x, real=True) for x in "VCD"), *inside)
+            elif label == "r":
+                product /= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:

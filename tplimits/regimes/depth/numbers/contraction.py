@@ -47,7 +47,7 @@ class Product:
 class Plan:
     """Intermediates in the order in which they are computed, shared by all products planned with it."""
 
-    symmetric: set[str] = field(default_factory=lambda: {"V", "N"})
+    symmetric: set[str] = field(default_factory=lambda: {"V", "N", "D", "B"})
     intermediates: list[Intermediate] = field(default_factory=list)
     _known: dict[tuple[At, ...], Intermediate] = field(default_factory=dict)
 

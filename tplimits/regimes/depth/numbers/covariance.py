@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -43,7 +44,9 @@ def covariances(V: Any, name: str = "V") -> Array:
         if numpy.iscomplexobj(array):
             raise EvaluationError(f"{name} has complex entries; a covariance is real: give its real part.")
         array = array.astype(numpy.float64)
-    except (TypeError, ValueError, OverflowError):
+    except EvaluationError:
+        raise
+    except Exception:  # conversion to arrays runs the code of users
         what = f"{name} is a value of type {type(V).__name__}"
         raise EvaluationError(f"{what}; it is an array of numbers of shape (…, m, m).") from None
     if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
@@ -107,19 +110,31 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     return found
 
 
-def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
-    """The same without a look at how large the numbers are."""
-    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+def contracted(
+    form: Form,
+    V: Array,
+    values: Mapping[Expr, float],
+    arrays: Mapping[str, Array],
+    free: int,
+    more: Mapping[str, Array] = MappingProxyType({}),
+) -> Array:
+    """The same without a look at how large the numbers are; `more` are tensors by their labels."""
+    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)), more)  # α, β, δ, ω
     return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
 
 
 def _at_tokens(
-    form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], tokens: tuple[int, ...]
+    form: Form,
+    V: Array,
+    values: Mapping[Expr, float],
+    arrays: Mapping[str, Array],
+    tokens: tuple[int, ...],
+    more: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
     """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
     m, free = V.shape[-1], len(tokens)
     total = numpy.zeros((*V.shape[:-2], *(1,) * free))
-    known = {"V": V, **_kernels(V), **arrays}
+    known = {"V": V, **_kernels(V), **arrays, **more}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         for label, held, _ in factors:
             if label[0] in ARRAYS:
@@ -179,14 +194,20 @@ def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str
     return total
 
 
-def _kernels(V: Array) -> dict[str, Array]:
-    """N and √V_aa."""
+def polar(V: Array) -> tuple[Array, Array, Array, Array]:
+    """√(V_aa V_bb), the correlation, √(1 − ρ²) and arccos ρ of every pair of tokens."""
     root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]
     with numpy.errstate(invalid="ignore", divide="ignore"):
         rho = numpy.clip(numpy.where(scale > 0, V / scale, 1.0), -1.0, 1.0)
     sine = numpy.sqrt((1.0 - rho) * (1.0 + rho))
-    kernel = folded.of(scale, rho, sine, numpy.arctan2(sine, rho))
+    return scale, rho, sine, numpy.arctan2(sine, rho)
+
+
+def _kernels(V: Array) -> dict[str, Array]:
+    """N and √V_aa."""
+    root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
+    kernel = folded.of(*polar(V))
     diagonal = numpy.arange(V.shape[-1])
     # ρ = 1 there but for rounding, and N is zero
     kernel[..., diagonal, diagonal] = 0.0

@@ -4,6 +4,7 @@ A smooth statistic S of independent draws x_i is S + (1/N) Σ ψ(x_i) up to O(1/
 standard deviation of the values S + ψ(x_i), over √N, is the standard error of S:
 
     standard deviation s    ψ(x) = ((x − mean)² − s²)/2s
+    correlation r           ψ(x, y) = z_x z_y − r (z_x² + z_y²)/2, z standardised
     quantile Q of level q   ψ(x) = (q − 1[x ≤ Q])/f(Q)
 
 1/f(Q) is the slope of the quantile function, taken between order statistics h to either side of q with the h of
@@ -31,6 +32,21 @@ def of_deviation(x: Array) -> Array:
     s = numpy.sqrt(square.sum(axis=0) / (len(x) - 1))
     moved = (square - square.mean(axis=0)) / numpy.where(s > 0, 2 * s, 1.0)
     return numpy.asarray(numpy.where(s > 0, s + moved, 0.0))
+
+
+def of_correlation(x: Array, y: Array) -> Array:
+    """Values with the correlation of x and y (draws,) as their mean; zeros where one of them does not vary.
+
+    >>> values = of_correlation(numpy.array([1.0, 2.0, 3.0, 6.0]), numpy.array([0.0, 2.0, 1.0, 4.0]))
+    >>> round(float(values.mean()), 6), round(float(numpy.corrcoef([1, 2, 3, 6], [0, 2, 1, 4])[0, 1]), 6)
+    (0.903508, 0.903508)
+    """
+    spread = float(x.std() * y.std())
+    if not spread > 0:
+        return numpy.zeros(len(x))
+    one, two = ((v - v.mean()) / v.std() for v in (x, y))
+    r = float((one * two).mean())
+    return numpy.asarray(r + one * two - r * (one**2 + two**2) / 2)
 
 
 def of_quantile(x: Array, q: float) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import njit
+from tplimits.numbers.jit import njit
 
 #: a pivot above −PIVOT·trace counts as zero, below it the matrix as not positive
 PIVOT = 1e-13
@@ -15,7 +15,7 @@ _SWEEPS = 40
 _FAST = {"contract", "reassoc", "nsz"}
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+@njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
     """L Lᵀ = shift + sign·V; False where that has a negative pivot.  Pivots of the size of rounding are zero."""
     m = V.shape[0]
@@ -44,7 +44,7 @@ def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def eigensystem(A: Any, U: Any) -> None:
     """A = U diag Uᵀ by cyclic Jacobi rotations; the eigenvalues are left on the diagonal of A."""
     m = A.shape[0]
@@ -65,7 +65,7 @@ def eigensystem(A: Any, U: Any) -> None:
                     _rotate(A, U, p, q)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _rotate(A: Any, U: Any, p: int, q: int) -> None:
     m = A.shape[0]
     angle = (A[q, q] - A[p, p]) / (2.0 * A[p, q])
@@ -84,7 +84,7 @@ def _rotate(A: Any, U: Any, p: int, q: int) -> None:
         U[k, p], U[k, q] = c * x - s * y, s * x + c * y
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def root(V: Any, B: Any, spare: Any) -> bool:
     """B Bᵀ = V, by Cholesky; where V is not positive, of V without its negative eigenvalues, and False."""
     if cholesky(V, 0.0, 1.0, B):
@@ -101,7 +101,7 @@ def root(V: Any, B: Any, spare: Any) -> bool:
     return False
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def is_finite(V: Any) -> bool:
     """Whether V = B Bᵀ has no entry that is infinite or NaN: its diagonal tells."""
     trace = 0.0
@@ -110,7 +110,7 @@ def is_finite(V: Any) -> bool:
     return trace < math.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def is_outside(V: Any, low: float, high: float, spare: Any) -> bool:
     """Whether an eigenvalue is outside [low, high]; a bound on the trace settles most cases."""
     trace = 0.0

@@ -85,7 +85,7 @@ def _tables(definition: Definition) -> int:
 
 def function_source(mean: Mean) -> str:
     """The mean as a compiled function of its covariances, without fast arithmetic: angles rely on the sign of zero."""
-    head = '@njit(nogil=True, cache=True, error_model="numpy")\n'
+    head = '@njit(nogil=True, error_model="numpy")\n'
     tables = "".join(f", {t}" for t in mean.table_names)
     if isinstance(mean.definition, Deviation):
         power = float(mean.definition.power / 2)

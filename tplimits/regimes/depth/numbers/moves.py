@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import njit
-
+from tplimits.numbers.jit import njit
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.numbers.matrices import root
 from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
@@ -19,7 +18,15 @@ from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
 _folded = njit(folded.of)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
+def polar(V: Any, a: int, b: int, scale: float) -> tuple[float, float, float]:
+    """The correlation of two tokens with √(V_aa V_bb) = scale, √(1 − ρ²) and arccos ρ."""
+    rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
+    sine = math.sqrt((1.0 - rho) * (1.0 + rho))
+    return rho, sine, math.atan2(sine, rho)
+
+
+@njit(nogil=True, error_model="numpy")
 def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
     """d_a = V_aa, and if asked for s_a = √V_aa and N_ab (`folded`)."""
     m = V.shape[0]
@@ -33,12 +40,11 @@ def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
         N[a, a] = 0.0
         for b in range(a):
             scale = s[a] * s[b]
-            rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
-            sine = math.sqrt((1.0 - rho) * (1.0 + rho))
-            N[a, b] = N[b, a] = _folded(scale, rho, sine, math.atan2(sine, rho))
+            rho, sine, angle = polar(V, a, b, scale)
+            N[a, b] = N[b, a] = _folded(scale, rho, sine, angle)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
     """scale · (G + Gᵀ) from m(m + 1)/2 normals."""
     m = K.shape[0]
@@ -52,14 +58,14 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
         k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def centres(scale: float, centre: Any) -> None:
     """√(1 − s h (i + ½)) with scale = √(s h/2)."""
     for i in range(centre.shape[0]):
         centre[i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
     """S, with scale = √(s h/2), on and below the diagonal."""
     below = scale * 1.4142135623730951
@@ -70,7 +76,7 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
         S[i, i] = centre[i] + scale * row[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def response(B: Any, Bt: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
     """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2."""
     m = B.shape[0]
@@ -82,7 +88,7 @@ def response(B: Any, Bt: Any, normals: Any, symmetric: bool, R: Any, spare: Any,
     multiply(spare, Bt, False, R)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other: Any, fresh: Any) -> int:
     """Euler: V + D + B K Bᵀ with B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return.
 
@@ -107,7 +113,7 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
     return 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def multiply_and_add(
     V: Any,
     D: Any,

@@ -11,8 +11,9 @@ import math
 from typing import Any
 
 import numpy
-from numba import njit
 from numpy.typing import NDArray
+
+from tplimits.numbers.jit import njit
 
 #: generators of one stream that are advanced together
 LANES = 32
@@ -55,7 +56,7 @@ def streams(seed: int, paths: int) -> NDArray[numpy.uint64]:
     return numpy.asarray(words.reshape(paths, 4), dtype=numpy.uint64)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _word(state: Any) -> Any:
     """The next 64 bits (xoshiro256++)."""
     mixed = state[0] + state[3]
@@ -70,13 +71,13 @@ def _word(state: Any) -> Any:
     return found
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _uniform(state: Any) -> float:
     """Uniform on (0, 1]."""
     return (float(_word(state) >> _U11) + 1.0) * 2.0**-53
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _tail_or_wedge(state: Any, layer: Any, x: float) -> tuple[bool, float]:
     """What is not wholly under the density: accepted or not, and the number."""
     if layer == 0:
@@ -88,7 +89,7 @@ def _tail_or_wedge(state: Any, layer: Any, x: float) -> tuple[bool, float]:
     return height < math.exp(-0.5 * x * x), x
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def start(stream: Any, state: Any) -> None:
     """The state of a stream, of SIZE words: generators side by side, each seeded from the stream by SplitMix64."""
     for word in range(4):
@@ -99,7 +100,7 @@ def start(stream: Any, state: Any) -> None:
             state[word * LANES + lane if lane < LANES else _REPLACING + word] = bits ^ (bits >> _U31)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _advance(state: Any) -> None:
     """The next word of every lane, at _FOUND: _word of all at once, on one array that the compiler can vectorise."""
     for lane in range(LANES):
@@ -114,7 +115,7 @@ def _advance(state: Any) -> None:
         state[3 * LANES + lane] = (d << _U45) | (d >> _U19)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _replaced(state: Any, layer: Any, x: float) -> float:
     """The normal where a word fell outside what is wholly under the density; more words are from a generator apart."""
     own = state[_REPLACING:]
@@ -130,7 +131,7 @@ def _replaced(state: Any, layer: Any, x: float) -> float:
             return x
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def fill(state: Any, out: Any) -> None:
     """Standard normals into an array of one dimension; what is left of the last words is not used."""
     for first in range(0, out.shape[0], LANES):
@@ -145,7 +146,7 @@ def fill(state: Any, out: Any) -> None:
             out[first + lane] = x
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def draw(state: Any, halves: int, out: Any, spare: Any) -> None:
     """The normals of one step; with two halves, the sum of those of two steps over √2, which a finer run would draw."""
     fill(state, out)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic
+
+from tplimits.numbers.jit import njit
 
 _ROWS = 4
 _WIDE, _NARROW = 8, 4
@@ -62,7 +64,7 @@ def _tile(width: int) -> Any:
 _wide, _narrow = _tile(_WIDE), _tile(_NARROW)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def multiply(A: Any, B: Any, lower: bool, out: Any) -> None:
     """A B, in C order all three and `out` neither of the others; `lower` where B has zeros above the diagonal."""
     m = A.shape[0]
@@ -90,7 +92,7 @@ def multiply(A: Any, B: Any, lower: bool, out: Any) -> None:
                 column += _NARROW
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def transpose(A: Any, out: Any) -> None:
     """Aᵀ."""
     m = A.shape[0]
@@ -99,7 +101,7 @@ def transpose(A: Any, out: Any) -> None:
             out[i, j] = A[j, i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def copy(A: Any, out: Any) -> None:
     """A; assignment to all of an array compiles to slow code, and slowly."""
     m = A.shape[0]

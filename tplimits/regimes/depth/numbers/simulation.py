@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.roots import Root
 
 Array = NDArray[numpy.float64]
+#: what has the numbers where tables are refused
+_INSTEAD = "method='dense' computes it at every step"
 __all__ = ["Compiled", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
 METHODS = ("psd", "euler", "dense")
 #: the size of a step, as a symbol in coefficients
@@ -142,7 +144,7 @@ class Compiled:
             if set(array.shape) != {m}:
                 raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
         for mean in simulator.source.means:
-            chosen += tables(mean.moment(values)) if mean.tables else ()
+            chosen += tables(mean.moment(values), _INSTEAD) if mean.tables else ()
         return cls(simulator, values, tuple(chosen), isotropic)
 
     def coefficients(self, h: float) -> Array:

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.means import definition_of, held_labels
-from tplimits.regimes.depth.numbers import matrices, moves, normals, products, tabulated
 from tplimits.regimes.depth.numbers.contraction import At, Intermediate, Plan, Product
 from tplimits.regimes.depth.numbers.means import Mean, function_source, planned
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.algebra import Factors
 
-#: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
-_LINKED: tuple[ModuleType, ...] = (folded, matrices, moves, normals, products, tabulated)
-
-_MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them.
-
-linked with {digest}
-"""
+_MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them."""
 import math
 
 import numpy as np
-from numba import njit
+from tplimits.numbers.jit import njit
 
 from tplimits.regimes.depth.numbers import matrices, moves, normals, products, tabulated
 
 
-{means}@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
+{means}@njit(nogil=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
 def assemble(V, d, s, N, {given}c, w1, w2, w3, k1, k2, D, X):
     m = V.shape[0]
 {body}
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, history, stopped, clipped):
     m = V.shape[1]
     d, s, N = np.empty(m), np.empty(m), np.empty((m, m))
@@ -96,6 +85,15 @@ class Outputs:
 
 
 @dataclass(frozen=True)
+class Output:
+    """A matrix that `assemble` fills: its name and its terms, coefficients left out."""
+
+    name: str
+    terms: tuple[Factors, ...]
+    symmetric: bool
+
+
+@dataclass(frozen=True)
 class Generated:
     """The text of a module, the labels of the arrays it takes, what is computed before, and the Gaussian means.
 
@@ -108,12 +106,39 @@ class Generated:
     means: tuple[Mean, ...] = ()
 
 
-def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Generated:
-    """The module of one SDE and method; `symmetric` tells the law of each response R0, R1, …"""
+@dataclass(frozen=True)
+class Assembly:
+    """The body of `assemble` and what it takes: arrays and tables by name, means and the sizes of what is between."""
+
+    body: str
+    arrays: tuple[str, ...]
+    parameters: str
+    plan: Plan
+    means: tuple[Mean, ...]
+    #: what its terms hold, in definitions too
+    inside: frozenset[str]
+
+    @property
+    def filled(self) -> dict[str, str]:
+        """What the template of a module needs of it."""
+        ranks = [sum(t.rank == r for t in self.plan.intermediates) for r in range(4)]
+        sizes = {f"n{r}": ranks[r] for r in (1, 2, 3)}
+        sizes |= {f"k{r}": sum(mean.rank == r for mean in self.means) for r in (1, 2)}
+        return {
+            "arrays": self.parameters,
+            "means": "".join(f"{function_source(mean)}\n\n" for mean in self.means),
+            "body": self.body,
+            **{name: str(max(count, 1)) for name, count in sizes.items()},
+        }
+
+
+def assembly(outputs: Sequence[Output]) -> Assembly:
+    """The loops that fill some matrices."""
     plan = Plan()
-    used = dict.fromkeys(f[0] for factors in (*outputs.added, *outputs.factor) for f in factors)
+    every = [factors for output in outputs for factors in output.terms]
+    used = dict.fromkeys(f[0] for factors in every for f in factors)
     labels = [label for label in used if definition_of(label)]
-    inside = {label for factors in (*outputs.added, *outputs.factor) for label in held_labels(factors)}
+    inside = {label for factors in every for label in held_labels(factors)}
     arrays = sorted(label for label in inside if label[0] in ARRAYS)
     names = {label: f"P{i}" for i, label in enumerate(arrays)}
     plan.symmetric |= {names[label] for label in arrays if label[0] == "S"}
@@ -121,58 +146,63 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     plan.symmetric |= {names[label] for label in labels if label[0] == "κ"}
     means = planned(labels, plan, names)
     before = len(plan.intermediates)
-    added = [plan.product(factors, names) for factors in outputs.added]
-    factor = [plan.product(factors, names) for factors in outputs.factor]
-    ranks = [sum(t.rank == r for t in plan.intermediates) for r in range(4)]
+    products_ = [[plan.product(factors, names) for factors in output.terms] for output in outputs]
     if any(t.rank > 3 for t in plan.intermediates):
         raise EvaluationError("a term of the drift or the noise needs sums over more than four tokens at once.")
     tables = [table for mean in means for table in mean.table_names]
-    parameters = "".join(f"{name}, " for name in [*(names[label] for label in arrays), *tables])
-    responses = [f"R{k}" for k in range(len(symmetric))]
-    counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
+    return Assembly(
+        _body(plan, before, means, list(zip(outputs, products_, strict=True))),
+        tuple(arrays),
+        "".join(f"{name}, " for name in [*(names[label] for label in arrays), *tables]),
+        plan,
+        tuple(means),
+        frozenset(inside),
+    )
+
+
+def drawn(symmetric: Sequence[bool], size: str, line: str) -> tuple[str, str]:
+    """How many normals the responses take, and a line that draws each from `size` rows."""
+    counts = [f"{f'{size} * ({size} + 1) // 2' if each else f'{size} * {size}'}" for each in symmetric]
     starts = [" + ".join(["isotropic", *counts[:k]]) for k in range(len(counts))]
-    draws = [
-        f"                moves.response(B, Bt, gaussians[{start} :], {each}, R[{k}], spare, other)"
+    lines = [
+        line.format(start=start, symmetric=each, k=k)
         for k, (start, each) in enumerate(zip(starts, symmetric, strict=True))
     ]
+    return " + ".join(["0", *counts]), "\n".join(lines)
 
+
+def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Generated:
+    """The module of one SDE and method; `symmetric` tells the law of each response R0, R1, …"""
+    made = assembly([Output("D", outputs.added, True), Output("X", outputs.factor, False)])
+    responses = [f"R{k}" for k in range(len(symmetric))]
+    draw = "                moves.response(B, Bt, gaussians[{start} :], {symmetric}, R[{k}], spare, other)"
+    counts, draws = drawn(symmetric, "m", draw)
+    added, factor = bool(outputs.added), bool(outputs.factor)
     move = (
         "moves.add(W, D, K, noisy, B, Bt, spare, other, fresh)"
         if method == "euler"
-        else f"moves.multiply_and_add(W, D, {bool(added)}, X, {bool(factor)}, K, noisy, B, Bt, spare, other, fresh)"
+        else f"moves.multiply_and_add(W, D, {added}, X, {factor}, K, noisy, B, Bt, spare, other, fresh)"
     )
     text = _MODULE.format(
-        digest=_digest(),
-        given="".join(f"{r}, " for r in responses) + parameters,
-        passed="".join(f"R[{k}], " for k in range(len(responses))) + parameters,
-        arrays=parameters,
-        means="".join(f"{function_source(mean)}\n\n" for mean in means),
-        body=_body(plan, before, means, added, factor),
-        k1=max(sum(mean.rank == 1 for mean in means), 1),
-        k2=max(sum(mean.rank == 2 for mean in means), 1),
-        n1=max(ranks[1], 1),
-        n2=max(ranks[2], 1),
-        n3=max(ranks[3], 1),
+        given="".join(f"{r}, " for r in responses) + made.parameters,
+        passed="".join(f"R[{k}], " for k in range(len(responses))) + made.parameters,
+        **made.filled,
         responses=max(len(responses), 1),
-        counts=" + ".join(["0", *counts]),
-        draws="\n".join(draws),
-        rooted=bool(inside & {"N", "s"}),
+        counts=counts,
+        draws=draws,
+        rooted=bool(made.inside & {"N", "s"}),
         move=move,
         noise="symmetric_noise(gaussians, spread, K)"
         if method == "euler"
         else "triangular_noise(gaussians, spread, centre, K)",
     )
-    return Generated(text, tuple(arrays), plan, tuple(means))
-
-
-def _digest() -> str:
-    return hashlib.sha256("".join(inspect.getsource(m) for m in _LINKED).encode()).hexdigest()[:16]
+    return Generated(text, made.arrays, made.plan, made.means)
 
 
 # -- loops ----------------------------------------------------------------------------------------
 
 
-def _body(plan: Plan, before: int, means: Sequence[Mean], added: Sequence[Product], factor: Sequence[Product]) -> str:
+def _body(plan: Plan, before: int, means: Sequence[Mean], outputs: Sequence[tuple[Output, Sequence[Product]]]) -> str:
     """Intermediates of the means, the means, the other intermediates, the outputs."""
     place: dict[str, str] = {}
     count = [0, 0, 0, 0]
@@ -184,13 +214,15 @@ def _body(plan: Plan, before: int, means: Sequence[Mean], added: Sequence[Produc
         place[mean.name] = f"k{mean.rank}[{ranks[mean.rank]}"
         ranks[mean.rank] += 1
     lines = [line for tensor in plan.intermediates[:before] for line in _intermediate(tensor, place)]
-    first = len(added) + len(factor)
+    first = sum(len(terms) for _, terms in outputs)
     for mean in means:
         lines += _filled(mean, first, place)
         first += len(mean.coefficients)
     lines += [line for tensor in plan.intermediates[before:] for line in _intermediate(tensor, place)]
-    lines += _output("D", added, 0, place, symmetric=True)
-    lines += _output("X", factor, len(added), place, symmetric=False)
+    first = 0
+    for output, terms in outputs:
+        lines += _output(output.name, terms, first, place, output.symmetric)
+        first += len(terms)
     return "\n".join(f"    {line}" for line in lines or ["pass"])
 
 

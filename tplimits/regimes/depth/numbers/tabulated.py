@@ -10,17 +10,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numba import njit
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.jit import njit
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
 
 Array = NDArray[numpy.float64]
 #: the lowest variance of the tables, and the highest ones that are tried: exponentials leave the doubles early
-LOWEST, HIGHEST = 1e-6, (1e6, 1e4, 1e2)
+LOWEST, HIGHEST = 1e-6, (1e6, 1e4, 1e2, 5.0)
 _STEP = 0.1
 _POINTS = 6
 #: the error of E f(u) h(u′) at variances c, relative to E f² + c or E h² + c, above which a table is refused
@@ -29,23 +29,24 @@ TOLERANCE = 1e-4
 _LEFT_OUT = 1e-13
 
 
-def tables(moment: MomentFunction) -> tuple[Array, ...]:
+def tables(moment: MomentFunction, instead: str) -> tuple[Array, ...]:
     """Tables of both sides of every term of a mean, one of one variable.
 
-    Raises EvaluationError where the error, measured between the points of the tables, is above TOLERANCE.
+    Raises EvaluationError where the error, measured between the points of the tables, is above TOLERANCE; `instead`
+    says what has the numbers then.
     """
     sides = [(term, side) for term in range(len(moment.factors)) for side in range(len(moment.variables))]
     for highest in HIGHEST:
         try:
             with numpy.errstate(over="ignore"):
-                return tuple(_made(moment, term, side, highest) for term, side in sides)
+                return tuple(_made(moment, term, side, highest, instead) for term, side in sides)
         except EvaluationError:
             if highest == HIGHEST[-1]:
                 raise
     raise AssertionError
 
 
-def _made(moment: MomentFunction, term: int, side: int, highest: float) -> Array:
+def _made(moment: MomentFunction, term: int, side: int, highest: float, instead: str) -> Array:
     """The table of one function."""
     count = math.ceil(math.log(highest / LOWEST) / _STEP) + _POINTS
     points = math.log(LOWEST) + _STEP * numpy.arange(-2, count - 2)
@@ -59,7 +60,7 @@ def _made(moment: MomentFunction, term: int, side: int, highest: float) -> Array
     if not error < TOLERANCE:
         raise EvaluationError(
             f"E[{moment.integrand}] has no closed form, and tables of it have an error of {error:.1e}, above "
-            f"{TOLERANCE:.0e}; method='dense' computes it at every step."
+            f"{TOLERANCE:.0e}; {instead}."
         )
     return table
 
@@ -78,7 +79,7 @@ def _read(table: Array, c: float) -> Array:
     return numpy.asarray(weights @ table[first : first + _POINTS, 1:])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def place(c: float, weights: Any) -> int:
     """The first of six rows around a variance, and Lagrange's weights; below the table, those of its start."""
     x = (math.log(max(c, LOWEST)) - math.log(LOWEST)) / _STEP
@@ -93,13 +94,13 @@ def place(c: float, weights: Any) -> int:
     return cell
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def highest(table: Any) -> float:
     """The highest variance of a table."""
     return LOWEST * math.exp(_STEP * (table.shape[0] - _POINTS))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     """E f(u) h(u′); NaN above the tables."""
     if not (c11 <= highest(A) and c22 <= highest(B)):
@@ -124,7 +125,7 @@ def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def single(A: Any, c11: float) -> float:
     """E f(u); NaN above the table."""
     if not c11 <= highest(A):

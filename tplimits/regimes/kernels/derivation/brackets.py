@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
@@ -58,12 +59,7 @@ class Brackets(Expectations):
         mine = sorted(free_indices(first), key=lambda s: s.name)
         given = {on_first(i) if side == 2 else i: i for i in free_indices(expr)}
         theirs = [given[i] for i in mine]
-        names: list[str] = []
-        for index in mine:
-            name = plain_axis(index.name)
-            while name in names:
-                name += "′"
-            names.append(name)
+        names = _axes_named(mine)
         body = first.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
         key = (body, tuple(names))
         if key not in self._forms:
@@ -74,6 +70,26 @@ class Brackets(Expectations):
             name = self._form_name(leaves)
             self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body=body, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
+
+    def image(self, like: Node, vector: Expr) -> Of:
+        """The hat of another vector under the matrix of a node, as an entry of a node of its own that equal ones share.
+
+        Free indices are running ones, of the axes of `like` or of sums.
+        """
+        assert like.view is not None and like.operand is not None
+        own = {i for index in like.view.indices for i in free_indices(index)}
+        mine = sorted(free_indices(vector) | own, key=lambda s: s.name)
+        names = _axes_named(mine)
+        placed = {i: axis_symbol(a) for i, a in zip(mine, names, strict=True)}
+        view = replace(like.view, indices=tuple(i.xreplace(placed) for i in like.view.indices))
+        operand = canonical_bound_axes(vector.xreplace(placed))
+        key = (view, operand, tuple(names))
+        if key not in self._forms:
+            of_matrix = like.degree - self.degree(like.operand)  # 1 for an image under the tangent of a matrix
+            degree = self.degree(operand) + of_matrix
+            node = Node(like.name, tuple(names), degree, frozenset({view.source}), view=view, operand=operand)
+            self._forms[key] = self.new_node(replace(node, over=like.over))
+        return Of(Integer(self._forms[key]), ONE_SIDE, *mine)
 
     def _form_name(self, leaves: Collection[Of]) -> str:
         return "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
@@ -213,6 +229,17 @@ class Brackets(Expectations):
                 return S.Zero
             return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
         return S.Zero
+
+
+def _axes_named(indices: Sequence[Symbol]) -> list[str]:
+    """Names for the axes of running indices, each once."""
+    names: list[str] = []
+    for index in indices:
+        name = plain_axis(index.name)
+        while name in names:
+            name += "′"
+        names.append(name)
+    return names
 
 
 def _is_scaled_entry(factors: tuple[Expr, ...]) -> bool:

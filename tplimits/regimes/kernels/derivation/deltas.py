@@ -12,6 +12,8 @@ from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognis
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.functions import JUMPS, step
 
+#: increasing functions through zero, with a slope there
+_CROSSING = (sympy.tanh, sympy.sinh, sympy.asinh, sympy.atan, sympy.erf)
 #: covariances of variables
 Covariance = Mapping[tuple[Symbol, Symbol], Expr]
 
@@ -26,6 +28,8 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> 
     step(z)
     >>> without_vanishing_deltas(sympy.exp(z) * DiracDelta(z), [z])
     exp(z)*DiracDelta(z)
+    >>> without_vanishing_deltas(z**2 * DiracDelta(z**3), [z])
+    z**2*DiracDelta(z**3)
     """
     if not integrand.has(DiracDelta):
         return integrand
@@ -49,11 +53,28 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Symbol]) ->
         if len(places) != 1:
             continue
         (z,) = places
-        if delta.args[0].xreplace({z: S.Zero}) != 0:
-            continue
-        if sympy.expand(bounded.xreplace({z: S.Zero})) == 0:
+        power = _power(delta.args[0], z)
+        if power and power % 2 == 0:  # it touches zero and jumps nowhere
+            return True
+        if power and sympy.expand(sympy.expand(bounded / z ** (power - 1)).xreplace({z: S.Zero})) == 0:
             return True
     return False
+
+
+def _power(argument: Expr, z: Symbol) -> int:
+    """The k of a function that is zero at z = 0 alone, and there like z^k; 0 for others, such as sin z.
+
+    δ(z³) is δ(z)/(3 z²): a coefficient z² beside it leaves a third of a delta, although it vanishes at 0.
+    """
+    argument = argument.as_independent(z, as_Add=False)[1]
+    if isinstance(argument, _CROSSING):
+        return _power(argument.args[0], z)
+    if argument.is_Pow and argument.exp.is_integer and argument.exp.is_positive:
+        return int(argument.exp) * _power(argument.base, z)
+    if argument.is_Mul:
+        powers = [_power(factor, z) for factor in argument.args]
+        return sum(powers) if all(powers) else 0
+    return int(argument == z)
 
 
 @dataclass(frozen=True)
@@ -90,7 +111,10 @@ def conditional(term: Expr, variables: Sequence[Symbol], covariance: Covariance)
         law = Law(tuple(map(tuple, rows)))
         density, (mean, rest) = law.density(form), law.given(form)
     except (NotClosed, ValueError):
-        raise NotAFunction from None
+        raise NotAFunction(
+            f"a mean holds the derivative {sympy.sstr(delta):.120} of a jump, at a place that is no linear form of "
+            "Gaussian variables. Jump where a linear form vanishes, or smooth the jump."
+        ) from None
     values = {symbol: value for value, symbol in names.items()}
     gone = next(i for i, a in enumerate(form.slope) if a != 0)
     kept = [i for i in range(len(variables)) if i != gone]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,6 +57,11 @@ class KernelTables:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_kernels, self.made_from  # tables hold functions: made again
+
+    @cached_property
+    def remembered(self) -> defaultdict[str, dict[Any, Any]]:
+        """What numbers were planned for these tables, by who planned: it leans on them, and goes when they go."""
+        return defaultdict(dict)
 
     @cached_property
     def needed(self) -> tuple[KernelTable, ...]:

@@ -30,17 +30,22 @@ def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
     found, _ = coefficient(
         lambda: _by_derivative(state, operand, transpose), lambda: _by_stein(state, operand, transpose)
     )
+    return at_places(state, found)
+
+
+def at_places(state: Recursion, expr: Expr) -> Expr:
+    """An expression with the vectors in their places."""
     swap = {}
-    for slot in found.atoms(Slot):
+    for slot in expr.atoms(Slot):
         node = state.nodes[slot.node]
         assert node.operand is not None and node.view is not None
         swap[slot] = state.placed(node.operand, node.axes, Of(*slot.args))
-    return found.xreplace(swap)
+    return expr.xreplace(swap)
 
 
 def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
     """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
-    derivative = _direction(state, operand, view)
+    derivative = direction(state, operand, view)
     if not state.judged.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
         raise NotAFunction
     try:
@@ -79,7 +84,7 @@ def _slot(leaf: Of) -> Slot:
     return Slot(Integer(leaf.node), *leaf.args[1:])
 
 
-def _direction(state: Recursion, expr: Expr, view: View) -> Expr:
+def direction(state: Recursion, expr: Expr, view: View) -> Expr:
     """The derivative of an expression along hats of `view`, each marked by the place of its own vector."""
     parts = []
     for leaf in sorted(state.leaves(expr), key=sympy.default_sort_key):
@@ -93,7 +98,7 @@ def _direction(state: Recursion, expr: Expr, view: View) -> Expr:
 
 
 def _of_leaf(state: Recursion, leaf: Of, node: Node, view: View) -> Expr:
-    return _direction(state, state.opened(leaf), view) if node.body is not None else _marked(state, leaf, view)
+    return direction(state, state.opened(leaf), view) if node.body is not None else _marked(state, leaf, view)
 
 
 def _marked(state: Recursion, leaf: Of, view: View) -> Expr:

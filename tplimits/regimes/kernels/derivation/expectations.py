@@ -13,12 +13,12 @@ from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
-from tplimits.regimes.kernels.derivation.forms import Forms, connected, scales_outside
+from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
-from tplimits.regimes.kernels.derivation.terms import Term, collapsed, is_random, products, terms
+from tplimits.regimes.kernels.derivation.terms import Term, collapsed, connected, is_random, products, terms
 
 #: functions of more logits than this are averaged over draws of the logits
 MOST_LOGITS = 6

@@ -183,19 +183,3 @@ def scales_outside(expr: Expr, scales: Collection[Symbol]) -> Expr:
 
     swap = {node: outside(node) for node in expr.atoms(functions.relu, functions.step, sympy.Abs, sympy.sign)}
     return expr.xreplace({a: b for a, b in swap.items() if a != b})
-
-
-def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:
-    """Factors joined where they share variables or their variables are correlated."""
-    groups: list[tuple[list[Expr], set[Symbol]]] = []
-    variables = {z for z, _ in covariance}
-    for piece in pieces:
-        mine = piece.free_symbols & variables
-        joined, rest = [piece], []
-        for group, used in groups:
-            if any(a == b or covariance[a, b] != 0 for a in used for b in mine):
-                joined, mine = [*group, *joined], mine | used
-            else:
-                rest.append((group, used))
-        groups = [*rest, (joined, mine)]
-    return [(g, sorted(u, key=lambda s: int(s.name.lstrip("z′")))) for g, u in groups]

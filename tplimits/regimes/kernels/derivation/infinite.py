@@ -14,9 +14,8 @@ from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import Kron, size_symbol
-from tplimits.regimes.kernels.derivation.forms import connected
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
-from tplimits.regimes.kernels.derivation.terms import Term
+from tplimits.regimes.kernels.derivation.terms import Term, connected
 
 
 def with_infinite_axes(

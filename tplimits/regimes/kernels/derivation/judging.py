@@ -13,6 +13,7 @@ import sympy
 from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
@@ -22,6 +23,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
 from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries, width_symbol
 from tplimits.program.nodes.functions import JUMPS
@@ -29,7 +31,7 @@ from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found
-from tplimits.regimes.kernels.derivation.leaves import Of, Slot
+from tplimits.regimes.kernels.derivation.leaves import Of, Slot, TableEntry
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.special import is_special, spectators
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 #: a value of covariances at which every exponential of a square has moments, if any data gives it some
 _SMALL = sympy.Float(1e-6)
+#: generators of a quotient of polynomials that is brought to lowest terms
+_GENERATORS = 12
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 #: values of a part of a body at data
@@ -239,8 +243,9 @@ class Judgements:
 
         def established(moved: Expr) -> bool:
             limit = reader.limit(moved)
-            # terms may have poles that are one together; |h|^(−0.2) would be a polynomial of degree 2^54
-            if all(power.exp.is_Integer for power in limit.atoms(sympy.Pow)):
+            # terms may have poles that are one together; neither of |h|^(−0.2), of degree 2^54, nor of many generators
+            few = len(limit.atoms(Of, TableEntry, sympy.Function)) <= _GENERATORS and not longer(limit, LONG)
+            if few and all(power.exp.is_Integer for power in limit.atoms(sympy.Pow)):
                 limit = sympy.cancel(limit)
             written = self.kets.written(limit)
             if tail(written, self.kets).established:

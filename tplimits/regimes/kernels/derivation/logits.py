@@ -4,17 +4,22 @@ A mean of neurons is a function m(s) of such logits, so that it moves with them 
 
     δ Avg(x) = Σ_i E[∂x/∂s_i] δs_i,
 
-with δs_i of order 1, where means of all other tangents vanish.
+with δs_i of order 1, where means of all other tangents vanish.  x reads s_i itself, or an image W y whose variance is a
+function of logits: then E[x′(ŷ) δŷ] = Σ E[x″] E[y δy] by Stein's lemma, with the logits in y δy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S
 
-from tplimits.regimes.kernels.derivation.terms import Term, terms
+from tplimits.program.nodes.entries import axis_symbol
+from tplimits.regimes.kernels.derivation.dots import at_places, direction
+from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.leaves import Of
@@ -43,12 +48,48 @@ def mean_given(state: Recursion, operand: Expr) -> Expr:
     return found
 
 
+def image_apart(state: Recursion, number: int) -> Expr | None:
+    """W (s y) as s·W y, with logits s in front of images that are Gaussian whatever they are; None where none are."""
+    node, found = state.nodes[number], S.Zero
+    assert node.view is not None and node.operand is not None
+    for term in terms(_outside(state, node.operand)):
+        fixed = [f for f in term.factors if all(is_made_of(state, x) for x in state.leaves(f))]
+        vector = sympy.Mul(*(f for f in term.factors if f not in fixed))
+        if vector == 1 or any(is_given(state, x) for x in state.leaves(vector)):
+            return None
+        found += summed(term.coefficient * sympy.Mul(*fixed, state.image(node, vector)), term.bounds)
+    return found
+
+
 def moved_mean(state: Recursion, operand: Expr) -> Expr:
     """The tangent of a mean of neurons, `operand` that of a neuron; each of infinitely many logits moves it by 0."""
     outside = _outside(state, operand)
     logits = [x for x in state.leaves(outside) if state.nodes[x.node].degree and is_made_of(state, x)]
     many = [x for x in logits if any(a in state.infinite for a in state.nodes[x.node].axes)]
-    return mean_given(state, outside.xreplace(dict.fromkeys(many, S.Zero)))
+    outside = outside.xreplace(dict.fromkeys(many, S.Zero))
+    images = [x for x in state.leaves(outside) if _is_moved_image(state, x)]
+    through = sympy.Add(*(_moved_variance(state, term, images) for term in terms(outside) if images))
+    return mean_given(state, outside) + through
+
+
+def _is_moved_image(state: Recursion, leaf: Of) -> bool:
+    """Whether a leaf is the hat of an image of a tangent that logits move."""
+    node = state.nodes[leaf.node]
+    return bool(node.degree) and node.view is not None and node.body is None and is_given(state, leaf)
+
+
+def _moved_variance(state: Recursion, term: Term, images: Sequence[Of]) -> Expr:
+    """E of what multiplies the image of a tangent, times that image: its derivative along images, times E[y δy]."""
+    image = next((f for f in term.factors if f in images), None)
+    if image is None:
+        return S.Zero
+    node, others = state.nodes[image.node], sympy.Mul(*(f for f in term.factors if f != image))
+    assert node.view is not None and node.operand is not None
+    places = dict(zip(map(axis_symbol, node.axes), image.indices, strict=True))
+    view = replace(node.view, indices=tuple(at(i, places) for i in node.view.indices))
+    along = at_places(state, mean_given(state, direction(state, others, view)))
+    moved = moved_mean(state, along * state.placed(node.operand, node.axes, image))
+    return collapsed(term.coefficient * state.factor_of(view) * moved, term.bounds)
 
 
 def _outside(state: Recursion, expr: Expr) -> Expr:

@@ -67,6 +67,7 @@ class Recursion(Brackets):
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.fluctuations: list[int] = []  # those that stay in some limit
+        self._apart: dict[int, Expr | None] = {}  # images given logits, with the logits in front
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
@@ -209,6 +210,18 @@ class Recursion(Brackets):
                 raise NoLimitError(why) from None
             self.judged.infinite[position] = why
             return S.Zero
+
+    def opened(self, leaf: Of) -> Expr:
+        """Also of an image that is Gaussian only given logits, where these stand apart from it."""
+        number = leaf.node
+        node = self.nodes[number]
+        if node.body is None and node.view is not None and not node.gaussian:
+            if number not in self._apart:
+                self._apart[number] = logits.image_apart(self, number)
+            found = self._apart[number]
+            if found is not None:
+                return self.placed(found, node.axes, leaf)
+        return super().opened(leaf)
 
     # -- bodies -------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,12 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
-_ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
-
 
 def alone(
     derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
 ) -> list[Labelled]:
     """Expressions of input 1 as arrays over all inputs."""
-    known = _ALONE.setdefault(derivation, {})
+    known: dict[Any, tuple[Tables, Schedule]] = derivation.remembered["alone"]
     key = (exprs, keyed(inputs.sizes), keyed(constants))
     if key not in known:
         tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())

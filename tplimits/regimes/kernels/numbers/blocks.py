@@ -96,6 +96,8 @@ class Own:
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""
+        if all(isinstance(r, Blocks) and r.array.shape[2] == lanes and r.array.dtype == dtype for r in self.rows):
+            return self
         rows: list[Labelled | Blocks] = []
         for row in self.rows:
             if isinstance(row, Labelled) and batch(1) not in row.labels:
@@ -111,6 +113,14 @@ def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled
     if isinstance(row, Blocks):
         return row.some(part)
     return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
+
+
+def joined(parts: Sequence[Labelled]) -> Labelled:
+    """Arrays of some inputs after another as one, inputs first."""
+    if batch(1) not in parts[0].labels:
+        return parts[0]
+    labels = (batch(1), *(x for x in parts[0].labels if x != batch(1)))
+    return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes import Passes
     from tplimits.regimes.kernels.numbers.tape import Step
 
+#: stands in texts for the relative size of rounding
+EPS = "EPS"
 #: what a function of arrays is as text
 TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
@@ -37,7 +39,9 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
     ),
-    gaps.without_spread: lambda inner, a, b: f"math.fmax({inner} - 0.5*{a} - 0.5*{b}, 0.0)",
+    gaps.without_spread: lambda inner, a, b: (
+        f"(({inner} - 0.5*{a} - 0.5*{b}) if {inner} - 0.5*{a} - 0.5*{b} > {EPS}*({a} + {b}) else (0.0))"
+    ),
     gaps.complement: lambda same: f"1.0 - {same}",
     singular.nearly_singular: lambda a, c, b, same="0.0": (
         f"{a}*{b} - {c}*{c} + {same}*({a}*{b}) < {singular.NEARLY}*{a}*{b}"
@@ -117,7 +121,7 @@ class Body:
             return texts[0]
         if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
-        return self.writer.let(TEXTS[step.fixed[0]](*texts))
+        return self.writer.let(TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps)))
 
     def guard(self, n: int) -> str:
         """Whether the variance of a law is out of range."""

@@ -18,7 +18,7 @@ import numpy
 from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers import buffers, laws
-from tplimits.regimes.kernels.numbers.bodies import TEXTS
+from tplimits.regimes.kernels.numbers.bodies import EPS, TEXTS
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed, repeated
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tape import Schedule, Step
@@ -26,6 +26,7 @@ from tplimits.regimes.kernels.numbers.taps import summed_by_loops
 
 #: steps on top of each other in one loop
 _DEEPEST = 40
+_EPS = float(numpy.finfo(numpy.float64).eps)
 #: a step and, for each of its labels, the index of the loop
 Place = tuple[int, tuple[int, ...]]
 
@@ -36,6 +37,7 @@ import math
 
 import numba
 
+from tplimits.numbers.jit import njit
 from tplimits.numbers.moments.angles import arc, atan2
 
 angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
@@ -110,7 +112,7 @@ class _Stage:
             return texts[0]
         if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
-        return self.writer.let(TEXTS[step.fixed[0]](*texts))
+        return self.writer.let(TEXTS[step.fixed[0]](*texts).replace(EPS, repr(_EPS)))
 
     def _labels(self, value: int | Labelled) -> tuple[str, ...]:
         return value.labels if isinstance(value, Labelled) else self.labels[value]
@@ -270,7 +272,7 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
         text.append(f"{'    ' * k}for j{k} in range(n{k}):")
     text += [f"{'    ' * dimensions}{line}" for line in body]
     text += ["", "", 'row_of = numba.njit(forceinline=True, error_model="numpy")(row)', "", ""]
-    text += ['@numba.njit(parallel=True, error_model="numpy", cache=True)', f"def loop({arguments}):"]
+    text += ['@njit(parallel=True, error_model="numpy")', f"def loop({arguments}):"]
     text += ["    for i in numba.prange(n0):", f"        row_of({arguments}, i)", ""]
     return Loop(
         tuple(places), tuple(members), tuple(labels[n] for n in members), dimensions, _HEADING + "\n".join(text)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import NoLimitError
 from tplimits.progress import Progress, reporting
+from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
@@ -42,8 +43,8 @@ Array = NDArray[numpy.float64]
 _MANY = 1 << 16
 #: pairs of inputs, and entries of all of them, from which on single precision is worth while
 _PAIRS, _SINGLE = 64, 1 << 24
-#: rows at most that it is tried at, one of so many
-_SAMPLE, _SAMPLED = 4, 128
+#: share of pairs that are alike above which all are done in double precision
+_FEW_ALIKE = 0.25
 #: entries of the largest table of one tile
 _TILE = 1 << 15
 #: inputs a side of one tile of the compiled loop for all pairs
@@ -191,18 +192,22 @@ class Planned:
         """The kernels of one tile."""
         part, kernels = _part(self.asked, rows, columns), self.kernels
         try:
-            mine = self._own(part, self.owns[1].some(rows)) if part.symmetric else []
+            mine = self.own(part, self.owns[1].some(rows)) if part.symmetric else []
             if not all(numpy.isfinite(m).all() for m in mine):
                 return _extended(part, kernels)
-            owns = {1: self.laid_out[1].some(rows), 2: self.laid_out[2].some(columns)}
-            if mine and part.one.many == 1 and not owns[1].near.any():
+            if mine and part.one.many == 1 and not self.owns[1].some(rows).near.any():
                 return [dropped(part, m[None]) for m in mine], self.plan.error
-            found, near = self.plan.run(part.one, part.other, owns, part.symmetric, self.single)
+            alike = near_inputs(part.one, part.other) if self.single and self.plan.subtracts else None
+            single = self.single and (alike is None or bool(alike.mean() < _FEW_ALIKE))
+            owns = self.owns_of(rows, columns, single)
+            found, near = self.plan.run(part.one, part.other, owns, part.symmetric, single)
         except OutOfRangeError:
             return _extended(part, kernels)
         values = [laid_out(part, v) for v in found]
-        if self.single and rows.start == 0:
-            self.rounding = max(self.rounding, self._rounding(part, columns, values))
+        if self.plan.subtracts:
+            values = mended(self, (part, rows, columns), values, alike if single else None)
+        if single and rows.start == 0:
+            self.rounding = max(self.rounding, rounding(self, part, columns, values))
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return _extended(part, kernels)
         if part.symmetric and near.any():  # below the diagonal are copies, on it kernels of inputs with themselves
@@ -219,21 +224,12 @@ class Planned:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
 
-    def _rounding(self, part: GramRequest, columns: slice, values: Sequence[Array]) -> float:
-        """What single precision costs: the largest difference to doubles in some rows, with the pair most alike."""
-        many = part.one.many, part.other.many
-        first = values[0].reshape(*many, -1)[:, :, 0]
-        row, _ = numpy.unravel_index(numpy.argmax(numpy.triu(first, 1) if part.symmetric else first), many)
-        others = numpy.random.default_rng(many).permutation(many[0])[: many[0] // _SAMPLED]
-        rows = numpy.union1d(others[: _SAMPLE - 1], [row])
-        owns = {1: self.owns[1].some(slice(0, many[0])), 2: self.owns[2].some(columns)}
-        exact = self.plan.run_rows(part.one, part.other, owns, rows)
-        kept = (rows[:, None] < numpy.arange(many[1])) if part.symmetric else numpy.ones((len(rows), many[1]), bool)
-        some = replace(part, one=part.one.some(rows))
-        differences = (abs(laid_out(some, e) - v[rows])[kept] for e, v in zip(exact, values, strict=True))
-        return float(max((d.max(initial=0.0) for d in differences), default=0.0))
+    def owns_of(self, rows: slice, columns: slice, single: bool) -> dict[int, Own]:
+        """What is done once for each input, for loops in this precision."""
+        owns = self.laid_out if single == self.single else self.owns
+        return {1: owns[1].some(rows), 2: owns[2].some(columns)}
 
-    def _own(self, part: GramRequest, own: Own) -> list[Array]:
+    def own(self, part: GramRequest, own: Own) -> list[Array]:
         """Kernels of inputs with themselves."""
         return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
 

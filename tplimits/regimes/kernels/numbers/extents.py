@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: how many entries of an array pass a law is worth
 _LAW = 12
-#: of a compiled tile: inputs a side, and entries of all steps
-_WIDEST, _LONGEST = 1024, 1 << 33
+#: of a compiled tile: inputs a side, so that its arrays stay in the cache, and entries of all steps
+_WIDEST, _LONGEST = 384, 1 << 33
 
 
 def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
@@ -48,6 +48,12 @@ def sizes_of(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
             if plain_axis(label) in sizes:
                 found[label] = sizes[plain_axis(label)]
     return found
+
+
+def steps(plan: Plan) -> int:
+    """Steps of all tapes, which the time that compiling takes goes with."""
+    tapes = {id(tape): tape for tape in (plan.pair, *plan.rows.values())}.values()
+    return sum(step is not None for tape in tapes for _, step, _ in tape.steps)
 
 
 def step_of(plan: Plan, block: int) -> int:

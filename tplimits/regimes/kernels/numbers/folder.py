@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +23,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.pages.files import write_by
-from tplimits.regimes.kernels.numbers.locks import BusyError, FolderLock
+from tplimits.pages.files import place_of, write_by
+from tplimits.program.files.arrays import mapped, unpack
+from tplimits.program.files.locks import BusyError, FileLock
 from tplimits.regimes.kernels.numbers.manifest import Manifest, read_manifest
 from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone, paired, shape_of
 from tplimits.regimes.kernels.numbers.symmetry import transposed
@@ -70,7 +70,7 @@ class GramFolder:
         try:
             self.path.mkdir(exist_ok=True)
             known = self._known()
-            self._lock = FolderLock(self.path)
+            self._lock = FileLock(self.path / "lock")
             self._lock.__enter__()
         except BusyError as error:
             raise self.refused(f"{error} is writing there; wait for it, or give another folder") from None
@@ -158,14 +158,15 @@ class GramFolder:
     def _read(self, number: int, name: str) -> Array:
         path = self._tile(number)
         try:
-            with open(path, "rb") as file, numpy.load(file, allow_pickle=False) as stored:
-                found: Array = stored[name]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            found: Array = unpack(path, (name,))[name]
+        except (OSError, KeyError, EvaluationError) as error:
             raise self.refused(f"{path.name} is damaged ({error}); delete it and call again") from None
         rows, columns = self.job.places[number]
         inner = shape_of(self.job.asked)[2:]
-        if name != "error" and found.shape != (rows.stop - rows.start, columns.stop - columns.start, *inner):
-            raise self.refused(f"{path.name} is damaged (shape {found.shape}); delete it and call again")
+        wanted = () if name == "error" else (rows.stop - rows.start, columns.stop - columns.start, *inner)
+        if found.shape != wanted or found.dtype.kind != "f":
+            what = f"{found.dtype} of shape {found.shape}"
+            raise self.refused(f"{path.name} is damaged ({what}); delete it and call again")
         return found
 
     def _tile(self, number: int) -> Path:
@@ -203,7 +204,7 @@ class Stored:
 
 def read_folder(place: Any) -> Stored:
     """The complete arrays of a folder, mapped to memory, read-only; EvaluationError where there are none."""
-    path = Path(place)
+    path = place_of("path", place)
     manifest = read_manifest(path / _MANIFEST)
     if manifest.error is None:
         done = sum(1 for _ in path.glob("tile-*.npz"))
@@ -217,11 +218,14 @@ def read_folder(place: Any) -> Stored:
 def _mapped(path: Path, manifest: Manifest) -> Array:
     """One array, mapped; EvaluationError for what is no array of this shape."""
     try:
-        found: Array = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        found: Array = mapped(path)
+    except (OSError, EvaluationError) as error:
         raise EvaluationError(f"{str(path)!r} cannot be read: {error}.") from None
     if found.shape != manifest.shape or found.dtype.name != manifest.dtype:
         raise EvaluationError(
             f"{str(path)!r} holds {found.dtype} of shape {found.shape}, not {manifest.dtype} of {manifest.shape}."
         )
+    for band in found:  # a row at a time: the array may be larger than memory
+        if not numpy.isfinite(band).all():
+            raise EvaluationError(f"{str(path)!r} is damaged: it has NaN or infinite entries.")
     return found

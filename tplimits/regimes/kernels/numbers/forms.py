@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy
@@ -54,3 +55,16 @@ class Pass:
     assignments: tuple[tuple[str, str], ...]
     results: tuple[tuple[int, str], ...]
     flags: tuple[tuple[int, str], ...]
+
+
+def read_by(one: Pass) -> Iterator[int]:
+    """The arrays that a pass reads."""
+    yield from (n for n, _ in one.reads)
+    yield from (g.operand for g in one.gathers.values())
+    yield from (n for r in one.reductions.values() for n, _ in r.factors)
+
+
+def work(one: Pass) -> int:
+    """Its operations, roughly: sums, and one for each formula."""
+    sums = sum(g.taps for g in one.gathers.values()) + sum(math.prod(r.sizes) for r in one.reductions.values())
+    return math.prod(one.sizes) * (sums + len(one.assignments))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup, free_indices
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -24,7 +24,6 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Moment,
     Of,
     TableEntry,
-    on_first,
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
@@ -281,11 +280,6 @@ def sides_of(expr: Expr) -> frozenset[int]:
     for leaf in expr.atoms(Data, Datum, TableEntry, Of):
         found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
     return frozenset(found)
-
-
-def outer_names(expr: Expr) -> dict[str, str]:
-    """Labels of an expression of one input by those of the same expression written for input 1."""
-    return {on_first(i).name: i.name for i in free_indices(expr)}
 
 
 def _linear_in_draws(expr: Expr) -> bool:

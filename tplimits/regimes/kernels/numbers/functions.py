@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.regimes.kernels.numbers.bands import Bands
-from tplimits.regimes.kernels.numbers.forms import NotNested
+from tplimits.regimes.kernels.numbers.forms import NotNested, read_by, work
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
-from tplimits.regimes.kernels.numbers.paired import paired
+from tplimits.regimes.kernels.numbers.paired import listed, paired
 from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 #: entries of tables that are kept for all offsets, of one pair
 _MOST_KEPT = 1 << 21
+#: operations that bringing one entry of an input beside others is worth
+_PACKED = 16
 
 
 @dataclass(eq=False)
@@ -58,12 +62,25 @@ class Functions:
             raise NotNested("tables behind pools are too large")
         return True
 
+    @cached_property
+    def is_heavy(self) -> bool:
+        """Whether passes over pairs of inputs do so much that bringing what they read beside each other is little."""
+        if len(self.inputs) == 1:
+            return False
+        try:
+            passes = self.passes()
+        except NotNested:
+            return False
+        one = {n for p in passes.passes for n in read_by(p) if n not in passes.inside}
+        packed = sum(math.prod(passes.sizes_of(n)) for n in one if len(set(self.inputs) & set(passes.labels[n])) == 1)
+        return _PACKED * packed <= sum(work(p) for p in passes.passes)
+
     def of(self, single: bool, columns: int) -> Nested | None:
         """The function for so many inputs; None where the tape has no such form."""
         key = single, self._lanes(single, columns)
         if key not in self.known:
             try:
-                made = paired if self.banded else nested
+                made = paired if self.banded else listed if self.is_heavy else nested
                 self.known[key] = made(self.passes(single), *key)
             except NotNested:
                 self.known[key] = None
@@ -71,10 +88,10 @@ class Functions:
 
     def _lanes(self, single: bool, columns: int) -> int:
         """Inputs, or pairs of them, beside each other: whole vectors, or half of one where there are few."""
-        if self.banded:
+        if self.banded or self.is_heavy:
             few = columns <= (4 if len(self.inputs) == 1 else 3)
             return (8 if single else 4) if few else (16 if single and columns > 5 else 8)
-        return 16 if single and columns > 8 else 8
+        return 16 if single and columns > 64 else 8
 
 
 def functions_of(

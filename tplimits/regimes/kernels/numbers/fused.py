@@ -248,6 +248,7 @@ import math
 
 import numba
 
+from tplimits.numbers.jit import njit
 from tplimits.numbers.moments.angles import atan2
 
 angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
@@ -263,7 +264,7 @@ _LOOP = """
 row_of = numba.njit(forceinline=True, error_model="numpy")(row)
 
 
-@numba.njit(parallel=True, error_model="numpy", cache=True)
+@njit(parallel=True, error_model="numpy")
 def loop(G, D, L, R, P, K, T, N, triangle):
     for i in numba.prange(K.shape[0]):
         row_of(G, D, L, R, P, K, T, N, triangle, i)

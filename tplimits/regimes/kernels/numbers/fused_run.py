@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -57,12 +56,9 @@ class _Fused:
         return work < _FEW or (not settled and self.worth < _INTERPRETED and not self.fast.is_kept)
 
 
-_KNOWN: weakref.WeakKeyDictionary[KernelTables, dict[Any, _Fused | None]] = weakref.WeakKeyDictionary()
-
-
 def _fused(derivation: KernelTables, constants: Mapping[Expr, float]) -> _Fused:
     """The forms of a derivation, remembered; constants that stand inside moments are part of their text."""
-    known = _KNOWN.setdefault(derivation, {})
+    known: dict[Any, _Fused | None] = derivation.remembered["fused"]
     key = keyed(constants)
     if key not in known:
         try:

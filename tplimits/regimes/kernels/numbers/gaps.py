@@ -260,12 +260,14 @@ def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> A
         if found is None:
             return None
         values.append(found)
+    frame.tables.subtracts = True
     return mapped(without_spread, values)
 
 
 def without_spread(inner: Array, one: Array, other: Array) -> Array:
-    """A gap of sums less half of what the places of either input differ."""
-    return numpy.maximum(inner - 0.5 * one - 0.5 * other, 0.0)
+    """A gap of sums less half of what the places of either input differ; what rounding leaves of equal ones is none."""
+    found = inner - 0.5 * one - 0.5 * other
+    return numpy.where(found > numpy.finfo(found.dtype).eps * (one + other), found, 0.0)
 
 
 def spread(frame: Frame, expr: Expr) -> Any:

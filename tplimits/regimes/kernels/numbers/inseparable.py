@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,12 +69,9 @@ class Cost:
         return self.seconds > _PATIENCE
 
 
-_FOUND: weakref.WeakKeyDictionary[KernelTables, dict[Any, list[Inseparable]]] = weakref.WeakKeyDictionary()
-
-
 def inseparable(derivation: KernelTables, constants: Mapping[Expr, float]) -> list[Inseparable]:
     """The means of a recursion that only quadrature or draws give."""
-    known = _FOUND.setdefault(derivation, {})
+    known: dict[Any, list[Inseparable]] = derivation.remembered["inseparable"]
     key = keyed(constants)
     if key not in known:
         known[key] = _searched(derivation, constants)

@@ -19,6 +19,7 @@ from tplimits.law.hypotheses.moments import infinite_moment, tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
+from tplimits.program.nodes.kinds import OuterNonlin
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.randomness import Kets
@@ -114,6 +115,7 @@ class _Points:
     def values(self, reader: BodyReader, expr: Expr) -> list[Value]:
         """The worst of them: one that cannot be told from zero, where there is one."""
         exact, scalars = self.recursion.judged.exact, self.recursion.scalars
+        expr = self._through_maps(expr)
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
         places = {e: sympy.Dummy(real=True) for e in limits}
         body = reader.limit(expr.xreplace(places))
@@ -141,6 +143,18 @@ class _Points:
         worst = numpy.flatnonzero(moves & ~(abs(here) > errors))
         k = worst[0] if len(worst) else 0
         return [Value(float(here[k]), float(errors[k]), bool(moves[k]))] if len(here) else []
+
+    def _through_maps(self, expr: Expr) -> Expr:
+        """With the vectors in it that are maps of others written out, where scalars stand in them."""
+        swap = {}
+        for entry in entries(expr):
+            s = self.recursion.program[entry.source]
+            if isinstance(s, OuterNonlin) and not s.slots:
+                inside = at(s.body, dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+                written = self._through_maps(inside)
+                if any(e.source in self.recursion.scalars for e in entries(written)):
+                    swap[entry] = written
+        return expr.xreplace(swap)
 
     def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
         return _PointFrame(self.tables, places, move).value(body).array

@@ -39,8 +39,8 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 class Lanes(Walks):
     """The code of passes."""
 
-    #: of LLVM's optimisation
-    speed = 2
+    #: of LLVM's optimisation: the rest of its passes takes longer than the loops it would make faster
+    speed = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -83,7 +83,10 @@ def written(
         f = let(writer.select(f"{rest} > {unit}*{r}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
         if writer.scalar:
-            _one_angle(writer, cross, det, let(f"{writer.call('fmin', e, f)}*{ia}*{ib} if {r} > 0.0 else 0.0"))
+            versine = let(f"{writer.call('fmin', e, f)}*{ia}*{ib} if {r} > 0.0 else 0.0")
+            _one_angle(writer, cross, det, lambda root: writer.call("arc", versine))
+        else:
+            _one_angle(writer, cross, det, lambda root: writer.call("atan2", root, writer.call("fabs", cross)))
     else:
         size = let(f"{c11}*{c22}")
         raw = let(f"{size} - {third}*{third}")
@@ -110,11 +113,11 @@ def written(
     return found
 
 
-def _one_angle(writer: Writer, cross: str, det: str, versine: str) -> None:
-    """Both angles of a law from the acute one, whose cosine is 1 − `versine`: angles cost more than all the rest."""
+def _one_angle(writer: Writer, cross: str, det: str, of: Callable[[str], str]) -> None:
+    """Both angles of a law from the acute one, `of` the root of `det`: angles cost more than all the rest."""
     let, call, pi = writer.let, writer.call, repr(math.pi)
     root = let(call("sqrt", det))
-    acute = let(call("arc", versine))
+    acute = let(of(root))
     writer.know(call("atan2", root, f"{cross} + 0.0"), let(writer.select(f"{cross} >= 0.0", acute, f"{pi} - {acute}")))
     writer.know(call("atan2", root, f"0.0 - {cross}"), let(writer.select(f"{cross} > 0.0", f"{pi} - {acute}", acute)))
 

@@ -13,7 +13,7 @@ import numba
 import numpy
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.files.fields import Fields, hexadecimal, name, parse, whole
+from tplimits.program.files.fields import Fields, hexadecimal, name, parse, text_in, whole
 from tplimits.program.files.serial import to_json
 from tplimits.regimes.kernels.numbers.request import shape_of
 from tplimits.version import VERSION
@@ -118,8 +118,8 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     """The manifest in a file; EvaluationError for what is none."""
     try:
-        return _read(parse(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, ProgramError) as error:
+        return _read(parse(text_in(path)))
+    except (OSError, ProgramError) as error:
         raise EvaluationError(f"{str(path)!r} is no manifest of Gram matrices: {error}") from None
 
 

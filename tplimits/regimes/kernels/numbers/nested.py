@@ -118,6 +118,13 @@ class Nested:
         self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
     ) -> tuple[list[Any], NDArray[numpy.bool_]]:
         """The same of all that is given."""
+        values, met = self._computed(known, many, triangle, rows)
+        return values, self._flagged(met, known)
+
+    def _computed(
+        self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
+    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        """The results of the code, and its flags."""
         frame = self._frame(many)
         of_pairs = (numpy.zeros if triangle or rows else numpy.empty)(frame.pairs, self.dtype) if frame.pairs else None
         made = aligned((frame.single,), self.dtype) if of_pairs is None else of_pairs
@@ -142,15 +149,16 @@ class Nested:
             w if isinstance(w, Labelled) else found[w] if w in found else known[w]
             for w in self.passes.schedule.wanted[: self.passes.kernels]
         ]
-        return values, self._flagged((flags != 0).any(axis=0), known)
+        return values, (flags != 0).any(axis=0)
 
     def _frame(self, many: tuple[int, ...]) -> Frame:
         """Where results go for so many inputs."""
-        if many not in self.frames:
+        frame = self.frames.get(many)  # another thread may forget it at any moment
+        if frame is None:
             if len(self.frames) > _REMEMBERED:
                 self.frames.clear()
-            self.frames[many] = self._framed(many)
-        return self.frames[many]
+            frame = self.frames[many] = self._framed(many)
+        return frame
 
     def _framed(self, many: tuple[int, ...]) -> Frame:
         lanes, blocks, width = self.lanes.count, -(-many[0] // self.lanes.count), numpy.dtype(self.dtype).itemsize

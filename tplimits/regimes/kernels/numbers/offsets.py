@@ -7,8 +7,8 @@ grid, by p.  Sums over shared taps stay within an offset; a pool adds an entry t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -101,15 +101,6 @@ class Pooled:
     #: where it begins in the room of a thread
     start: int = 0
 
-    def starts(self, half: bool) -> dict[Offset, int]:
-        """Where each band begins."""
-        found, total = {}, 0
-        for offset in in_order(o for o in self.wanted if not half or is_upper(o)):
-            found[offset] = total
-            _, h, _, w = rectangle(self.axis.shape, offset)
-            total += h * w
-        return found
-
     @property
     def extent(self) -> int:
         """Entries of all bands."""
@@ -122,69 +113,86 @@ class Pooled:
             found.add((sy * dy + by - ay, sx * dx + bx - ax))
         return frozenset(found)
 
-    def additions(self, fine: Axis, half: bool) -> Additions:
-        """What the entries of the offsets of a finer grid are added to."""
-        return Additions(self.left, self.right, fine, self.axis, self.starts(half), half)
+
+def starts_of(axis: Axis, wanted: Iterable[Offset], half: bool) -> dict[Offset, int]:
+    """Where each band of a coarser grid begins."""
+    found, total = {}, 0
+    for offset in in_order(o for o in wanted if not half or is_upper(o)):
+        found[offset] = total
+        _, h, _, w = rectangle(axis.shape, offset)
+        total += h * w
+    return found
 
 
-@dataclass(eq=False)
-class Additions:
-    """Where pools put the entries of each offset: rectangles of the finer grid, and of the coarser."""
+def additions(
+    pools: tuple[Pool, Pool], grids: tuple[Axis, Axis], starts: Mapping[Offset, int], half: bool, offsets: list[Offset]
+) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
+    """Where pools put the entries of each offset of the finer of two grids, and how many rectangles each has.
 
-    left: Pool
-    right: Pool
-    fine: Axis
-    coarse: Axis
-    starts: dict[Offset, int]
-    half: bool
-    #: by direction and offset: offsets of the coarser grid, first and last place there, taps
-    spans: dict[tuple[int, int], list[tuple[int, ...]]] = field(default_factory=dict)
+    A rectangle: first cell, rows, columns, where to, entries of a row there.  In a half, (q, p) is as (p, q).
+    """
+    (left, right), (fine, coarse) = pools, grids
+    if not offsets:
+        return numpy.zeros((0, 5), numpy.int64), numpy.zeros(0, numpy.int64)
+    at = numpy.array(offsets)
+    spans = [_Spans.of(k, set(at[:, k].tolist()), left, right, fine, coarse) for k in range(2)]
+    (first_y, many_y), (first_x, many_x) = (s.places(at[:, k]) for k, s in enumerate(spans))
+    many = many_y * many_x
+    number = numpy.repeat(numpy.arange(len(at)), many)
+    rest = numpy.arange(len(number)) - numpy.repeat(numpy.cumsum(many) - many, many)
+    ys = spans[0].table[first_y[number] + rest // many_x[number]]
+    xs = spans[1].table[first_x[number] + rest % many_x[number]]
+    there = _among(ys[:, 3], xs[:, 3], left.taps) & _among(ys[:, 4], xs[:, 4], right.taps)
+    number, (dy, y0, y1, ay, _), (dx, x0, x1, ax, _) = number[there], ys[there].T, xs[there].T
+    known = numpy.full([2 * n - 1 for n in coarse.shape], -1)
+    for (a, b), start in starts.items():
+        known[a + coarse.shape[0] - 1, b + coarse.shape[1] - 1] = start
+    (sy, sx), (top, side) = left.strides, fine.border
+    cell = (sy * y0 + ay + top) * fine.width + sx * x0 + ax + side
+    width = coarse.shape[1] - abs(dx)
+    found, kept = [], []
+    for sign in (1, -1) if half else (1,):
+        start = known[sign * dy + coarse.shape[0] - 1, sign * dx + coarse.shape[1] - 1]
+        y, x = (y0, x0) if sign == 1 else (y0 + dy, x0 + dx)
+        to = start + (y - numpy.maximum(0, -sign * dy)) * width + x - numpy.maximum(0, -sign * dx)
+        found.append(numpy.stack([cell, y1 - y0, x1 - x0, to, width], axis=1))
+        kept.append((start >= 0) & ((sign == 1) | at[number].any(axis=1)))
+    taken = numpy.stack(kept, axis=1)
+    return numpy.stack(found, axis=1)[taken], numpy.bincount(number, taken.sum(axis=1), len(at)).astype(numpy.int64)
 
-    def of(self, offset: Offset) -> list[list[int]]:
-        """First cell, rows, columns, where to, entries of a row there."""
-        found = []
-        rows, columns = ((self.spans.get(k) or self._spans(*k)) for k in enumerate(offset))
-        mine, theirs = self.left.taps, self.right.taps
-        for dy, y0, y1, ay, by in rows:
-            for dx, x0, x1, ax, bx in columns:
-                if (ay, ax) not in mine or (by, bx) not in theirs:
-                    continue
-                to = self._target((dy, dx), y0, x0, 0, 0)
-                if to is not None:
-                    found.append(self._rectangle((y0, y1, ay), (x0, x1, ax), to))
-                if self.half and offset != (0, 0):  # the entry at (q, p) is the same
-                    to = self._target((-dy, -dx), y0, x0, dy, dx)
-                    if to is not None:
-                        found.append(self._rectangle((y0, y1, ay), (x0, x1, ax), to))
-        return found
 
-    def _spans(self, direction: int, offset: int) -> list[tuple[int, ...]]:
-        """Along one direction."""
-        k, found = direction, list[tuple[int, ...]]()
-        s, size, fine = self.left.strides[k], self.coarse.shape[k], self.fine.shape[k]
-        first, many = max(0, -offset), fine - abs(offset)
-        for a, b in sorted({(a[k], b[k]) for a in self.left.taps for b in self.right.taps}):
-            away, rest = divmod(offset - (b - a), s)
-            if rest == 0 and abs(away) < size:
-                low = max(0, -away, -((a - first) // s))
-                high = min(size, size - away, (first + many - 1 - a) // s + 1)
-                if low < high:
-                    found.append((away, low, high, a, b))
-        self.spans[k, offset] = found
-        return found
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """Along one direction, by offset: offsets of the coarser grid, first and last place there, taps of both sides."""
 
-    def _target(self, band: Offset, y: int, x: int, down: int, across: int) -> tuple[int, int] | None:
-        """Where an entry goes, and the entries of a row there."""
-        if self.half and not is_upper(band):
-            return None
-        start = self.starts.get(band)
-        if start is None:
-            return None
-        width = self.coarse.shape[1] - abs(band[1])
-        return start + (y + down - max(0, -band[0])) * width + x + across - max(0, -band[1]), width
+    table: NDArray[numpy.int64]
+    rows: Mapping[int, tuple[int, int]]
 
-    def _rectangle(self, rows: Sequence[int], columns: Sequence[int], to: tuple[int, int]) -> list[int]:
-        (y0, y1, ay), (x0, x1, ax) = rows, columns
-        (sy, sx), (by, bx) = self.left.strides, self.fine.border
-        cell = (sy * y0 + ay + by) * self.fine.width + sx * x0 + ax + bx
-        return [cell, y1 - y0, x1 - x0, *to]
+    @classmethod
+    def of(cls, k: int, offsets: set[int], left: Pool, right: Pool, fine: Axis, coarse: Axis) -> _Spans:
+        s, size, extent = left.strides[k], coarse.shape[k], fine.shape[k]
+        taps = sorted({(a[k], b[k]) for a in left.taps for b in right.taps})
+        rows: dict[int, tuple[int, int]] = {}
+        found: list[tuple[int, ...]] = []
+        for offset in offsets:
+            before, first, many = len(found), max(0, -offset), extent - abs(offset)
+            for a, b in taps:
+                away, rest = divmod(offset - (b - a), s)
+                if rest == 0 and abs(away) < size:
+                    low = max(0, -away, -((a - first) // s))
+                    high = min(size, size - away, (first + many - 1 - a) // s + 1)
+                    if low < high:
+                        found.append((away, low, high, a, b))
+            rows[offset] = before, len(found) - before
+        return cls(numpy.array(found, numpy.int64).reshape(-1, 5), rows)
+
+    def places(self, offsets: NDArray[numpy.int64]) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
+        """Where the rows of each offset begin, and how many there are."""
+        first, many = numpy.array([self.rows[o] for o in offsets.tolist()]).T
+        return first, many
+
+
+def _among(rows: NDArray[numpy.int64], columns: NDArray[numpy.int64], taps: Sequence[Offset]) -> NDArray[numpy.bool_]:
+    """Which of them are taps."""
+    far = 1 << 32
+    return numpy.isin(rows * far + columns, [a * far + b for a, b in taps])

@@ -1,4 +1,4 @@
-"""Compiled chains run: pairs of inputs as a list, of a symmetric request those above the diagonal."""
+"""Compiled passes over a list of pairs of inputs, of a symmetric request those above the diagonal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.regimes.kernels.numbers.banded import PAIRS, Banded
+from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.bands import Bands
 from tplimits.regimes.kernels.numbers.blocks import plain
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.lanes import COLUMNS
+from tplimits.regimes.kernels.numbers.listed import PAIRS, Listed
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
 
 if TYPE_CHECKING:
@@ -22,20 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Paired(Nested):
-    """Chains of passes as a compiled function: lanes are pairs of inputs from a list, or inputs."""
+    """A compiled function whose lanes are pairs of inputs from a list, or inputs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert isinstance(self.lanes, Banded)
-        #: whether one of two opposite offsets is enough; None before that was looked at
-        self.is_half: bool | None = None
-        self.halves = [t.ctypes.data for t in self.lanes.half]
+        #: tables of one of two opposite offsets; whether they are enough, None before that was looked at
+        self.halves = [t.ctypes.data for t in self.lanes.half] if isinstance(self.lanes, Banded) else []
+        self.is_half: bool | None = None if self.halves else False
 
-    def _outcome(
+    def _computed(
         self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
     ) -> tuple[list[Any], NDArray[numpy.bool_]]:
         if len(many) == 1:
-            return super()._outcome(known, many, triangle, rows)
+            return super()._computed(known, many, triangle, rows)
         i, j = numpy.triu_indices(many[0], 1, many[1]) if triangle else numpy.indices(many).reshape(2, -1)
         if rows:
             kept = numpy.isin(i, rows)
@@ -44,9 +44,23 @@ class Paired(Nested):
         if not len(i):
             return [self._empty_result(w, many) for w in self.passes.schedule.wanted[: self.passes.kernels]], flagged
         self.pairs = [numpy.append(k, numpy.repeat(k[-1:], -len(k) % self.lanes.count)) for k in (i, j)]
-        found, met = super()._outcome(known, (1, len(i)), False, ())
+        some = {n: self._of_list(v, n, i, j) for n, v in known.items()}
+        found, met = super()._computed(some, (1, len(i)), False, ())
+        wanted = self.passes.schedule.wanted[: self.passes.kernels]
+        found = [known.get(w, f) if isinstance(w, int) else w for w, f in zip(wanted, found, strict=True)]
         flagged[i, j] = met[0]
         return [self._spread(f, i, j, many) for f in found], flagged
+
+    def _of_list(self, value: Any, n: int, i: NDArray[Any], j: NDArray[Any]) -> Any:
+        """A given quantity of pairs at those of the list."""
+        inputs = self.passes.inputs
+        if not self.lanes.is_pairs(n):
+            return value
+        labels = self.passes.labels[n]
+        front = [x for x in labels if x not in inputs]
+        named = Labelled(value.array, labels if len(labels) == value.array.ndim else value.labels)
+        picked = named.at([*front, *inputs])[..., i, j][..., None, :]
+        return Labelled(picked, (*front, *inputs))
 
     def settle(self, given: Callable[[Any], Any], many: int) -> None:
         """Whether tables of an input with itself are symmetric: one half of them gives the same at some data."""
@@ -71,7 +85,6 @@ class Paired(Nested):
         return Labelled(numpy.zeros((*many, *sizes), self.dtype), (*self.passes.inputs, *self.front[wanted]))
 
     def _called(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], some: Sequence[int]) -> None:
-        assert isinstance(self.lanes, Banded)
         first = len(self.lanes.outer)
         if self.of_list:
             table[first : first + PAIRS] = [k.ctypes.data for k in self.pairs]
@@ -90,3 +103,8 @@ def paired(passes: Passes, single: bool, lanes: int) -> Nested:
     if not any(Bands.is_between(passes.labels[n]) for n in passes.kept):
         return nested(passes, single, 16 if single and lanes == 16 else 8)
     return Paired(passes, Banded(passes, lanes, single))
+
+
+def listed(passes: Passes, single: bool, lanes: int) -> Nested:
+    """Passes as a compiled function over a list of pairs."""
+    return Paired(passes, Listed(passes, lanes, single))

@@ -6,7 +6,6 @@ input (`Rows`), everything else to the tape of a pair.  A plan holds for all dat
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.regimes.kernels.numbers.alone import data_of
-from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
+from tplimits.regimes.kernels.numbers.blocks import Blocks, Own, joined
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
-from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
+from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of, steps
 from tplimits.regimes.kernels.numbers.functions import Functions, functions_of, take_bands
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled
@@ -40,11 +39,12 @@ Array = NDArray[numpy.float64]
 _BLOCK = 1 << 17
 #: seconds of an array pass over one entry
 _SECONDS = 2e-9
-#: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
-_WORTHWHILE, _FEW = 0.5, 1 << 14
+#: work in seconds, for each step of the tapes, above which loops are compiled; entries below which a loop is too short
+_WORTHWHILE, _FEW = 1.6e-3, 1 << 14
+#: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
+_BESIDE = 64
 #: how much more it takes where loops are compiled one by one
 _BY_LOOPS = 40
-_PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -112,7 +112,7 @@ class Plan:
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
         self.worth += pairs * self.seconds
-        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE:
+        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE * steps(self):
             self.is_compiled = self._is_worth(self.worth) or self._are_kept
 
     def settled(self, pairs: int) -> Plan:
@@ -121,9 +121,8 @@ class Plan:
 
     def _is_worth(self, seconds: float) -> bool:
         """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
-        if seconds <= _WORTHWHILE:
-            return False
-        return self._has_form or seconds > _BY_LOOPS * _WORTHWHILE
+        least = _WORTHWHILE * steps(self)
+        return seconds > least and (self._has_form or seconds > _BY_LOOPS * least)
 
     @property
     def seconds(self) -> float:
@@ -133,6 +132,11 @@ class Plan:
     @property
     def _are_kept(self) -> bool:
         return self.loops.are_kept and all(loops.are_kept for loops in self.own_loops.values())
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether gaps are differences of gaps, which few digits are left of where inputs are alike."""
+        return any(t.subtracts for t in self.tables)
 
     @property
     def error(self) -> float:
@@ -153,7 +157,7 @@ class Plan:
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
             parts.append(schedule.run(partial(data_of, self.tables[0], some)))
-        found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
+        found = [joined([p[k] for p in parts]) for k in range(len(parts[0]))]
         many = len(found) - self.watched_rows[side]
         values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
         program, places = self.tables[0].derivation.recursion.program, {1: 1, 2: 1}
@@ -227,16 +231,18 @@ class Plan:
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], in_blocks: bool = False
     ) -> Callable[[Any], Any]:
         """What the leaves of the tape of pairs are."""
+        beside = not in_blocks and one.many * other.many >= _BESIDE
+        laid = numpy.asfortranarray if beside else numpy.asarray
 
         def given(leaf: Any) -> Any:
             if leaf[0] == "data":
                 found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
-                return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
+                return Labelled(laid(found.array), (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
             row = owns[side].rows[place]
             if in_blocks and isinstance(row, Blocks):
                 return row
-            return Labelled(owns[side].row(place).array, labels)
+            return Labelled(laid(owns[side].row(place).array), labels)
 
         return given
 
@@ -253,18 +259,11 @@ class Plan:
         return near | suspects(bad, near.shape) if bad else near
 
 
-def _joined(parts: Sequence[Labelled]) -> Labelled:
-    if batch(1) not in parts[0].labels:
-        return parts[0]
-    labels = (batch(1), *(x for x in parts[0].labels if x != batch(1)))
-    return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
-
-
 def plan_for(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
 ) -> Plan:
     """The plan of a recursion for these sizes and constants, remembered."""
-    known = _PLANS.setdefault(derivation, {})
+    known: dict[Any, Plan] = derivation.remembered["plans"]
     key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
     if key not in known:
         known[key] = _made(derivation, one, other, constants, kernels, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +26,7 @@ from tplimits.regimes.kernels.numbers.inputs import (
     read_sizes,
     same_parameters,
 )
-from tplimits.regimes.kernels.numbers.inseparable import Cost, cost
+from tplimits.regimes.kernels.numbers.inseparable import Cost, cost, inseparable
 from tplimits.regimes.kernels.numbers.judged import require
 
 if TYPE_CHECKING:
@@ -118,6 +117,11 @@ class GramRequest:
         return cost(self.derivation, self.one, self.other, self.constants)
 
     @property
+    def needs_quadrature(self) -> bool:
+        """Whether there are means with neither a formula nor an expansion, of which each entry may take a second."""
+        return bool(inseparable(self.derivation, self.constants))
+
+    @property
     def is_drawn(self) -> bool:
         """Whether numbers come from draws: of random logits, or of means that are too many for quadrature."""
         return self.derivation.is_drawn or self.cost.is_too_much
@@ -130,9 +134,6 @@ class _Read:
     one: Known
     other: Known
     constants: Known
-
-
-_READ: weakref.WeakKeyDictionary[KernelTables, dict[Any, _Read]] = weakref.WeakKeyDictionary()
 
 
 def request(
@@ -155,7 +156,7 @@ def _read(
     derivation: KernelTables, first: Mapping[int, Array], second: Mapping[int, Array], given: Any, ratios: Any
 ) -> _Read:
     """Sizes and numbers, remembered by shapes and by what was given."""
-    known = _READ.setdefault(derivation, {})
+    known: dict[Any, _Read] = derivation.remembered["read"]
     try:  # True is no 1 here
         asked = [[(k, type(v), v) for k, v in g.items()] for g in (given, {} if ratios is None else ratios)]
         key = (*(tuple((p, a.shape[1:]) for p, a in s.items()) for s in (first, second)), *map(tuple, asked))

@@ -179,7 +179,8 @@ def _by_slices(array: NDArray[Any], grids: Sequence[Any]) -> NDArray[Any]:
 
 
 def _added(array: NDArray[Any], shape: tuple[int, ...], cuts: Sequence[Sequence[Cut]]) -> NDArray[Any]:
-    found = numpy.zeros(shape, array.dtype)
+    # pairs beside each other stay so: sums over places are then long runs
+    found = numpy.zeros(shape, array.dtype, order="F" if array.flags.f_contiguous else "C")
     for tap in cuts:
         target, source = ((slice(None), *(c[k] for c in tap)) for k in (0, 1))
         found[target] += array[source]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from tplimits.regimes.kernels.numbers.lanes import Lanes, Sum
+from tplimits.regimes.kernels.numbers.lanes import Sum
+from tplimits.regimes.kernels.numbers.listed import Listed
 from tplimits.regimes.kernels.numbers.memory import WHOLE
 from tplimits.regimes.kernels.numbers.offsets import Offset, Pooled, rectangle
 
@@ -42,18 +43,14 @@ class Here:
 
 
 @dataclass(eq=False)
-class Sweeps(Lanes):
+class Sweeps(Listed):
     """Chains in the code of passes."""
 
     bands: Bands = field(init=False)
     totals: dict[int, Any] = field(default_factory=dict)
-    pointers: dict[int, Any] = field(default_factory=dict)
     places_of_tables: dict[int, int] = field(default_factory=dict)
 
     # -- chains -------------------------------------------------------------------------------
-
-    def _whole(self, table: Any, place: Any) -> Any:
-        return self.builder.load(self.builder.gep(table, [place], source_etype=WHOLE), typ=WHOLE)
 
     def _chain(self, chain: Chain, column: Any) -> None:
         b, front = self.builder, len(self.passes.inputs)

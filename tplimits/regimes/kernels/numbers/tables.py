@@ -70,6 +70,8 @@ class Tables:
     points: MeanPoints | None = None
     #: tables that are never negative
     acute: dict[int, bool] = field(default_factory=dict)
+    #: whether a gap is a difference of gaps
+    subtracts: bool = False
     frames: dict[tuple[int, int], Frame] = field(default_factory=dict)
     laws: dict[tuple[Any, ...], tuple[Law, Any]] = field(default_factory=dict)
 

@@ -14,12 +14,13 @@ import numba
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.numbers.jit import njit
 from tplimits.regimes.kernels.numbers import buffers
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.shifts import Read, after, moved, summed_entries
 
 Places = NDArray[numpy.int64]
-_LOOP: Any = numba.njit(parallel=True, error_model="numpy", cache=True)
+_LOOP: Any = njit(parallel=True, error_model="numpy")
 
 
 def summed_by_loops(values: list[Labelled], reads: tuple[Read, ...]) -> Labelled:
@@ -112,7 +113,7 @@ def _rows(array: Any, out: Any, places: Any) -> None:
                 _add(out[m, i], array[m, places[t, i]])
 
 
-@numba.njit(error_model="numpy", cache=True)
+@njit(error_model="numpy")
 def _add(total: Any, more: Any) -> None:
     """In a function of its own: slices from 0 have no tests for wrapped indices, and the loop is vectorised."""
     for e in range(len(total)):

@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr
 
-from tplimits.program.language.render import BodyPrinter
-from tplimits.program.nodes.entries import AxisSum, Entry
-from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin
+from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Of
+from tplimits.report.roles import Roles
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
     from tplimits.regimes.kernels.report.repetition import Repetitions, Run
 
-#: anonymous vectors are named by what they are up to this length
-_SHORT = 20
-#: and written out inside others up to this one: what a deep network adds up doubles with every layer
-_INLINE = 200
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
 
 
@@ -36,78 +30,14 @@ class Title:
     layer: str = ""
 
 
-def width(text: str) -> int:
-    """How long a text is, numbers of names as one sign: layer 10 is written as layer 9 is.
-
-    >>> width("relu(x#9)"), width("relu(x#10)"), width("_7 + _144")
-    (9, 9, 7)
-    """
-    return len(re.sub(r"(?<=[#_])\d+", "1", text))
-
-
-class _Short(BodyPrinter):
-    """Bodies without indices, anonymous vectors written out where asked."""
-
-    def __init__(self, program: Program, labels: Labels, inline: bool) -> None:
-        super().__init__(program, {})
-        self._labels, self._inline = labels, inline
-
-    def _print_Entry(self, expr: Entry) -> str:
-        instruction = self._program[expr.source]
-        if not self._inline or not instruction.name.startswith("_"):
-            return self._labels.of_position(expr.source)
-        text = self._labels.inlined(expr.source)
-        if width(text) > _INLINE:
-            return self._labels.of_position(expr.source)
-        return text if re.fullmatch(r"[\w.#]+|⟨.*⟩|\w+\([^()]*\)", text) else f"({text})"
-
-    def _print_AxisSum(self, expr: AxisSum) -> str:
-        return f"Σ_{expr.axis}({self._print(expr.summand)})"
-
-
-class Labels:
+class Labels(Roles):
     """Names of the nodes of a derivation."""
 
     def __init__(self, derivation: KernelTables) -> None:
-        self.program, self._nodes = derivation.network, derivation.recursion.nodes
+        super().__init__(derivation.network)
+        self._nodes = derivation.recursion.nodes
         self._size = len(derivation.recursion.program)
         self._by_name = {s.name: p for p, s in enumerate(self.program)}
-        self._labels: dict[int, str] = {}
-        self._inlined: dict[int, str] = {}
-
-    def inlined(self, position: int) -> str:
-        """The right-hand side of an instruction with anonymous vectors written out."""
-        if position not in self._inlined:
-            self._inlined[position] = self.written(position, inline=True)
-        return self._inlined[position]
-
-    def written(self, position: int, inline: bool) -> str:
-        """The right-hand side of an instruction, without indices."""
-        printer = _Short(self.program, self, inline)
-        instruction = self.program[position]
-        if isinstance(instruction, MatMul):
-            assert instruction.operand is not None
-            matrix = self.program[instruction.matrix].name.rpartition(".")[2] + ("ᵀ" if instruction.transposed else "")
-            return f"{matrix} {printer.doprint(instruction.operand)}"
-        if isinstance(instruction, Avg):
-            operand = instruction.operand
-            assert operand is not None
-            inner = inline and self.program[operand.source].name.startswith("_")
-            return f"⟨{self.written(operand.source, inline) if inner else printer.doprint(operand)}⟩"
-        body = getattr(instruction, "body", None)
-        slotted = isinstance(instruction, OuterNonlin) and instruction.slots
-        return instruction.name if body is None or slotted else printer.doprint(body)
-
-    def of_position(self, position: int) -> str:
-        """The name of an instruction; of an anonymous one what it is, if that is short."""
-        if position not in self._labels:
-            name = self.program[position].name
-            self._labels[position] = name
-            if name.startswith("_"):
-                text = self.written(position, inline=False)
-                short = width(text) <= _SHORT and text not in self._labels.values()
-                self._labels[position] = text if short else name
-        return self._labels[position]
 
     def of_node(self, number: int) -> str:
         """The name of a vector, of the vector that a tangent belongs to, or of a Gaussian part."""

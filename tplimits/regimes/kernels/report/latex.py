@@ -6,53 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Symbol
+from sympy import Expr, Function, Symbol
 
 from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
-from tplimits.report.latex_names import name
+from tplimits.report.latex_names import label, name
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Kron, Lookup
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
     from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
-
-_SIGNS = {
-    "ᵀ": r"^{\top}",
-    "⟨": r"\langle ",
-    "⟩": r"\rangle ",
-    "·": r"\cdot ",
-    "Σ": r"\sum ",
-    "*": r"\,",
-    " ": r"\,",
-    "′": "'",
-}
-
-
-def label(text: str) -> str:
-    r"""The name of a vector, which may be an expression in names.
-
-    >>> print(label("x1"), label("Wᵀ x2"), label("relu(_27)"))
-    x_{1} W^{\top}\,x_{2} \mathrm{relu}(x_{(27)})
-    """
-    if text.startswith("(") and text.endswith(")^"):
-        return rf"\widehat{{{label(text[1:-2])}}}"
-    root = re.match(r"√(\w+) ", text)
-    if root:
-        return rf"\sqrt{{{name(root[1])}}}\,{label(text[root.end() :])}"
-    if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
-        return name(text)
-    shown = []
-    for token in re.findall(r"[₀-₉]+|(?:(?![₀-₉ᵀΣ])\w)+(?:[.#](?:(?![₀-₉ᵀ])\w)+)*|.", text):
-        if re.fullmatch(r"[₀-₉]+", token):
-            shown.append("{}_{" + "".join(chr(ord(c) - ord("₀") + ord("0")) for c in token) + "}")
-        elif token in _SIGNS:
-            shown.append(_SIGNS[token])
-        else:
-            shown.append(token if token in "()+-/,=[]" else name(token))
-    return "".join(shown)
+    from tplimits.regimes.kernels.report.softmaxes import Softmax
 
 
 def _kind(title: Title) -> str:
@@ -70,7 +36,7 @@ def title_latex(title: Title) -> str:
 
 
 def _ket(vector: str) -> str:
-    return rf"|{label(vector)}\rangle "
+    return rf"{{|{label(vector)}\rangle}} "  # in braces: no line ends inside
 
 
 class Printer(Named, FormulaPrinter):
@@ -100,6 +66,12 @@ class Printer(Named, FormulaPrinter):
         axis = name(expr.axis.rstrip("′"))
         axis = _primed(axis) if expr.axis.endswith("′") else axis
         return self.summed(rf"{self._print(expr.bound)} \in {axis}", expr.summand)
+
+    def _print_Softmax(self, expr: Softmax) -> str:
+        axis = name(expr.axis.rstrip("′"))
+        axis = _primed(axis) if expr.axis.endswith("′") else axis
+        below = rf"{self._print(expr.index)} \in {axis}"
+        return rf"\operatorname{{softmax}}_{{{below}}}\left({self._print(expr.family)}\right)"
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
@@ -141,7 +113,7 @@ class Printer(Named, FormulaPrinter):
         arguments = ", ".join(map(self._print, function.arguments))
         left = rf"{mean_name(named.name)}({arguments})"
         yield Formula(
-            left, "=", (rf"\operatorname{{E}}\left[{self.doprint(function.integrand)}\right],", self._law(function))
+            left, "=", (rf"\operatorname{{E}}\left[{self.doprint(named.integrand)}\right],", self._law(function))
         )
         if named.closed is not None:
             first, *others = self.addends(named.closed)
@@ -222,6 +194,11 @@ def formulas(outline: Outline) -> list[Formula]:
             rows.append(printer.equation(item))
     for named in outline.named_means:
         rows += printer.mean(named)
+    for f, x, body in outline.functions:
+        rows.append(Formula(FormulaPrinter().doprint(Function(f)(x)), "=", FormulaPrinter().addends(body)))
+    if outline.has_softmax:
+        total = r"\frac{e^{L_{b}}}{\sum_{i \in \mathrm{key}} e^{L_{i}}}"
+        rows.append(Formula(r"\operatorname{softmax}_{b \in \mathrm{key}}\left(L_{b}\right)", "=", (total,)))
     for logit in outline.logits:
         left = printer.at(rf"\mathrm{{Cov}}\,|{label(logit.name)}\rangle ", (1, 2), logit.indices)
         rows.append(Formula(left, "=", printer.addends(logit.covariance)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, is_index, size_symbol
-from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form, mean_function
+from tplimits.regimes.kernels.derivation.closing import MeanFunction, mean_function
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     DrawMean,
@@ -23,8 +23,9 @@ from tplimits.regimes.kernels.derivation.leaves import (
     side_of,
 )
 from tplimits.regimes.kernels.report.labels import Title, Titles
+from tplimits.regimes.kernels.report.mean_names import NamedMean, function_name, named_mean, of_user
 from tplimits.regimes.kernels.report.repetition import Repetitions, Run
-from tplimits.report.text import shown
+from tplimits.regimes.kernels.report.softmaxes import Softmax, with_softmax
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 _FREE, _BOUND = "abcefgh", "ijklmpqrs"
-#: closed forms with more operations than this are not shown
-_CLOSED_UP_TO = 90
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,6 @@ class Layers:
 
 
 @dataclass(frozen=True)
-class NamedMean:
-    """A mean that formulas refer to by name, with its closed form if there is one."""
-
-    name: str
-    function: MeanFunction
-    closed: Expr | None
-    rows: tuple[str, ...]
-    too_long: bool = False
-
-
-@dataclass(frozen=True)
 class Logit:
     """A vector of random logits: centred Gaussian with a covariance."""
 
@@ -85,6 +73,7 @@ class Outline:
         self.repetitions = Repetitions(derivation.tables, derivation.needed)
         self.titles = Titles(derivation, self.repetitions)
         self.means: dict[MeanFunction, str] = {}
+        self._integrands: dict[MeanFunction, Expr] = {}
         inputs = [derivation.network[p].name for p in derivation.network.inputs]
         self.input = inputs[0] if len(inputs) == 1 else "ξ"
         self.letters = self._letters()
@@ -194,7 +183,7 @@ class Outline:
         sizes = {
             s: size_symbol(s.name[1:-1].replace(SECOND, "′")) for s in expr.atoms(Symbol) if s.name.startswith("|")
         }
-        return expr.xreplace(sizes)
+        return with_softmax(expr.xreplace(sizes))
 
     def _all_named(self, expr: Expr) -> dict[Expr, Expr]:
         """Names for the means of an expression, in the order in which they stand there."""
@@ -234,8 +223,12 @@ class Outline:
         return sorted(heads - {AxisSum}, key=lambda f: f.__name__)
 
     def _mean_name(self, function: MeanFunction) -> str:
+        own = of_user(self.derivation.network.functions, function)
+        if own is not None and own[0] not in self.means.values():
+            self._integrands[function] = own[1]
+            return own[0]
         pieces = sympy.Mul.make_args(function.integrand)
-        names = {self._function_name(p) for p in pieces}
+        names = {function_name(self._heads, p) for p in pieces}
         taken = set(self.means.values())
         if len(names) == 1 and None not in names and len(pieces) == len(function.variables) <= 2:
             letter = "κ" if len(pieces) == 2 else "μ"
@@ -244,25 +237,31 @@ class Outline:
                 return name
         return next(name for i in range(1, 10**6) if (name := f"φ{i}") not in taken)
 
-    def _function_name(self, factor: Expr) -> str | None:
-        if len(factor.free_symbols) != 1:
-            return None
-        (z,) = factor.free_symbols
-        for head in self._heads:
-            derivative = head(z).diff(z)
-            if factor == derivative:
-                return f"{head.__name__}′"
-        return type(factor).__name__ if isinstance(factor, Function) and factor.args == (z,) else None
+    @property
+    def functions(self) -> Iterator[tuple[str, Symbol, Expr]]:
+        """The functions that the user named, as far as they stand in the means: name, argument, body."""
+        _ = self.named_means
+        heads = {f.func.__name__.rstrip("′") for e in self._integrands.values() for f in e.atoms(Function)}
+        for name, (slot, body) in self.derivation.network.functions.items():
+            if name in heads:
+                x = Symbol("x", real=True)
+                yield name, x, body.xreplace({slot: x})
 
     @cached_property
     def named_means(self) -> tuple[NamedMean, ...]:
         """The means that the equations refer to."""
         _ = self.items, self.logits
-        return tuple(_named_mean(name, f) for f, name in self.means.items())
+        found = (named_mean(name, f) for f, name in self.means.items())
+        return tuple(replace(m, integrand=self._integrands.get(m.function, m.function.integrand)) for m in found)
 
     def legend(self) -> list[int]:
         """The anonymous instructions whose names are shown."""
         return self.titles.labels.legend([e.title.vectors for e in self.equations()] + [x.name for x in self.logits])
+
+    @property
+    def has_softmax(self) -> bool:
+        """Whether one stands in the formulas, which then say what it is."""
+        return any(e.right.has(Softmax) for e in self.equations())
 
     def equations(self) -> Iterator[Equation]:
         """All of them in order, those of repeated layers once."""
@@ -306,14 +305,3 @@ class Named:
 
 def _own(run: Run, layers: dict[int, Run]) -> set[int]:
     return {t for layer in run.layers for t in layer if layers.get(t) is run}
-
-
-def _named_mean(name: str, function: MeanFunction) -> NamedMean:
-    found = closed_form(function)
-    if found is None:
-        return NamedMean(name, function, None, ())
-    value, rows = found
-    closed = shown(value)
-    if closed.count_ops() > _CLOSED_UP_TO:
-        return NamedMean(name, function, None, rows, too_long=True)
-    return NamedMean(name, function, closed, rows)

@@ -10,9 +10,9 @@ from sympy import Expr
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
-from tplimits.regimes.kernels.report.labels import width
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.regimes.kernels.report.reach import reach
+from tplimits.report.roles import width
 from tplimits.report.rolled import SCREEN, rolled_lines
 from tplimits.report.text import AsWritten, as_written
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
+    from tplimits.regimes.kernels.report.softmaxes import Softmax
 
 #: longer right-hand sides are broken between their terms
 _LINE = 110
@@ -76,6 +77,9 @@ class Printer(Named, AsWritten, StrPrinter):
         inside = self._print(expr.summand)
         return f"Σ_{{{self._print(expr.bound)}∈{expr.axis}}}({inside})"
 
+    def _print_Softmax(self, expr: Softmax) -> str:
+        return f"softmax_{{{self._print(expr.index)}∈{expr.axis}}}({self._print(expr.family)})"
+
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return f"E[{self._print(expr.product)}]"
 
@@ -106,7 +110,7 @@ def _mean(named: NamedMean) -> str:
     rows = [[function.covariance(i, j) for j in range(len(variables))] for i in range(len(variables))]
     law = f"{rows[0][0]}" if len(rows) == 1 else "[" + "; ".join(" ".join(map(str, row)) for row in rows) + "]"
     arguments = ", ".join(map(str, function.arguments))
-    integrand = StrPrinter().doprint(as_written(function.integrand))
+    integrand = StrPrinter().doprint(as_written(named.integrand))
     text = f"{named.name}({arguments}) = E[{integrand}], {z} ~ N(0, {law})"
     if named.closed is None:
         return text + ("; a closed form is known" if named.too_long else "")
@@ -134,6 +138,9 @@ def kernel_limit(outline: Outline) -> str:
         else:
             lines += [f"  {line}" for line in printer.equation(item)]
     where = [_mean(m).replace("\n", "\n    ") for m in outline.named_means]
+    where += [f"{f}({x}) = {StrPrinter().doprint(as_written(body))}" for f, x, body in outline.functions]
+    if outline.has_softmax:
+        where.append("softmax_{b∈key}(L[b]) = exp(L[b])/Σ_{i∈key}(exp(L[i]))")
     for logit in outline.logits:
         covariance = printer.doprint(logit.covariance)
         lines_of = ",".join(map(str, logit.indices))

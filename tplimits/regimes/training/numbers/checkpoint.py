@@ -18,6 +18,7 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.pages.files import write_by
 from tplimits.program.files.arrays import flat, nested, pack, unpack
+from tplimits.program.files.locks import alone
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _COPIED = 1 << 22
 #: of the time of a run, writing takes one part in so many, but for the first and the last time
 _SHARE = 20
+#: under which name a file holds its digest
+_SUM = "sum"
 #: sizes of the outputs at which error signals are looked at
 _PROBED = (0.1, 1.0, 10.0)
 
@@ -62,7 +65,13 @@ def kept(
     Interrupted between steps, the file holds all of them; interrupted in a step, all before it, or for a large state
     those when the file was last written, some seconds ago.  Bit for bit the same numbers come from there.
     """
-    file = _File(path, known)
+    with alone("checkpoint", path):
+        yield from _kept(_File(path, known), replicates, begin, told)
+
+
+def _kept(
+    file: _File, replicates: int, begin: Callable[[int], Replicate], told: Callable[[int], None]
+) -> Iterator[State]:
     for number in range(replicates):
         if number in file.done:
             told(file.times[number])
@@ -70,7 +79,7 @@ def kept(
             continue
         replicate = begin(number)
         if number == file.running:
-            replicate.restore(file.state)
+            file.give(replicate)
             told(replicate.times())
         try:
             while not replicate.finished():
@@ -103,6 +112,13 @@ class _File:
         self._unwritten, self._due, self._bytes = False, 0.0, 0
         if not os.access(path.parent, os.W_OK) or path.is_dir():
             raise EvaluationError(f"checkpoint={str(path)!r}: this is no file that can be written.")
+
+    def give(self, replicate: Replicate) -> None:
+        """Put a replicate where the file has it."""
+        try:
+            replicate.restore(self.state)
+        except (EvaluationError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
+            raise _no_checkpoint(self.path) from None
 
     def before(self, replicate: Replicate) -> None:
         """Before a step, which works in the arrays of the state: an interruption in it finds what is kept here."""
@@ -188,10 +204,22 @@ def _at_probes(error: Any, shape: tuple[int, ...], steps: int) -> list[list[str]
 
 def save(path: Path, state: State) -> None:
     """Write a nested dictionary; interrupted, the old file is left as it was."""
+    arrays = flat(state)
+    arrays[_SUM] = numpy.asarray(_sum(arrays))
     try:
-        write_by(path, lambda file: pack(file, flat(state)))
+        write_by(path, lambda file: pack(file, arrays))
     except OSError as error:
         raise EvaluationError(f"checkpoint={str(path)!r}: it cannot be written: {error.strerror or error}.") from None
+
+
+def _sum(arrays: Mapping[str, Any]) -> str:
+    """A digest of all that a file holds: arrays of another file in it would be numbers without a run."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = numpy.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(numpy.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def load(path: Path, expected: str) -> State | None:
@@ -202,7 +230,10 @@ def load(path: Path, expected: str) -> State | None:
     if not path.exists():
         return None
     try:
-        state = nested(unpack(path))
+        arrays = unpack(path)
+        if str(arrays.pop(_SUM)) != _sum(arrays):
+            raise _no_checkpoint(path)
+        state = nested(arrays)
         found = str(state["fingerprint"])
     except (EvaluationError, OSError, KeyError, ValueError):
         raise _no_checkpoint(path) from None

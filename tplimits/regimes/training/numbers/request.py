@@ -10,6 +10,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.schedules import Schedule, moving
+from tplimits.program.nodes.given import names_of
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.regimes.training.numbers import moments
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
@@ -70,7 +71,7 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
     network, given = moving(recursion.network, asked.given)
     recursion = recursion if network is recursion.network else replace(recursion, network=network)
     common = checked(network, recursion.optimizers, replace(asked, given=given))
-    names = (record,) if isinstance(record, str) else tuple(record or ())
+    names = () if record is None else names_of("record", record, EvaluationError)
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")

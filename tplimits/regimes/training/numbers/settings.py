@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -12,12 +11,15 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.particles import CONDITIONINGS
+from tplimits.pages.files import place_of
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.rates import Rate, rates
 from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tplimits.program.network.run_asked import RunAsked
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
@@ -69,7 +71,7 @@ def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dic
         "white": asked.conditioning == "white",
         "ratios": {width: float(ratio) for width, ratio in ratios.items()},
         "given": dict(asked.given),
-        "checkpoint": None if asked.checkpoint is None else Path(asked.checkpoint),
+        "checkpoint": None if asked.checkpoint is None else place_of("checkpoint", asked.checkpoint),
     }
 
 

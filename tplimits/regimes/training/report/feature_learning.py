@@ -17,6 +17,7 @@ from tplimits.regimes.training.report.update_functions import (
     factored_latex,
     factored_text,
     is_factored,
+    latex_signs,
 )
 from tplimits.report.latex_formulas import Formula
 from tplimits.report.rolled import SCREEN, table, together
@@ -136,4 +137,4 @@ def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
         states, output = entry_by_entry(optimizer).formula
         rows += [Formula(s.name, r"\leftarrow", printer.addends(s.update)) for s in states]
         rows.append(Formula("Q_t", "=", (printer.doprint(output) + tag,)))
-    return rows
+    return [*rows, *latex_signs()]

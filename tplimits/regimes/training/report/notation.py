@@ -12,8 +12,8 @@ from sympy import Expr
 
 from tplimits.program.language.render import BodyPrinter, number_text
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
-from tplimits.regimes.kernels.report.latex import label
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
+from tplimits.report.latex_names import label
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

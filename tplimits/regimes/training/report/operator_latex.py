@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation, latex_label
 from tplimits.regimes.training.report.tangent_terms import Shown, Term, by_optimizer
 from tplimits.regimes.training.report.update_functions import (
     entry_by_entry,
     factored_latex,
     is_factored,
+    latex_signs,
 )
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 from tplimits.report.latex_names import name as latex_name
@@ -32,7 +42,7 @@ def formulas(operator: TangentOperator) -> list[Formula]:
         rows.append(Formula(r"\mathcal K_{s,t+1}^a", "=", tuple(_latex_terms(shown, "Q_s"))))
     else:
         rows = [
-            Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
+            Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \varepsilon_t(f_t)",))
         ]
         rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
     rows += list(_latex_norms(shown, shown.step))
@@ -44,7 +54,29 @@ def formulas(operator: TangentOperator) -> list[Formula]:
         states, output = entry_by_entry(optimizer).formula
         rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
         rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
-    return rows
+    return [*rows, *latex_signs(), *_latex_kets(shown)]
+
+
+def _latex_kets(shown: Shown) -> Iterator[Formula]:
+    """What the kets of the operator are, given the data; images are Gaussian up to their dot parts."""
+    total, given = shown.total, frozenset(range(len(shown.total)))
+    for s in total:
+        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+            continue
+        left = latex_label(s.name)
+        left = rf"{{{left}}}_{{{','.join(map(latex_name, s.axes))}}}" if s.axes else left
+        left = rf"|{left}\rangle" if s.width is not None else left
+        if isinstance(s, MatMul):
+            assert s.operand is not None
+            inside = _WRITE.body(total, s.operand, given).removeprefix("|").removesuffix(r"\rangle")
+            matrix = latex_label(total[s.matrix].name) + (r"^{\top}" if s.transposed else "")
+            right = rf"|{matrix}\,{inside}\rangle"
+        elif isinstance(s, Avg):
+            right = rf"\langle 1{_WRITE.body(total, s.operand, given)}"
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            right = _WRITE.body(total, s.body, given)
+        yield Formula(left, "=", (right,))
 
 
 def _latex_terms(shown: Shown, update: str) -> Iterator[str]:

@@ -52,3 +52,12 @@ def entry_by_entry(optimizer: Optimizer) -> Optimizer:
     found = optimizer.entry_by_entry("matrix")
     assert found is not None
     return found
+
+
+def latex_signs() -> tuple[Formula, ...]:
+    """What stands in every recursion without a definition of its own."""
+    error = r"\quad \varepsilon_t = \text{the derivative of the error in the outputs}"
+    return (
+        Formula(r"\eta", "=", (r"\text{the learning rate},", error)),
+        Formula("g", "=", (r"\text{the gradient at step } t",)),
+    )

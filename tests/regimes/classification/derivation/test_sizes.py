@@ -1,0 +1,77 @@
+"""Powers of n of averages that scalars stand in, and of functions that bend away from 0, beside numbers."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.functions import maximum, minimum, relu
+from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.sizes import Size, size_of
+
+HALF = Fraction(1, 2)
+N = sympy.Symbol("n", positive=True)
+x, y = (Entry(sympy.Integer(i), sympy.Symbol("α")) for i in range(2))
+
+
+@tp.network
+def nested(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
+    """Averages of what a scalar of size n^(−½) stands in: b has a mean of 0 by a alone, c by its neurons, too."""
+    x, y = tp.sum(U * ξ, over="d"), tp.sum(V * ξ, over="d")
+    a = tp.avg(x * y)
+    b = tp.avg(tp.tanh(a * x) * x)
+    c = tp.avg(a * x + y)
+    return v * tp.tanh(x + tp.sqrt(tp.n) * b + c)
+
+
+def measured(n, many=400):
+    """The typical sizes of a, b and c."""
+    x, y = np.random.default_rng(n).standard_normal((2, many, n))
+    a = (x * y).mean(-1, keepdims=True)
+    found = a, (np.tanh(a * x) * x).mean(-1), (a * x + y).mean(-1)
+    return np.array([np.sqrt((f**2).mean()) for f in found])
+
+
+def test_an_average_is_as_small_as_the_scalar_in_it_and_no_smaller():
+    counting = Counting(nested, tp.NTP, tp.SGD())
+    averages = [p for p, s in enumerate(nested) if type(s).__name__ == "Avg"]
+    counted = [counting.steps[0].sizes[p].start for p in averages]
+    slopes = np.log(measured(4096) / measured(64)) / np.log(64)
+    np.testing.assert_allclose(slopes, np.array(counted, dtype=float), atol=0.08)
+    assert counted == [-HALF] * 3  # −1 for b would be that of independent neurons
+
+
+BOUND = sympy.sqrt(N)
+CLAMPS = {
+    "a bound that is not reached": (relu(x + BOUND) - relu(x - BOUND) - BOUND, 0, 0),
+    "as a difference of three": (relu(BOUND + x) - relu(BOUND - x) - x, 0, 0),
+    "one bound": (relu(x + N) - N, 0, 0),
+    "a bound that is passed": (relu(x) - relu(x - 6), 1, 0),
+    "of a rectified sum": (relu(3 + relu(x)) - relu(3 - relu(x)) - relu(x), 2, 0),
+    "by extremes": (minimum(maximum(x, -1), 1), 1, 0),
+    "half of it passed": (relu(x + 1) - 1, 1, 1),
+    "beside others": (y + relu(x) - relu(x - 6), 1, 0),
+    "of two sums": (relu(x + 1) + relu(x + y), 1, 1),
+}
+
+
+@pytest.mark.parametrize("case", CLAMPS)
+def test_bends_of_one_argument_are_one_function(case):
+    body, power, wanted = CLAMPS[case]
+
+    def of_entry(entry):
+        return Size(Fraction(power) if entry == x else Fraction(0), Fraction(-9))
+
+    assert size_of(body, of_entry, frozenset([N])).start == wanted
+    p, q = sympy.symbols("p q", real=True)
+    plain = body.xreplace({x: p, y: q}).replace(relu, lambda a: sympy.Max(a, 0))
+    plain = plain.replace(maximum, sympy.Max).replace(minimum, sympy.Min)
+    numbers = sympy.lambdify([N, p, q], plain, "numpy")
+    sizes = []
+    for n in (1e4, 1e8):
+        at = np.linspace(-3, 3, 601) * n**power
+        sizes.append(np.sqrt(np.mean(np.broadcast_to(numbers(n, at, np.cos(at)), at.shape) ** 2)))
+    assert np.log(sizes[1] / sizes[0]) / np.log(1e4) == pytest.approx(wanted, abs=0.05)

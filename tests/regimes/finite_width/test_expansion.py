@@ -1,0 +1,110 @@
+"""The expansion in 1/n as a user meets it: numbers, reports, widths, fluctuations, pickles, the command line."""
+
+import json
+import pickle
+
+import pytest
+from expanded import norm, tied, two_widths, vanishing
+
+import tplimits as tp
+from tplimits.cli import main
+from tplimits.errors import EvaluationError
+
+
+@pytest.fixture(scope="module")
+def found():
+    return tp.derive(tied, tp.FiniteWidth())
+
+
+def test_mean_and_variance_at_a_width(found):
+    at = found.at(100)["return[1]"]
+    assert abs(at.value - (0.7611736548 - 0.3414331121 / 100)) < 1e-8
+    assert abs(at.variance - 1.6464466 / 100) < 1e-7
+
+
+def test_how_wide_is_wide_enough(found):
+    enough = found.width_for("return[1]", relative=0.01)
+    assert (enough.mean, enough.network) == (45, 28418)
+    assert found.width_for("return[1]", absolute=0.05).network == 659
+    with pytest.raises(EvaluationError, match="give a positive distance"):
+        found.width_for("return[0]", absolute=-1)
+    with pytest.raises(EvaluationError, match="`return` tends to 0"):
+        tp.derive(vanishing, tp.FiniteWidth()).width_for("return")
+
+
+def test_ratios_of_widths():
+    found = tp.derive(two_widths, tp.FiniteWidth())
+    assert abs(float(found.bias("return[1]", ratios={"k": 0.5})) + 0.17129345) < 1e-7
+    assert float(found.covariance("return[1]", ratios={"k": 2})) < float(found.covariance("return[1]"))
+
+
+def test_reports(found):
+    text = repr(found)
+    assert "L = 0.76117365    b = -0.34143311   C = 1.6464466" in text
+    assert "⟨" in text
+    report = found.report()
+    assert report.answer == "At width n return[0] is 0.60570551 - 0.19230193/n on average, with variance 0.75040638/n."
+    assert "\\frac{0.19230193}{n}" in report.latex
+    document = json.loads(found.document())
+    assert document["format"] == "tplimits expansion in 1/n"
+    assert abs(document["scalars"]["return[0]"]["bias"]["value"] + 0.192301928) < 1e-8
+    assert "Bolthausen" in report.citation
+    assert "von Mises" in str(found.steps[-1])
+    assert "<svg" in found.page()
+
+
+def test_pickles_and_changes_nothing(found):
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert again.bias("return[0]") == found.bias("return[0]")
+
+
+def test_fluctuations_have_a_variance():
+    @tp.program
+    def fluctuating(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        z = W.T @ tp.tanh(h)
+        return tp.sqrt(tp.n) * tp.avg(h**2 - 1), tp.sqrt(tp.n) * tp.avg(h**2 - x**2), tp.avg(z**2)
+
+    found = tp.derive(fluctuating, tp.FiniteWidth())
+    assert abs(found.limit("return[0]").value) < 1e-12
+    assert abs(found.evaluate()["return[0]"].limit.variance - 4) < 1e-9
+    assert abs(float(found.covariance("return[0]", "return[1]")) - 2) < 1e-9
+    assert "random in the limit, variance 4" in repr(found)
+
+
+def test_powers_of_the_width():
+    """(1 + c/√n) x has mean square 1 + 2c/√n + c²/n."""
+
+    @tp.program
+    def shaped(x: tp.Vector):
+        y = (1 + 3 / tp.sqrt(tp.n)) * x + 0.5 * x / tp.n
+        return tp.avg(y**2)
+
+    e = tp.derive(shaped, tp.FiniteWidth()).evaluate()["return"]
+    assert abs(float(e.root) - 6) < 1e-9
+    assert abs(float(e.bias) - 10) < 1e-9
+
+
+def test_the_command_line(tmp_path, capsys):
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "import tplimits as tp\n\n\n@tp.program\ndef norm(W: tp.Matrix, x: tp.Vector):\n"
+        "    return tp.avg(tp.tanh(W @ x) ** 2)\n"
+    )
+    assert main(["width", f"{source}:norm", "--width", "100"]) == 0
+    assert "within 0.01 of its limit from width 44 on average, 10525 in one" in capsys.readouterr().out
+    assert main(["derive", f"{source}:norm", "--regime", "finite-width"]) == 0
+    assert "b = -0.17129345" in capsys.readouterr().out
+    assert main(["evaluate", f"{source}:norm", "--regime", "finite-width"]) == 0
+    assert "variance · n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("claims", [None, {"b(return[1])": -0.17129345, "C(return[0], return[1])": None}])
+@pytest.mark.sampling
+def test_true_claims_are_accepted(claims):
+    found = tp.derive(norm, tp.FiniteWidth())
+    if claims is not None:
+        claims = {**claims, "C(return[0], return[1])": float(found.covariance("return[0]", "return[1]"))}
+    verdict = tp.check(found, widths=(16, 32, 64), draws=600, seed=1, claims=claims)
+    assert verdict.accepted, verdict

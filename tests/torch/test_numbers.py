@@ -1,0 +1,226 @@
+"""Numbers of a model that know its width, wherever they stand: powers of n, or refused by name."""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import noise
+from torch import nn
+
+import tplimits as tp
+
+X = noise(3, 4)
+
+
+class Layers(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n, self.a, self.b, self.o = n, nn.Linear(4, n), nn.Linear(n, n), nn.Linear(n, 2)
+        self.started()
+
+    def started(self):
+        """What else a model has."""
+
+    def forward(self, x):
+        return self.o(torch.relu(self.b(torch.relu(self.a(x)))))
+
+
+def model(forward=None, started=None):
+    own = {"forward": forward, "started": started}
+    return type("Model", (Layers,), {k: v for k, v in own.items() if v is not None})
+
+
+def imported(make, x=X):
+    return tp.from_torch(make, x, widths=(16, 32, 64))
+
+
+FIRST = torch.tensor([True, False, False])[:, None]
+
+
+def hidden(self, x):
+    return self.b(torch.tanh(self.a(x)))
+
+
+POWERS = {
+    "a buffer": model(
+        lambda s, x: s.o(hidden(s, x) * s.scale), lambda s: s.register_buffer("scale", torch.tensor(s.n**-0.5))
+    ),
+    "a tensor": model(lambda s, x: s.o(hidden(s, x) / torch.sqrt(torch.tensor(float(s.n))))),
+    "an input": model(lambda s, x: s.o(hidden(s, x * s.n**-0.5))),
+    "alpha": model(lambda s, x: s.o(torch.add(s.a(x), hidden(s, x), alpha=1 / s.n))),
+    "beta": model(lambda s, x: torch.addmm(s.o.bias, hidden(s, x), s.o.weight.t(), beta=s.n**0.5, alpha=1 / s.n)),
+    "ε": model(lambda s, x: s.o(F.layer_norm(hidden(s, x), (s.n,), eps=1 / s.n))),
+    "a filling": model(lambda s, x: s.o(hidden(s, x) * torch.full((1,), 1 / s.n))),
+    "a bound": model(lambda s, x: s.o(hidden(s, x).clamp(-(s.n**0.25), s.n**0.25))),
+    "a masked entry": model(lambda s, x: s.o(hidden(s, x).masked_fill(FIRST, 1 / s.n))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_numbers_are_those_of_every_width(name):
+    match = imported(POWERS[name]).matches(POWERS[name](24), X)
+    assert match, str(match)
+
+
+REFUSED = {
+    "logarithm": (model(lambda s, x: s.o(hidden(s, x)) / torch.log(torch.tensor(float(s.n)))), "operation log (log)"),
+    "sine": (model(lambda s, x: s.o(hidden(s, torch.sin(x * s.n)))), "operation sin (sin)"),
+    "exponent": (model(lambda s, x: s.o(hidden(s, x).abs() ** (1 / s.n))), "operation pow"),
+    "random": (model(lambda s, x: F.gumbel_softmax(s.o(hidden(s, x)))), "it draws random numbers"),
+    "half": (model(lambda s, x: s.o(hidden(s, x).half().float())), "operation to (to): it casts to half precision"),
+    "routed": (model(lambda s, x: s.o(hidden(s, x)) * s.o(s.a(x)).argmax(-1, keepdim=True)), "operation argmax"),
+    "neurons": (model(lambda s, x: s.b(s.a(x))), "has an entry for each neuron"),
+    "branch": (model(lambda s, x: s.o(s.a(x)) if s.a(x).sum() > 0 else s.o(x.sum() * s.a(x))), "test_numbers.py"),
+    "own number": (
+        model(lambda s, x: s.o(F.linear(s.a(x), s.b.weight / s.b.weight.sum(0).sum(0)))), "a weight matrix"
+    ),
+    "spectral norm": (model(started=lambda s: nn.utils.spectral_norm(s.b)), "computed from it"),
+    "one memory": (
+        model(lambda s, x: s.o(s.a(x)) + s.a(x) @ s.w.t()[:, :2],
+              lambda s: setattr(s, "w", nn.Parameter(s.a.weight.data.t()))),
+        "two tensors in one memory",
+    ),
+    "wrapped": (lambda n: nn.DataParallel(Layers(n)), "return the module inside"),
+    "quantised": (
+        lambda n: torch.ao.quantization.quantize_dynamic(Layers(n), {nn.Linear}, dtype=torch.qint8), "is quantised"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_power_is_refused_by_name(name):
+    make, words = REFUSED[name]
+    with pytest.raises(tp.ProgramError) as refusal:
+        imported(make)
+    assert words in str(refusal.value)
+
+
+OWN = {
+    "statistics of inputs": model(
+        lambda s, x: Layers.forward(s, s.norm(x)), lambda s: setattr(s, "norm", nn.BatchNorm1d(4))
+    ),
+    "random frequencies": model(
+        lambda s, x: Layers.forward(s, torch.sin(x @ s.f)), lambda s: s.register_buffer("f", torch.randn(4, 4))
+    ),
+    "one layer twice": model(
+        lambda s, x: s.o(s.both[1](s.both[0](s.a(x)))), lambda s: setattr(s, "both", nn.ModuleList([s.b, s.b]))
+    ),
+    "views that change": model(lambda s, x: s.o(changed(s.a(x)))),
+    "diagonal": model(
+        lambda s, x: s.o(s.a(x)) * torch.einsum("ii->i", s.c),
+        lambda s: setattr(s, "c", nn.Parameter(torch.randn(2, 2))),
+    ),
+    "comparisons": model(lambda s, x: s.o(torch.where((s.a(x) > 0) & (s.b(s.a(x)) <= 1), s.a(x), 0.1 * s.b(s.a(x))))),
+    "channels of tokens": model(
+        lambda s, x: s.o(s.c(s.a(x).unsqueeze(0))[0]), lambda s: setattr(s, "c", nn.Conv1d(3, 3, 1))
+    ),
+    "products of widths": model(
+        lambda s, x: s.f(s.a(x), s.b(s.a(x))), lambda s: setattr(s, "f", nn.Bilinear(s.n, s.n, 2))
+    ),
+}  # fmt: skip
+
+
+def changed(h):
+    parts = h.view(-1, 2, h.shape[-1] // 2)
+    h.mul_(2.0)
+    return torch.relu(h) + parts.flatten(1)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_module_has_its_own(name):
+    make = OWN[name]
+    module = make(24).train()
+    module(X)  # running statistics are no longer 0 and 1
+    match = imported(make).matches(module, X)
+    assert match, str(match)
+
+
+def test_other_numbers_in_a_buffer_are_told():
+    make = model(lambda s, x: s.o(s.a(x) * s.k), lambda s: s.register_buffer("k", torch.tensor(2.0)))
+    module = make(24)
+    module.k.fill_(3.0)
+    with pytest.raises(tp.EvaluationError, match="the numbers of the buffer `k`"):
+        imported(make).matches(module, X)
+
+
+KINKS = {
+    "relu6": F.relu6, "hardtanh": lambda h: F.hardtanh(h, 0.0, 1.0), "clamp": lambda h: h.clamp(0, 1), "elu": F.elu,
+    "at least": lambda h: h.clamp(min=0), "maximum": lambda h: torch.maximum(h, 2 * h),
+    "celu": lambda h: F.celu(h, 2.0),
+    "hardswish": lambda h: F.hardswish(h - 3) + F.hardswish(h + 3), "smaller": lambda h: torch.minimum(h, 0 * h + 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_derivatives_at_kinks_are_those_of_pytorch(name):
+    """A dead channel whose bias starts at 0 stands exactly on them."""
+    make = model(lambda s, x: s.o(KINKS[name](s.a(x) - s.a(x).detach())))
+    assert imported(make).matches(make(24), X)
+
+
+def test_a_make_that_seeds_itself_is_measured():
+    def make(n):
+        torch.manual_seed(0)
+        return Layers(n)
+
+    net = imported(make)
+    assert net.entries["b.weight"].shape == "uniform" and net.entries["b.weight"].power == Fraction(1, 2)
+
+
+def test_matrices_that_start_at_0():
+    net = imported(model(started=lambda s: nn.init.zeros_(s.b.weight)))
+    assert "`b` moves like n^(1/2)" in net.classify(tp.SGD()).sentence
+    with pytest.raises(tp.NoLimitError, match="start at 0"):
+        tp.derive(net, tp.Kernels())
+
+
+def test_given_matrices_are_not_classified():
+    net = imported(model(started=lambda s: nn.init.eye_(s.b.weight)))
+    with pytest.raises(tp.NoLimitError, match="as a unit matrix does"):
+        net.classify(tp.SGD())
+    assert "as a unit matrix does" in str(net.report())
+
+
+def test_constants_are_powers_of_n():
+    scale = imported(model(
+        lambda s, x: s.o(s.a(x) + s.g * torch.relu(s.b(s.a(x)))),
+        lambda s: setattr(s, "g", nn.Parameter(torch.full((s.n,), 3 * s.n**-0.5))),
+    ))  # fmt: skip
+    assert scale.entries["g"].power == Fraction(1, 2) and scale.entries["g"].mean == pytest.approx(3)
+    with pytest.raises(tp.NoLimitError, match="multiply by the power of n in forward"):
+        tp.derive(scale, tp.Kernels())
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        (lambda s: setattr(s, "c", copy.deepcopy(s.b)), "starts with the numbers of `b.weight`"),
+        (lambda s: nn.init.orthogonal_(s.b.weight), "starts orthogonal"),
+    ],
+)
+def test_entries_that_depend_on_one_another(started, words):
+    net = imported(model(lambda s, x: s.o(getattr(s, "c", s.b)(torch.tanh(s.b(s.a(x))))), started))
+    assert words in str(net.dependent) and words in str(net.report())
+    with pytest.raises(tp.NoLimitError, match=words):
+        tp.derive(net.gaussian().leading(), tp.Kernels())
+    assert tp.derive(net.gaussian().leading().independent(), tp.Kernels())
+
+
+def test_what_training_alone_does_is_told():
+    net = imported(model(lambda s, x: (s.o(s.d(s.a(x))), s.a(x)), lambda s: setattr(s, "d", nn.Dropout(0.5))))
+    assert "as in evaluation, without dropout in d" in str(net.report())
+    assert "the model returns 2 tensors, and the program is the first" in str(net.report())
+
+
+def test_a_number_before_the_output_counts():
+    """Δf by the number itself is f, and the layers behind it move as they do without it."""
+    net = imported(model(
+        lambda s, x: s.t * torch.relu(s.b(torch.relu(s.a(x)))).mean(-1),
+        lambda s: setattr(s, "t", nn.Parameter(torch.tensor(1.0))),
+    ))  # fmt: skip
+    found = net.classify(tp.SGD()).by_parameter
+    assert found["t"] == found["b.weight"] == 0 and found["a.weight"] == -1

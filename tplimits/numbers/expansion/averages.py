@@ -1,0 +1,276 @@
+"""Averages of a program as parameters: θ_n = T(P_n) for a smooth functional T of the empirical measure of neurons.
+
+    A_j = Avg f_j(g; A_1 … A_{j−1}),   a_j = E f_j,   D_ji = E ∂_i f_j
+    ψ_j = f_j − a_j + Σ_i D_ji ψ_i                         (influence function)
+    C_jk = Σ_ℓ E ψ_j^ℓ ψ_k^ℓ / ρ_ℓ                         (n Cov(A_j, A_k) → C_jk; axes ℓ of width ρ_ℓ n)
+    m_j = E μ_j + (1/ρ) Σ_i E[(∂_i f_j) ψ_i]               (E A_j = a_j + m_j/n + O(1/n²))
+
+(von Mises' expansion to second order).  A vector is carried as a `Jet`: its value at a neuron, its derivatives by the
+averages it depends on, and the coefficient of 1/n of its mean at a neuron that is held fixed, which follows Ito's rule
+
+    μ of F(u, w) = F_u μ^u + F_w μ^w + ½ Σ F_uw ⟨d^u, d^w⟩,   ⟨d, d'⟩ = Σ_ik d_i C_ik d'_k .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tplimits.numbers.expansion.nodes import OTHER, Field, Frame, constant, mapped, moved, plus, times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tplimits.program.nodes.evaluate import Array
+
+#: n^(−1/2), as an average that is 0 and does not fluctuate
+ROOT = -1
+#: derivatives below this, beside 1, are rounding
+_NOTHING = 1e-14
+#: functions of two neurons are separated up to parts of this size
+_NO_PART = 1e-11
+
+
+@dataclass(frozen=True)
+class Jet:
+    """A vector, or a scalar, to order 1/n: `shift` None is zero."""
+
+    value: Field
+    slopes: Mapping[int, Field] = field(default_factory=dict)
+    shift: Field | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a function of its own neuron alone, the same at every width."""
+        return not self.slopes and self.shift is None
+
+
+def number(value: float) -> Jet:
+    """A constant."""
+    return Jet(constant(value))
+
+
+@dataclass
+class _Average:
+    """One average: where it is taken, what it is of, its derivatives, and its influence by axis and variables."""
+
+    label: str
+    axis: str
+    own: Field
+    slopes: dict[int, float]
+    influence: dict[str, dict[tuple[int, ...], Field]]
+    shift: float
+    #: the coefficient of n^(−1/2) in its mean
+    root: float
+
+
+@dataclass
+class Averages:
+    """All averages so far, on the nodes of one frame; `ratios` are widths relative to n.
+
+    With `values_only` nothing is differentiated: averages are numbers.
+    """
+
+    frame: Frame
+    ratios: Mapping[str, float]
+    values_only: bool = False
+    known: list[_Average] = field(default_factory=list)
+    #: every average that was asked for, in order: its value, and its number where it fluctuates
+    calls: list[tuple[float, int | None]] = field(default_factory=list)
+    _covariance: Array = field(default_factory=lambda: numpy.zeros((16, 16)))
+
+    @property
+    def covariance(self) -> Array:
+        """C."""
+        count = len(self.known)
+        return self._covariance[:count, :count]
+
+    # -- the rules ----------------------------------------------------------------------------
+
+    def average(self, x: Jet, axis: str, label: str) -> Jet:
+        """Avg x over an axis, as a scalar."""
+        value = self.frame.expectation(x.value)
+        fixed = self.values_only or (not x.value.dims and x.is_fixed)
+        self.calls.append((value, None if fixed else len(self.known)))
+        if fixed:
+            return number(value)
+        slopes = {i: self.frame.expectation(d) for i, d in x.slopes.items()}
+        own = mapped(lambda v: v - value, x.value)
+        cross = self.cross(x, axis)
+        shift = (0.0 if x.shift is None else self.frame.expectation(x.shift)) + self.frame.expectation(cross)
+        return self.registered(label, axis, own, slopes, value, shift)
+
+    def cross(self, x: Jet, axis: str, of: Callable[[Field], Field] = lambda piece: piece) -> Field:
+        """(1/ρ) Σ_i E[d_i ψ_i] over the variables of an axis, given what else x depends on.
+
+        `of` takes influences to the neuron that is averaged over.
+        """
+        total: Field | None = None
+        for i, d in x.slopes.items():
+            if i == ROOT:
+                continue
+            for piece in map(of, self.known[i].influence.get(axis, {}).values()):
+                total = plus(total, self._given(d, piece))
+        return constant(0.0) if total is None else Field(total.dims, total.values / self.ratios[axis])
+
+    def _given(self, d: Field, piece: Field) -> Field:
+        """E d ψ over the variables of ψ, and over those of its neuron that d alone depends on."""
+        neuron = {v for v in d.dims if v // OTHER == piece.dims[0] // OTHER} if piece.dims else set()
+        alone = neuron - self.frame.closed(set(piece.dims) & set(d.dims))
+        product = times(self.frame.mean(d, alone), piece)
+        return self.frame.mean(product, {*neuron, *piece.dims})
+
+    def over_other(self, x: Jet, axis: str, label: str) -> Jet:
+        """Avg over a second neuron of a function of two: a vector, a function of averages and of the measure itself.
+
+        What it answers to more mass at a neuron s is ψ(α, s) − Avg_β ψ(α, β), written as Σ_k f_k(α) g_k(s): each g_k is
+        an average of its own, and f_k a derivative by it.
+        """
+        own, others = (tuple(d for d in x.value.dims if (d < OTHER) == here) for here in (True, False))
+        over = lambda f: self.frame.mean(f, [d for d in f.dims if d >= OTHER])  # noqa: E731 - applied three times
+        value = over(x.value)
+        if self.values_only:
+            return Jet(value)
+        slopes = {i: over(d) for i, d in x.slopes.items()}
+        shift = None if x.shift is None else over(x.shift)
+        shift = plus(shift, self.cross(x, axis, self.frame.other))
+        centred = mapped(numpy.subtract, x.value, value)
+        for f, g in self._separated(centred, own, others):
+            made = self.registered(label, axis, moved(g, -OTHER), {}, 0.0, 0.0)
+            (j,) = made.slopes
+            slopes[j] = f
+        return Jet(value, slopes, shift)
+
+    def _separated(self, both: Field, own: tuple[int, ...], others: tuple[int, ...]) -> Iterator[tuple[Field, Field]]:
+        """A function of two neurons as Σ_k f_k g_k, by singular values for the weights of the nodes."""
+        if not others:
+            return
+        here, there = self.frame.weight(own), self.frame.weight(others)
+        table = both.values.reshape(here.values.size, there.values.size)
+        w, v = here.values.ravel(), there.values.ravel()
+        _, sizes, right = numpy.linalg.svd(numpy.sqrt(w)[:, None] * table * numpy.sqrt(v), full_matrices=False)
+        for size, row in zip(sizes, right, strict=True):
+            if size <= _NO_PART * max(1.0, sizes[0]):
+                return
+            f = table @ (numpy.sqrt(v) * row)
+            g = (w * f) @ table / size**2
+            yield Field(own, f.reshape(here.values.shape)), Field(others, g.reshape(there.values.shape))
+
+    def registered(
+        self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float
+    ) -> Jet:
+        """A new average of a centred field, as a scalar."""
+        scale = max(1.0, abs(value))
+        kept = {i: d for i, d in slopes.items() if abs(d) > _NOTHING * scale}
+        influence: dict[str, dict[tuple[int, ...], Field]] = {}
+        _add(influence, axis, own, 1.0)
+        for i, d in kept.items():
+            if i == ROOT:
+                continue
+            for ax, pieces in self.known[i].influence.items():
+                for piece in pieces.values():
+                    _add(influence, ax, piece, d)
+        j = len(self.known)
+        root = sum(d * self.root(i) for i, d in kept.items())
+        self.known.append(_Average(label, axis, own, kept, influence, shift, root))
+        self._grow(j + 1)
+        row = self._row(j, kept, own, axis)
+        self._covariance[j, : j + 1] = row
+        self._covariance[: j + 1, j] = row
+        return Jet(constant(value), {j: constant(1.0)}, constant(shift) if shift else None)
+
+    def _row(self, j: int, slopes: Mapping[int, float], own: Field, axis: str) -> Array:
+        """C_jk for k ≤ j: that of its slopes with earlier ones, and its own part with their influence."""
+        row = numpy.zeros(j + 1)
+        for i, d in slopes.items():
+            if i != ROOT:
+                row[:j] += d * self._covariance[i, :j]
+        rho = self.ratios[axis]
+        for k in range(j + 1):
+            pieces = self.known[k].influence.get(axis, {}).values()
+            row[k] += sum(self.frame.product_mean(own, piece) for piece in pieces) / rho
+        for i, d in slopes.items():
+            if i != ROOT:
+                row[j] += d * row[i]
+        return row
+
+    def _grow(self, count: int) -> None:
+        if count > len(self._covariance):
+            larger = numpy.zeros((2 * count, 2 * count))
+            larger[: len(self._covariance), : len(self._covariance)] = self._covariance
+            self._covariance = larger
+
+    def root(self, i: int) -> float:
+        """The coefficient of n^(−1/2) in the mean of an average, or of n^(−1/2) itself."""
+        return 1.0 if i == ROOT else self.known[i].root
+
+    def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
+        """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
+        total: Field | None = None
+        for k, d in b.items():
+            seen: Field | None = None
+            for i, e in a.items():
+                c = self.root(i) * self.root(k)
+                if i != ROOT and k != ROOT:
+                    c += self._covariance[i, k]
+                if c != 0:
+                    seen = plus(seen, Field(e.dims, e.values * c))
+            if seen is not None:
+                total = plus(total, times(seen, d))
+        return total
+
+    # -- arithmetic ---------------------------------------------------------------------------
+
+    def product(self, u: Jet, w: Jet) -> Jet:
+        """u w."""
+        slopes = {i: times(d, w.value) for i, d in u.slopes.items()}
+        for i, d in w.slopes.items():
+            slopes[i] = _sum(slopes.get(i), times(d, u.value))
+        shift = None if u.shift is None else times(u.shift, w.value)
+        if w.shift is not None:
+            shift = plus(shift, times(w.shift, u.value))
+        if u.slopes and w.slopes:
+            shift = plus(shift, self.inner(u.slopes, w.slopes))
+        return Jet(times(u.value, w.value), slopes, shift)
+
+    def sum(self, *jets: Jet) -> Jet:
+        """A sum."""
+        value, slopes, shift = jets[0].value, dict(jets[0].slopes), jets[0].shift
+        for x in jets[1:]:
+            value = _sum(value, x.value)
+            for i, d in x.slopes.items():
+                slopes[i] = _sum(slopes.get(i), d)
+            shift = plus(shift, x.shift)
+        return Jet(value, slopes, shift)
+
+    def scaled(self, x: Jet, factor: float) -> Jet:
+        """A number times x."""
+        shift = None if x.shift is None else Field(x.shift.dims, x.shift.values * factor)
+        slopes = {i: Field(d.dims, d.values * factor) for i, d in x.slopes.items()}
+        return Jet(Field(x.value.dims, x.value.values * factor), slopes, shift)
+
+    def function(self, x: Jet, value: Field, first: Field, second: Field | None) -> Jet:
+        """F(x), from F, F' and F'' at its value; None where F'' is zero."""
+        slopes = {i: times(first, d) for i, d in x.slopes.items()}
+        shift = None if x.shift is None else times(first, x.shift)
+        if second is not None and x.slopes:
+            inner = self.inner(x.slopes, x.slopes)
+            if inner is not None:
+                shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
+        return Jet(value, slopes, shift)
+
+
+def _sum(a: Field | None, b: Field) -> Field:
+    found = plus(a, b)
+    assert found is not None
+    return found
+
+
+def _add(influence: dict[str, dict[tuple[int, ...], Field]], axis: str, piece: Field, factor: float) -> None:
+    """Add a multiple of a field to an influence, beside those of the same variables."""
+    pieces = influence.setdefault(axis, {})
+    scaled = piece if factor == 1 else Field(piece.dims, piece.values * factor)
+    pieces[piece.dims] = _sum(pieces.get(piece.dims), scaled)

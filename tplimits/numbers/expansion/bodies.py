@@ -1,0 +1,230 @@
+"""Bodies of instructions on jets: every head of the language with its first two derivatives.
+
+A kink needs Dirac's delta in its second derivative (`kinks`); a jump is read where its argument does not move at it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.numbers.expansion.averages import ROOT, Averages, Jet, number
+from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
+from tplimits.numbers.expansion.nodes import Field, constant, mapped
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
+
+_U = Symbol("u", real=True)
+
+
+@dataclass
+class Bodies:
+    """Evaluates expressions on jets; `roots` are the widths, whose powers n^(−1/2) and 1/n are jets, too."""
+
+    averages: Averages
+    leaves: Mapping[Expr, float]
+    widths: Mapping[Symbol, float]
+    #: what a refusal says of an argument: its text
+    shown: Callable[[Expr], str]
+    #: the width n itself, where it is not infinite
+    size: int | None = None
+    #: the line that is read
+    where: str = ""
+
+    def evaluate(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet] | None = None) -> Jet:
+        """An expression whose entries are known."""
+        memo = {} if memo is None else memo
+        if expr in known:
+            return known[expr]
+        if expr not in memo:
+            memo[expr] = self._made(expr, known, memo)
+        return memo[expr]
+
+    def _made(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
+        if expr in self.leaves and expr not in self.widths:
+            return number(self.leaves[expr])
+        if expr.is_number and not expr.has(GaussMean):
+            return number(float(evaluate(expr, {})))
+        if expr in self.widths or (expr.is_Pow and expr.base in self.widths):
+            return self._power_of_width(*self.powers_of_widths(expr)[0])
+        if isinstance(expr, GaussMean):
+            return self._gauss_mean(expr, known)
+        if isinstance(expr, sympy.Add):
+            return self.averages.sum(*(self.evaluate(a, known, memo) for a in expr.args))
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr, known, memo)
+        if isinstance(expr, sympy.Pow):
+            if expr.exp.is_number:
+                return self._smooth(_U**expr.exp, self.evaluate(expr.base, known, memo), expr)
+            return self.evaluate(sympy.exp(expr.exp * sympy.log(expr.base), evaluate=False), known, memo)
+        return self._head(expr, known, memo)
+
+    def _product(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
+        """Factors from the left; x·step(x) is relu(x), which has a derivative."""
+        powers, factors = self.powers_of_widths(expr)
+        for f in expr.args:
+            if isinstance(f, functions.step) and f.args[0] in factors and f in factors:
+                factors.remove(f)
+                factors.remove(f.args[0])
+                factors.append(functions.relu(f.args[0]))
+        total = self._power_of_width(*powers)
+        for f in factors:
+            total = self.averages.product(total, self.evaluate(f, known, memo))
+        return total
+
+    def powers_of_widths(self, expr: Expr) -> tuple[tuple[Expr, float], list[Expr]]:
+        """A product as n^power · ratios · other factors: ((power, ratios), others); √k/√n is a ratio."""
+        total, ratios = sympy.S.Zero, 1.0
+        others: list[Expr] = []
+        for f in sympy.Mul.make_args(expr):
+            base, power = f.as_base_exp()
+            if base in self.widths and power.is_number:
+                total, ratios = total + power, ratios * self.widths[base] ** float(power)
+            else:
+                others.append(f)
+        return (total, ratios), others
+
+    def _power_of_width(self, power: Expr, ratios: float) -> Jet:
+        """n^(−1/2) has a derivative by itself, 1/n a shift; smaller powers are nothing, larger ones have no limit."""
+        if power == 0:
+            return number(ratios)
+        if self.size is not None:
+            return number(ratios * self.size ** float(power))
+        if power == -sympy.S.Half:
+            return Jet(constant(0.0), {ROOT: constant(ratios)})
+        if power == -1:
+            return Jet(constant(0.0), {}, constant(ratios))
+        if power.is_number and power < -1:
+            return number(0.0)
+        raise NoLimitError(
+            f"{self.where}: n^({power}) multiplies what tends to 0, or has no expansion in n^(−1): an "
+            "expansion to order 1/n is of averages, with n^(−1/2) and 1/n beside them. Ask for the average without it; "
+            "the variance of √n·Avg is its coefficient C."
+        )
+
+    def _gauss_mean(self, expr: GaussMean, known: Mapping[Expr, Jet]) -> Jet:
+        """A mean over a normal variable that no neuron has."""
+        integrand, variable = expr.args
+        frame = self.averages.frame
+        g = frame.apart()
+        inside = self.evaluate(integrand, {**known, variable: Jet(g)})
+        over = lambda f: frame.mean(f, g.dims)  # noqa: E731 - applied three times
+        shift = None if inside.shift is None else over(inside.shift)
+        return Jet(over(inside.value), {i: over(d) for i, d in inside.slopes.items()}, shift)
+
+    # -- heads --------------------------------------------------------------------------------
+
+    def _head(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
+        do, read = self.averages, lambda e: self.evaluate(e, known, memo)
+        if isinstance(expr, functions.stop_gradient):
+            return read(expr.args[0])
+        if isinstance(expr, functions.leaky_relu):
+            x, slope = read(expr.args[0]), read(expr.args[1])
+            bent = self._relu(x, expr)
+            return do.sum(bent, do.product(slope, do.sum(x, do.scaled(bent, -1.0))))
+        if isinstance(expr, functions.maximum):
+            x, y = map(read, expr.args)
+            return do.sum(y, self._relu(do.sum(x, do.scaled(y, -1.0)), expr))
+        if isinstance(expr, functions.minimum):
+            x, y = map(read, expr.args)
+            return do.sum(x, do.scaled(self._relu(do.sum(x, do.scaled(y, -1.0)), expr), -1.0))
+        if isinstance(expr, functions.where):
+            c, x, y = map(read, expr.args)
+            return do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
+        x = read(expr.args[0])
+        if isinstance(expr, functions.relu):
+            return self._relu(x, expr)
+        if isinstance(expr, sympy.Abs):
+            return do.sum(do.scaled(self._relu(x, expr), 2.0), do.scaled(x, -1.0))
+        if isinstance(expr, functions.step):
+            return self._step(x, expr)
+        if isinstance(expr, sympy.sign):
+            return do.sum(do.scaled(self._step(x, expr), 2.0), number(-1.0))
+        if len(expr.args) == 1:
+            return self._smooth(expr.func(_U), x, expr)
+        rest = [float(evaluate(a, self.leaves)) for a in expr.args[1:]]
+        return self._smooth(expr.func(_U, *map(sympy.Float, rest)), x, expr)
+
+    def _smooth(self, function: Expr, x: Jet, expr: Expr) -> Jet:
+        """F(x) of one variable, with two derivatives where x moves."""
+        zero, first, second = _derivatives(function)
+        if not function.is_polynomial(_U):
+            self.averages.frame.enters(x.value)
+        with numpy.errstate(all="ignore"):
+            value = mapped(lambda v: _on(zero, v), x.value)
+            found = [value]
+            if not x.is_fixed:
+                found += [mapped(lambda v, f=f: _on(f, v), x.value) for f in (first, second)]
+        singular = not x.value.dims and not x.is_fixed and self._is_singular(function, float(x.value.values))
+        if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in found)):
+            raise NoLimitError(
+                f"{self._told(expr)} is not finite, or has no two derivatives, at the limit of its arguments "
+                "(hypothesis: scalars enter by functions with two continuous derivatives at their limits). Keep "
+                "denominators, roots and logarithms away from zero."
+            )
+        if x.is_fixed:
+            return Jet(value)
+        return self.averages.function(x, value, found[1], found[2] if second != 0 else None)
+
+    def _is_singular(self, function: Expr, at: float) -> bool:
+        """Whether a scalar tends to where a root, a pole or a logarithm ends, as far as its error tells."""
+        tolerance = self.averages.frame.tolerance
+        if isinstance(function, (sympy.asin, sympy.acos, sympy.atanh)):
+            return abs(abs(at) - 1) < tolerance
+        powers = isinstance(function, sympy.Pow) and not (function.exp.is_Integer and function.exp.is_positive)
+        return abs(at) < tolerance and (powers or isinstance(function, sympy.log))
+
+    def _relu(self, x: Jet, expr: Expr) -> Jet:
+        value = mapped(lambda v: numpy.maximum(v, 0.0), x.value)
+        first = mapped(lambda v: numpy.where(v > 0, 1.0, 0.0), x.value)
+        delta = self._delta(x, expr)
+        return self.averages.function(x, value, first, delta)
+
+    def _step(self, x: Jet, expr: Expr) -> Jet:
+        """A jump: an expansion is there where its argument does not move at the jump, as c·g at g = 0."""
+        value = mapped(lambda v: numpy.where(v > 0, 1.0, 0.0), x.value)
+        if x.is_fixed or self.averages.values_only:
+            self._delta(x, expr)
+            return Jet(value)
+        delta = self._delta(x, expr)
+        if delta is not None:
+            for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
+                if mapped(lambda m, s: numpy.where(m > 0, s, 0.0), delta, d).size > AT_KINK:
+                    raise NoLimitError(
+                        f"{self._told(expr)} jumps where its argument moves with averages of the program: the second "
+                        "derivative of a jump at such a place is not implemented. Replace the jump by a continuous "
+                        "function; a multiple of one image W x inside it is read."
+                    )
+        return Jet(value)
+
+    def _delta(self, x: Jet, expr: Expr) -> Field | None:
+        """δ(x); None where x does not cross 0."""
+        frame = self.averages.frame
+        if self.averages.values_only and not frame.divides:
+            return None
+        return Kinks(frame, self._told(expr)).delta(x)
+
+    def _told(self, expr: Expr) -> str:
+        """A function and its line."""
+        return f"{self.where}: `{self.shown(expr)}`"
+
+
+@functools.lru_cache(1 << 10)
+def _derivatives(function: Expr) -> tuple[Expr, Expr, Expr]:
+    first = function.diff(_U)
+    return function, first, first.diff(_U)
+
+
+def _on(function: Expr, values: Array) -> Any:
+    return numpy.broadcast_to(numpy.asarray(evaluate(function, {_U: values}), dtype=numpy.float64), numpy.shape(values))

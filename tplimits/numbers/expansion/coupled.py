@@ -1,0 +1,174 @@
+"""Influence functions on real networks: what averages over drawn neurons are off, with a mean of exactly zero.
+
+The normal variables behind a network are recovered from its matrices,
+
+    g = z − (n_in/n_out) Σ_j p_j Avg(y_j q) + Σ_j p_j ξ_j/√n_out,   z = W q,  ξ_j fresh and normal,
+
+and are independent across neurons.  With averages held at their limits a, Σ_j λ_j (Avg f_j(g; a) − a_j) has mean 0 and
+is θ_n − L up to terms of order 1/n: what is left of n (θ_n − L) without it does not grow with n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tplimits.numbers.expansion.averages import Averages, Jet, number
+from tplimits.numbers.expansion.matrices import Matrix
+from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
+from tplimits.numbers.expansion.programs import Numbers, Pass
+from tplimits.numbers.expansion.resolutions import Drawn, Expanded, observed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tplimits.law.kets import Key
+    from tplimits.law.observables import Observable
+    from tplimits.program.nodes.evaluate import Array
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+    from tplimits.program.nodes.program import Program
+
+#: the number of the variable that draws are
+_DRAWS = -1
+
+
+def _entry(execution: Execution, key: Key) -> Array:
+    """One entry of a family in every draw."""
+    everywhere: tuple[Any, ...] = (slice(None), *key[1])
+    return execution.arrays[key[0]][everywhere]
+
+
+class Networks(Frame):
+    """Draws of networks: a dimension of draws, which no mean goes over, and one of neurons for each axis."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__(1.0, divides=False)
+        self.of: dict[str, int] = {}
+        for axis, size in sizes.items():
+            self.of[axis] = i = len(self.variables)
+            self.variables[i] = Variable(i, axis, (), numpy.arange(float(size)), numpy.full(size, 1 / size))
+        #: recovered normal variables, in the order of their directions
+        self.columns: list[Field] = []
+        self.read = 0
+
+    def vectors(self, axis: str, values: Array) -> Field:
+        """Values of shape (draws, neurons)."""
+        return Field((_DRAWS, self.of[axis]), values)
+
+    def normal(self, axis: str) -> Field:
+        self.read += 1
+        return self.columns[self.read - 1]
+
+
+class _Measured(Averages):
+    """Averages of drawn networks, one number a draw."""
+
+    def average(self, x: Jet, axis: str, label: str) -> Jet:
+        frame = self.frame
+        return Jet(frame.mean(x.value, [d for d in x.value.dims if d != _DRAWS]))
+
+
+class _Frozen(Averages):
+    """Averages held at their limits; `off` is how far those over drawn neurons are from them."""
+
+    def __init__(self, frame: Frame, ratios: Mapping[str, float], calls: Sequence[tuple[float, int | None]]) -> None:
+        super().__init__(frame, ratios, values_only=True)
+        self.calls = list(calls)
+        self.off: dict[int, Field] = {}
+        self._read = 0
+
+    def average(self, x: Jet, axis: str, label: str) -> Jet:
+        value, j = self.calls[self._read]
+        self._read += 1
+        if j is not None:
+            mean = self.frame.mean(x.value, [d for d in x.value.dims if d != _DRAWS])
+            self.off[j] = mapped(lambda m: m - value, mean)
+        return number(value)
+
+
+@dataclass
+class _RealMatrix(Matrix):
+    """A matrix of each draw, of shape (draws, rows, columns); images are its own, normal variables are recovered."""
+
+    entries: Array = field(default_factory=lambda: numpy.empty(0))
+    rng: numpy.random.Generator = field(default_factory=numpy.random.default_rng)
+
+    def _image(self, averages: Averages, q: Jet, transposed: bool, axes: tuple[str, str], name: str) -> Jet:
+        source, target = axes
+        frame, other = averages.frame, self.sides[not transposed]
+        assert isinstance(frame, Networks)
+        ratio, std = averages.ratios[source] / averages.ratios[target], 1.0
+        if transposed:
+            std = (averages.ratios[self.rows] / averages.ratios[self.columns]) ** 0.5
+        shape = (len(self.entries), len(frame.variables[frame.of[source]].nodes))
+        values = numpy.broadcast_to(q.value.values, shape)
+        form = "dij,di->dj" if transposed else "dij,dj->di"
+        z = frame.vectors(target, numpy.einsum(form, self.entries, values, optimize=True))
+        g, size = Jet(z), len(frame.variables[frame.of[target]].nodes)
+        for p, y in zip(other.inputs, other.images, strict=True):
+            back = averages.average(averages.product(y, q), source, "")
+            fresh = Field((_DRAWS,), self.rng.standard_normal(len(self.entries)) * std / size**0.5)
+            mixed = averages.sum(averages.scaled(back, -ratio), Jet(fresh))
+            g = averages.sum(g, averages.product(p, mixed))
+        frame.columns.append(mapped(lambda v: v / std, g.value))
+        return Jet(z)
+
+
+class _Recovering(Pass):
+    """Reads a run of networks, and recovers the normal variables behind it."""
+
+    execution: Execution
+
+    def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
+        from_run = _entry(self.execution, key)
+        self._matrices[key] = _RealMatrix(s.name, s.rows, s.columns, entries=from_run, rng=self.execution.rng)
+
+    def initial_vector(self, s: InitialVector, key: Key) -> None:
+        _of_run(self, s, key, self.execution)
+
+
+class _Held(Pass):
+    """The functions of a program at recovered variables."""
+
+    execution: Execution
+
+    def initial_vector(self, s: InitialVector, key: Key) -> None:
+        _of_run(self, s, key, self.execution)
+
+
+def _of_run(run: Pass, s: InitialVector, key: Key, execution: Execution) -> None:
+    frame = run.frame
+    assert isinstance(frame, Networks)
+    run.jets[key] = Jet(frame.vectors(s.over, _entry(execution, key)))
+
+
+def off_limits(
+    execution: Execution,
+    program: Program,
+    numbers: Numbers,
+    observables: Sequence[Observable],
+    seen: Drawn,
+    expanded: Expanded,
+    places: Sequence[int],
+) -> Array:
+    """The part of θ_n − L of first order, of shape (draws, observables), for networks that have been run."""
+    frame = Networks(execution.width)
+    with numpy.errstate(all="ignore"):
+        measured = _Measured(frame, numbers.ratios, values_only=True)
+        recovering = _Recovering(program, numbers, measured, seen.exist, execution.width["n"])
+        recovering.execution = execution
+        recovering.run()
+        averages = _Frozen(frame, numbers.ratios, expanded.calls)
+        held = _Held(program, numbers, averages, seen.exist)
+        held.execution = execution
+        held.run()
+        for o in observables:
+            observed(held, o)
+    found = numpy.zeros((execution.draws, len(observables)))
+    for j, off in averages.off.items():
+        found += numpy.reshape(off.values, (-1, 1)) * expanded.total[places, j]
+    return found

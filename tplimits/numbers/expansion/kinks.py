@@ -1,0 +1,182 @@
+"""Kinks that neurons cross: where they lie, and Dirac's delta there.
+
+    E δ(h) ⟨d, d⟩ = E_{given the rest} φ(g₀)/|∂h/∂g| ⟨d, d⟩ at g₀,   h(g₀) = 0
+
+for one normal variable g, the last that h depends on.  The variable is divided at g₀, a function of the others, and
+the delta is a number on the node that stands there.  At a kink that scalars alone decide, means are off by multiples
+of n^(−1/2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Moved, Split, aligned, mapped
+
+if TYPE_CHECKING:
+    from tplimits.numbers.expansion.averages import Jet
+    from tplimits.numbers.expansion.nodes import Frame
+    from tplimits.program.nodes.evaluate import Array
+
+#: an argument this small, beside 1, is at its kink
+AT_KINK = 1e-9
+#: nodes that a zero is interpolated on, and steps of Newton's method there
+_NEAR, _STEPS = 8, 6
+#: a place where no neuron is, for what does not cross its kink
+_NOWHERE = 30.0
+#: a mark this near to a zero was meant for it
+_MEANT = 0.3
+#: a share of neurons that lies at a kink
+_FLAT = 0.2
+
+
+@dataclass(frozen=True)
+class Kinks:
+    """The kinks of one function in one pass; `told` is the function and its line, for refusals."""
+
+    frame: Frame
+    told: str
+
+    def delta(self, x: Jet) -> Field | None:
+        """δ(x); None where x does not cross 0."""
+        u = x.value
+        self.frame.enters(u)
+        if not u.dims:
+            if abs(float(u.values)) < self.frame.tolerance and not x.is_fixed:
+                raise self._singular("the limit of its argument, a scalar that moves")
+            return None
+        self._refuse_flat(x)
+        if (u.values >= -AT_KINK).all() or (u.values <= AT_KINK).all():
+            return None
+        if not self.frame.divides:
+            self._refuse_delta(x)
+            return None
+        return self._divided(u)
+
+    def _singular(self, where: str) -> NoLimitError:
+        return NoLimitError(
+            f"{self.told} has a kink at {where}: its mean is off by a multiple of 1/√n, not of 1/n (hypothesis: "
+            "scalars enter by functions with two continuous derivatives at their limits). Keep the argument away from "
+            "the kink."
+        )
+
+    def _refuse_flat(self, x: Jet) -> None:
+        """A vector whose argument is 0 for a share of neurons, and moves there."""
+        tolerance = self.frame.tolerance
+        if (numpy.abs(x.value.values) < tolerance).mean() < _FLAT:
+            return
+        for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
+            moving = mapped(lambda v, s: numpy.where(numpy.abs(v) < tolerance, s, 0.0), x.value, d)
+            if moving.size > 1e3 * tolerance:
+                raise self._singular("the limit of its argument, which tends to 0 for many neurons and moves")
+
+    def _refuse_delta(self, x: Jet) -> None:
+        """On spread points a delta is no number: nothing is left of it for a scalar times a vector."""
+        u = x.value
+        for d in x.slopes.values():
+            if d.dims in ((), u.dims):
+                ratio = float((d.values * u.values).sum() / (u.values**2).sum())
+                if numpy.abs(d.values - ratio * u.values).max() <= AT_KINK * max(1.0, d.size):
+                    continue
+            raise EvaluationError(
+                f"{self.told} has a kink at a place that moves with averages, and the program has functions of more "
+                "variables than a grid has room for. Smooth the kink, or look at a shorter program."
+            )
+
+    def _divided(self, u: Field) -> Field | None:
+        """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
+        last = self.frame.variables[u.dims[-1]]
+        nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
+        roots, slopes = self._zeros(u.values, nodes, last.marks)
+        found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
+        for root, slope in zip(roots, slopes, strict=True):
+            self._refuse_grazing(root, slope, u)
+            mark = self._mark(nodes[..., first:], root)
+            if mark is None:
+                raise self._split(u, Field(u.dims[:-1], root), None)
+            there = root < _NOWHERE
+            off = numpy.where(there, u.values[..., first + mark], 0.0)
+            if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
+                raise self._split(u, Field(u.dims[:-1], root), mark)
+            safe = numpy.where(there, numpy.abs(slope), 1.0)
+            found[..., first + mark] = numpy.where(there, 1 / (SLIGHT * safe), 0.0)
+        return Field(u.dims, found) if roots else None
+
+    def _zeros(self, u: Array, nodes: Array, marks: int) -> tuple[list[Array], list[Array]]:
+        """Zeros in the last variable and slopes there, for all values of the others; beyond all where there is none."""
+        order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
+        g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
+        changes = (v[..., :-1] > 0) != (v[..., 1:] > 0)
+        count = changes.sum(axis=-1)
+        most = int(count.max())
+        if most > 1 and count.size > 1 and (count != most).any():
+            raise self._unknown()
+        roots, slopes = [], []
+        for i in range(most):
+            here = changes & (numpy.cumsum(changes, axis=-1) == i + 1)
+            start = numpy.clip(here.argmax(axis=-1) + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR)
+            window = start[..., None] + numpy.arange(_NEAR)
+            root, slope = _zero(*(numpy.take_along_axis(a, window, axis=-1) for a in (g, v)))
+            crosses = here.any(axis=-1)
+            roots.append(numpy.where(crosses, root, _NOWHERE))
+            slopes.append(numpy.where(crosses, slope, 1.0))
+        return roots, slopes
+
+    def _refuse_grazing(self, root: Array, slope: Array, u: Field) -> None:
+        """A slope that vanishes or turns for some values of other variables makes the delta no function of these."""
+        near = numpy.abs(root) < 8
+        signs = numpy.sign(slope[near])
+        turns = near.any() and bool((signs != signs.flat[0]).any())
+        if turns or not numpy.isfinite(root).all() or (numpy.abs(slope[near]) < AT_KINK).any():
+            raise self._unknown()
+
+    def _unknown(self) -> EvaluationError:
+        return EvaluationError(
+            f"{self.told} has a kink that lies at no definite value of the last normal variable it depends on: its "
+            "second derivative is not implemented. Smooth it, or write it as a function of one image W x."
+        )
+
+    def _mark(self, marks: Array, root: Array) -> int | None:
+        """Which mark was meant for a zero; None where there is none yet."""
+        there = root < _NOWHERE
+        for i in range(marks.shape[-1]):
+            if (numpy.abs(marks[..., i] - root)[there] < _MEANT).all() and (
+                numpy.abs(marks[..., i] - root)[there].mean() < _MEANT / 10
+            ):
+                return i
+        return None
+
+    def _split(self, u: Field, place: Field, mark: int | None) -> Split | Moved:
+        """Divide the variable, that of the first neuron where both are the same."""
+        by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
+        if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
+            raise EvaluationError(
+                f"{self.told} has a kink that two neurons decide together: its second derivative is not implemented."
+            )
+        own = Field(tuple(d - by for d in place.dims), place.values)
+        return Split(u.dims[-1] - by, own) if mark is None else Moved(u.dims[-1] - by, own, mark)
+
+
+def _zero(g: Array, v: Array) -> tuple[Array, Array]:
+    """The zero of an interpolating polynomial near the middle of its nodes, and the slope there (Newton's form)."""
+    table = [v[..., i] for i in range(_NEAR)]
+    with numpy.errstate(all="ignore"):  # nodes may coincide where a place is beyond all: no zero is there
+        for k in range(1, _NEAR):
+            for i in range(_NEAR - 1, k - 1, -1):
+                table[i] = (table[i] - table[i - 1]) / (g[..., i] - g[..., i - k])
+    middle = _NEAR // 2
+    low, high = v[..., middle - 1], v[..., middle]
+    span = numpy.where(high == low, 1.0, high - low)
+    x = g[..., middle - 1] - low * (g[..., middle] - g[..., middle - 1]) / span
+    slope = span
+    for _ in range(_STEPS):
+        value, slope = table[-1], numpy.zeros_like(x)
+        for i in range(_NEAR - 2, -1, -1):
+            slope = slope * (x - g[..., i]) + value
+            value = value * (x - g[..., i]) + table[i]
+        x = x - value / numpy.where(slope == 0, 1.0, slope)
+    return x, slope

@@ -1,0 +1,327 @@
+"""Nodes of base variables: what a neuron is made of, with weights.
+
+A *field* is a function of the base variables of one neuron, held at nodes: an array with a dimension for each variable
+that it depends on, and no others, so that what depends on few variables stays small whatever the program holds.  The
+nodes of a variable may depend on earlier ones, its parents: there they are divided where a kink of the program lies.
+At such a place stands one more node of hardly any weight, on which Dirac's delta is a number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import scipy
+
+from tplimits.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tplimits.program.nodes.evaluate import Array
+
+#: what a node on a kink weighs beside the density there; the delta is 1 over this
+SLIGHT = 1e-13
+#: normal variables beyond this many deviations count for nothing in double precision, times powers of them
+_REACH = 9.0
+#: entries of the largest field
+MOST_ENTRIES = 2_500_000
+
+
+class TooLarge(Exception):
+    """A field would have more than `MOST_ENTRIES` entries."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Values at nodes: `dims` are variables by number, increasing, and `values` has a dimension for each."""
+
+    dims: tuple[int, ...]
+    values: Array
+
+    @property
+    def size(self) -> float:
+        """The largest absolute value."""
+        return float(numpy.max(numpy.abs(self.values))) if self.values.size else 0.0
+
+
+def constant(value: float) -> Field:
+    """A field that depends on nothing."""
+    return Field((), numpy.asarray(value, dtype=numpy.float64))
+
+
+def aligned(one: Field, dims: tuple[int, ...]) -> Array:
+    """The values with a dimension of length 1 for each of `dims` that the field does not depend on."""
+    if one.dims == dims:
+        return one.values
+    own = iter(one.values.shape)
+    return one.values.reshape([next(own) if d in one.dims else 1 for d in dims])
+
+
+def union(*fields: Field) -> tuple[int, ...]:
+    """All variables that some fields depend on."""
+    if len(fields) == 2 and fields[0].dims == fields[1].dims:
+        return fields[0].dims
+    return tuple(sorted(set().union(*(f.dims for f in fields))))
+
+
+def mapped(function: Callable[..., Any], *fields: Field) -> Field:
+    """A function of fields, node by node."""
+    dims = union(*fields)
+    sizes: dict[int, int] = {}
+    for f in fields:
+        sizes.update(zip(f.dims, f.values.shape, strict=True))
+    if math.prod(sizes.values()) > MOST_ENTRIES:
+        raise TooLarge
+    return Field(dims, numpy.asarray(function(*(aligned(f, dims) for f in fields)), dtype=numpy.float64))
+
+
+def plus(a: Field | None, b: Field | None) -> Field | None:
+    """A sum; None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return mapped(numpy.add, a, b)
+
+
+def times(a: Field, b: Field) -> Field:
+    """A product."""
+    return mapped(numpy.multiply, a, b)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One base variable: its nodes and weights, functions of the variables in `parents`; `axis` is of its neurons."""
+
+    number: int
+    axis: str
+    parents: tuple[int, ...]
+    nodes: Array
+    weights: Array
+    #: how many of the last nodes stand on kinks
+    marks: int = 0
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """What its nodes depend on, itself last."""
+        return (*self.parents, self.number)
+
+
+@dataclass(frozen=True)
+class Split(Exception):
+    """A variable has to be divided at a place: a field of earlier variables."""
+
+    number: int
+    place: Field
+
+
+#: numbers of variables of a second neuron, and of means over variables that no neuron has, begin here
+OTHER, APART = 10_000, 1_000_000
+
+
+def moved(one: Field, by: int) -> Field:
+    """The same function of the variables of another neuron."""
+    return Field(tuple(d + by for d in one.dims), one.values)
+
+
+@dataclass(frozen=True)
+class Moved(Exception):
+    """A place where a variable is divided is to be moved, for it was not exact."""
+
+    number: int
+    place: Field
+    mark: int
+
+
+@dataclass(frozen=True)
+class Rough(Exception):
+    """Variables enter through functions that are no polynomials: few nodes are not enough for them."""
+
+    numbers: frozenset[int]
+
+
+@dataclass
+class Frame:
+    """The variables of one pass; `step` is the distance of nodes, `splits` where variables are divided.
+
+    Variables that are not `rough` enter through polynomials, which few nodes of Hermite's integrate exactly.
+    """
+
+    step: float
+    rough: frozenset[int] = frozenset()
+    splits: dict[int, list[Field]] = field(default_factory=dict)
+    variables: dict[int, Variable] = field(default_factory=dict)
+    #: whether variables are divided at kinks
+    divides: bool = True
+
+    @property
+    def tolerance(self) -> float:
+        """What counts as zero beside 1: errors of means on these nodes."""
+        return (1e-6 if self.step <= 0.42 else 1e-4) if self.divides else 1e-2
+
+    def normal(self, axis: str) -> Field:
+        """A standard normal variable that nothing before depends on."""
+        return self._made(sum(v < OTHER for v in self.variables), axis)
+
+    def apart(self) -> Field:
+        """A standard normal variable that no neuron has."""
+        return self._made(APART + sum(v >= APART for v in self.variables), "")
+
+    def _made(self, number: int, axis: str) -> Field:
+        places = self.splits.get(number, [])
+        if places:
+            made = _divided(number, axis, places, self.step)
+        elif number in self.rough or number >= APART:
+            made = _even(number, axis, self.step)
+        else:
+            made = _hermite(number, axis, self.step)
+        self.variables[number] = made
+        return Field(made.dims, made.nodes)
+
+    def signs(self, axis: str) -> Field:
+        """±1 with probability ½ each."""
+        number = sum(v < OTHER for v in self.variables)
+        made = Variable(number, axis, (), numpy.array([-1.0, 1.0]), numpy.array([0.5, 0.5]))
+        self.variables[number] = made
+        return Field(made.dims, made.nodes)
+
+    def other(self, one: Field) -> Field:
+        """The same function of a second neuron's variables."""
+        for d in one.dims:
+            if d + OTHER not in self.variables:
+                v = self.variables[d]
+                parents = tuple(p + OTHER for p in v.parents)
+                self.variables[d + OTHER] = Variable(d + OTHER, v.axis, parents, v.nodes, v.weights, v.marks)
+        return moved(one, OTHER)
+
+    def enters(self, one: Field) -> None:
+        """A function that is no polynomial reads a field."""
+        found = frozenset(d % OTHER for d in one.dims if d < APART) - self.rough
+        if self.divides and found:
+            raise Rough(found)
+
+    # -- means --------------------------------------------------------------------------------
+
+    def mean(self, one: Field, over: Iterable[int] | None = None) -> Field:
+        """The mean over some variables, or over all of them; what stays must not be divided along what goes."""
+        gone = set(one.dims) if over is None else set(one.dims) & set(over)
+        dims, values = list(one.dims), one.values
+        for d in sorted(gone, reverse=True):
+            place = dims.index(d)
+            weights = self.variables[d].weights
+            if weights.ndim == 1:
+                values = numpy.tensordot(values, weights, axes=(place, 0))
+            else:
+                values = (values * aligned(Field(self.variables[d].dims, weights), tuple(dims))).sum(axis=place)
+            del dims[place]
+        return Field(tuple(dims), numpy.asarray(values))
+
+    def expectation(self, one: Field) -> float:
+        """E of a field."""
+        return float(self.mean(one).values)
+
+    def onto(self, one: Field, dims: Iterable[int]) -> Field:
+        """The mean given some variables, and their parents."""
+        return self.mean(one, set(one.dims) - self.closed(dims))
+
+    def product_mean(self, a: Field, b: Field) -> float:
+        """E a b: each is first averaged over what the other does not depend on."""
+        shared = set(a.dims) & set(b.dims)
+        return self.expectation(times(self.onto(a, shared), self.onto(b, shared)))
+
+    def closed(self, dims: Iterable[int]) -> set[int]:
+        """With the parents of all; what depends on a variable depends on its parents, too."""
+        return set(dims).union(*(self.variables[d].parents for d in dims))
+
+    def weight(self, dims: tuple[int, ...]) -> Field:
+        """The joint weights of nodes of some variables, parents among them."""
+        found = constant(1.0)
+        for d in dims:
+            found = times(found, Field(self.variables[d].dims, self.variables[d].weights))
+        return found
+
+
+def _even(number: int, axis: str, step: float) -> Variable:
+    """Equidistant nodes: the error for a function with poles at ±iπ/2 is exp(−π²/step)."""
+    half = math.ceil(_REACH / step)
+    nodes: Array = numpy.arange(-half, half + 1, dtype=numpy.float64) * step
+    return Variable(number, axis, (), nodes, step * density(nodes))
+
+
+def _hermite(number: int, axis: str, step: float) -> Variable:
+    """Gauss–Hermite nodes, exact for polynomials of degrees below twice their number."""
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(8 + round(1 / step))
+    return Variable(number, axis, (), nodes, weights / math.sqrt(2 * math.pi))
+
+
+def density(g: Array) -> Array:
+    """The standard normal density."""
+    found: Array = numpy.exp(-(g**2) / 2) / math.sqrt(2 * math.pi)
+    return found
+
+
+def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Variable:
+    """Gauss–Legendre nodes between places, and one node of hardly any weight on each place."""
+    parents = union(*places)
+    shape = numpy.broadcast_shapes(*(aligned(p, parents).shape for p in places))
+    marks = numpy.stack([numpy.broadcast_to(aligned(p, parents), shape) for p in places], axis=-1)
+    ends = numpy.clip(numpy.sort(marks, axis=-1), -_REACH, _REACH)
+    edge = numpy.full((*shape, 1), _REACH)
+    ends = numpy.concatenate([-edge, ends, edge], axis=-1)
+    x, w = numpy.polynomial.legendre.leggauss(math.ceil(0.7 * _REACH / step) + 10)
+    half = numpy.diff(ends, axis=-1)[..., None] / 2
+    nodes = (ends[..., :-1, None] + half * (1 + x)).reshape(*shape, -1)
+    weights = (half * w).reshape(*shape, -1) * density(nodes)
+    nodes = numpy.concatenate([nodes, marks], axis=-1)
+    if nodes.size > MOST_ENTRIES:
+        raise TooLarge
+    weights = numpy.concatenate([weights, SLIGHT * density(marks)], axis=-1)
+    if not numpy.isfinite(nodes).all():
+        raise EvaluationError("a kink of the program is at no finite place.")
+    return Variable(number, axis, parents, nodes, weights, len(places))
+
+
+class Samples(Frame):
+    """Neurons drawn at random, with weights: a network of these widths without its matrices.
+
+    All base variables of an axis are columns of numbers at the same nodes.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], rng: numpy.random.Generator) -> None:
+        super().__init__(1.0, divides=False)
+        self._rng = rng
+        self._of: dict[str, int] = {}
+        #: base variables of each axis so far
+        self.counts = dict.fromkeys(sizes, 0)
+        for axis, size in sizes.items():
+            self._of[axis] = number = len(self.variables)
+            nodes = numpy.arange(float(size))
+            self.variables[number] = Variable(number, axis, (), nodes, numpy.full(size, 1 / size))
+
+    def normal(self, axis: str) -> Field:
+        variable = self.variables[self._of[axis]]
+        self.counts[axis] += 1
+        return Field(variable.dims, self._rng.standard_normal(len(variable.nodes)))
+
+    def signs(self, axis: str) -> Field:
+        one = self.normal(axis)
+        return Field(one.dims, numpy.where(one.values > 0, 1.0, -1.0))
+
+
+class Spread(Samples):
+    """Neurons spread evenly over the law (scrambled Sobol points), for programs with more variables than a grid holds.
+
+    `counts` are the base variables of each axis.
+    """
+
+    def __init__(self, counts: Mapping[str, int], size: int, seed: int) -> None:
+        super().__init__(dict.fromkeys(counts, size), numpy.random.default_rng(seed))
+        self._columns = {}
+        for place, (axis, count) in enumerate(counts.items()):
+            points = scipy.stats.qmc.Sobol(max(1, count), rng=numpy.random.default_rng((seed, place))).random(size)
+            self._columns[axis] = iter(scipy.special.ndtri(numpy.clip(points, 1e-16, 1 - 1e-16)).T)
+
+    def normal(self, axis: str) -> Field:
+        variable = self.variables[self._of[axis]]
+        return Field(variable.dims, numpy.ascontiguousarray(next(self._columns[axis])))

@@ -1,0 +1,149 @@
+"""Scalars of a program to order 1/n, at two resolutions of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
+from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
+from tplimits.numbers.expansion.nodes import Field, Frame, Moved, Rough, Samples, Split, Spread
+from tplimits.numbers.expansion.programs import Numbers, Pass, Use
+from tplimits.program.nodes.kinds import MatMul
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
+    from tplimits.program.nodes.program import Program
+
+#: distances of nodes, from the finest
+STEPS = (0.27, 0.34, 0.42, 0.5, 0.65)
+#: passes, each of which divides a variable or refines one
+_MOST_PASSES = 200
+
+
+@dataclass(frozen=True)
+class Part:
+    """One average: what it contributes to the bias and to the variances of each observable."""
+
+    label: str
+    bias: tuple[float, ...]
+    variance: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """L, b and C of some observables, what n^(−1/2) contributes, and the averages behind them."""
+
+    limit: Array
+    bias: Array
+    covariance: Array
+    root: Array
+    parts: tuple[Part, ...]
+    #: which of the observables are √n times what tends to 0: their C is their variance
+    random: tuple[bool, ...]
+    #: the influence of each average on each observable, and all averages that were asked for, in order
+    total: Array
+    calls: tuple[tuple[float, int | None], ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One drawn network: which directions exist at finite width, and the base variables of each axis."""
+
+    exist: dict[Use, bool]
+    variables: dict[str, int]
+
+
+def drawn(program: Program, numbers: Numbers) -> Drawn:
+    """What is the same in almost every network, read off one."""
+    uses = sum(isinstance(s, MatMul) for s in program)
+    size = 48 + 8 * uses
+    frame = Samples(dict.fromkeys(numbers.ratios, size), numpy.random.default_rng(0))
+    found: dict[Use, bool] = {}
+    with numpy.errstate(all="ignore"):
+        Pass(program, numbers, Averages(frame, numbers.ratios, values_only=True), found, size).run()
+    return Drawn(found, dict(frame.counts))
+
+
+def on_grid(
+    program: Program, numbers: Numbers, observables: Sequence[Observable], seen: Drawn, step: float
+) -> Expanded:
+    """One resolution; variables are divided at the kinks that are met on the way.  May raise TooLarge."""
+    splits: dict[int, list[Field]] = {}
+    rough: frozenset[int] = frozenset()
+    for _ in range(_MOST_PASSES):
+        averages = Averages(Frame(step, rough, splits), numbers.ratios)
+        try:
+            return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+        except Rough as found:
+            rough |= found.numbers
+        except Split as split:
+            splits = {**splits, split.number: [*splits.get(split.number, []), split.place]}
+        except Moved as moved:
+            places = list(splits[moved.number])
+            places[moved.mark] = moved.place
+            splits = {**splits, moved.number: places}
+    raise EvaluationError(f"`{program.name}` has more than {_MOST_PASSES} kinks that neurons cross.")
+
+
+def on_points(
+    program: Program, numbers: Numbers, observables: Sequence[Observable], seen: Drawn, size: int, seed: int
+) -> Expanded:
+    """One replicate on points that are spread over the law."""
+    averages = Averages(Spread(seen.variables, size, seed), numbers.ratios)
+    return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+
+
+def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
+    averages = run.averages
+    jets = [observed(run, o) for o in observables]
+    count = len(averages.known)
+    rows = numpy.zeros((len(jets), count))
+    for row, x in zip(rows, jets, strict=True):
+        for i, d in x.slopes.items():
+            if i != ROOT:
+                row[i] = float(d.values)
+    slopes = numpy.zeros((count, count))
+    for j, a in enumerate(averages.known):
+        for i, slope in a.slopes.items():
+            if i != ROOT:
+                slopes[j, i] = slope
+    total: Array = rows
+    if count:
+        total = numpy.asarray(numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T, dtype=numpy.float64)
+    shifts = numpy.array([a.shift for a in averages.known])
+    own = shifts - slopes @ shifts if count else shifts
+    # Cov of the own part of each average with the whole: (I − D) C rows
+    shares = total * (rows @ averages.covariance @ (numpy.eye(count) - slopes).T) if count else rows
+    bias = numpy.array([0.0 if x.shift is None else float(x.shift.values) for x in jets])
+    parts = [
+        Part(a.label, tuple(total[:, j] * own[j]), tuple(shares[:, j]))
+        for j, a in enumerate(averages.known)
+        if numpy.abs(total[:, j]).max(initial=0.0) > 0
+    ]
+    return Expanded(
+        numpy.array([float(x.value.values) for x in jets]),
+        bias,
+        rows @ averages.covariance @ rows.T,
+        numpy.array([sum(float(d.values) * averages.root(i) for i, d in x.slopes.items()) for x in jets]),
+        tuple(parts),
+        tuple(isinstance(o, ScalarObservable) and o.key in run.fluctuations for o in observables),
+        total,
+        tuple(averages.calls),
+    )
+
+
+def observed(run: Pass, observable: Observable) -> Jet:
+    """A scalar of the program, or a bracket of two vectors."""
+    if isinstance(observable, ScalarObservable):
+        return run.jets[observable.key] if observable.key in run.jets else run.fluctuations[observable.key]
+    assert isinstance(observable, BracketObservable)
+    s = run.program[observable.left[0]]
+    width = s.width
+    assert width is not None
+    product = run.averages.product(run.jets[observable.left], run.jets[observable.right])
+    return run.averages.average(product, width, observable.label)

@@ -1,0 +1,119 @@
+"""Powers of n that a program itself multiplies by: on averages, as scores over √n, and on all of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import sympy
+
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N
+from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import GIVEN
+from tplimits.program.parametrization.roles import terms_of
+from tplimits.regimes.classification.derivation.sizes import exponent_of
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.program import Program
+
+
+def levelled(network: Program) -> tuple[Program, sympy.Expr]:
+    """The network without the power of 1/n that all of its output is multiplied by, and that power.
+
+    The output is a sum over neurons: a function of scalars, as of several readouts, is divided by their number there.
+    """
+    s = network[network.returns[0]]
+    if not isinstance(s, OuterNonlin) or s.slots:
+        return network, sympy.S.Zero
+    widths = network.known.width_symbols
+    powers = [
+        sum(exponent_of(f, widths) for f in sympy.Mul.make_args(term) if f.free_symbols & widths and not f.has(Entry))
+        for term in sympy.Add.make_args(s.body)
+    ]
+    own = -sympy.Rational(max(powers))
+    if own == 0:
+        return network, own
+    body = s.body.xreplace(dict.fromkeys(widths, N)) * N**own
+    changed = [replace(s, body=body) if i == network.returns[0] else t for i, t in enumerate(network)]
+    return replace(network, instructions=tuple(changed)), own
+
+
+def scores_of(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers, where no weight can take them.
+
+    A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
+    """
+    return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
+
+
+def body_of(s: Instruction) -> sympy.Expr:
+    """What an entrywise instruction computes; 0 of the others."""
+    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
+
+
+def weights_of_sums(program: Program) -> dict[str, Fraction]:
+    """The vectors that are weights of averages multiplied by powers of n, and the powers."""
+    return {name: power for p, power in _multiplied(program).items() for name in _weights(program, p)}
+
+
+def _multiplied(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers."""
+    widths = program.known.width_symbols
+    found: dict[int, Fraction] = {}
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            for entry, power in _powers(s.body, widths).items():
+                position = int(entry.source)
+                if isinstance(program[position], Avg):
+                    found[position] = max(found.get(position, power), power)
+    return found
+
+
+def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
+    """The positive powers of n that multiply entries of scalars."""
+    found: dict[Entry, Fraction] = {}
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
+            if power > 0:
+                found |= {e: Fraction(power) for e in node.args if isinstance(e, Entry) and e.neuron == NO_NEURON}
+    return found
+
+
+def _weights(program: Program, position: int) -> set[str]:
+    """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
+    average = program[position]
+    assert isinstance(average, Avg) and average.operand is not None
+    s = program[int(average.operand.source)]
+    if not isinstance(s, OuterNonlin):
+        return set()
+    vectors = {p: name for name, p in program.initial_names.items()}
+    random = {
+        p: vectors[p]
+        for p, v in enumerate(program)
+        if isinstance(v, InitialVector) and p in vectors and v.law.mean == 0 and v.law.shape != GIVEN
+    }
+    found: set[str] = set()
+    for term in terms_of(s.body):
+        entries = [f for f in sympy.Mul.make_args(term) if isinstance(f, Entry)]
+        factors = [random[int(f.source)] for f in entries if int(f.source) in random]
+        if not factors:
+            return set()
+        found.update(factors)
+    return found
+
+
+def damped_scores(program: Program, scores: Mapping[int, Fraction]) -> Program:
+    """The program with averages multiplied by n^(−power) wherever they are read."""
+    one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
+    changed = []
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            read = {e: scores[int(e.source)] for e in s.body.atoms(Entry) if int(e.source) in scores}
+            less = {e: e * N ** -sympy.Rational(p) for e, p in read.items()}
+            s = replace(s, body=s.body.xreplace({**one_width, **less})) if less else s
+        changed.append(s)
+    return replace(program, instructions=tuple(changed)) if scores else program

@@ -1,0 +1,265 @@
+"""How a stack of blocks adds up: sizes of values and gradients of one network, counted with multiplicity.
+
+Powers of n need no multiplicity: a sum of finitely many terms is as large as its largest.  With L blocks,
+x + Σ_l λ F_l(x) has L terms.  How random these are is told by the weights that they passed last, so that sizes are kept
+by weight: terms with the same last weight add up, those with different ones add up in squares.  So forward, and so
+backward, with
+
+    Δf = Σ_l ⟨g_l, Δw_l⟩,
+
+in which updates are aligned with gradients: here all terms add up.  A program is counted at depths L, 2L, 4L; ratios
+are powers of 2, whose exponents are the powers of L.  Widths, and numbers that multiply something, count as 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import networkx
+import sympy
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, constant_symbol
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.regimes.classification.derivation.means import total_of
+from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS, SATURATING
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: what every branch is multiplied by, in programs that are counted
+FACTOR = constant_symbol("factor_of_blocks")
+#: what nonlinear functions make of different streams is alike
+COMMON = "common"
+#: by how much exponents may differ from one doubling to the next
+SETTLED = 0.35
+
+
+class Branch(NamedTuple):
+    """A term of a sum in which another term is a stream that it was made from: the instruction at its end."""
+
+    end: int
+    stream: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """The size of entries by the weights that they passed last."""
+
+    parts: Mapping[Hashable, float] = field(default_factory=dict)
+    #: "scalar", "constant" (a vector of equal entries), "drawn" (a random vector itself), "vector"
+    kind: str = "scalar"
+    #: the size of the mean over neurons
+    mean: float = 0.0
+
+    @property
+    def size(self) -> float:
+        return math.sqrt(sum(x * x for x in self.parts.values()))
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """A network counted at one depth: its largest sum, and the gradient of each parameter, all of order 1 by itself."""
+
+    start: float
+    gradients: Mapping[str, float]
+
+
+def branches(program: Program) -> tuple[Branch, ...]:
+    """The ends of residual branches, and the streams that they are added to.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     x = tp.tanh(tp.sum(U * ξ, over="d"))
+    ...     return v * (x + W @ x)
+    >>> [(net[b.end].name, net[b.stream].name) for b in branches(net)]
+    [('_6', 'x')]
+    """
+    behind = {p: networkx.ancestors(program.graph, p) for p in range(len(program))}
+    found: dict[int, int] = {}
+    for s in program:
+        if isinstance(s, OuterNonlin):
+            for terms in _sums(program, s.body):
+                plain = [p for p, is_plain in terms if is_plain and program[p].operands]
+                for end, _ in terms:
+                    streams = [q for q in plain if q != end and q in behind[end]]
+                    if streams:
+                        found[end] = max(streams)
+    return tuple(Branch(end, stream) for end, stream in sorted(found.items()))
+
+
+def _sums(program: Program, body: sympy.Expr) -> Iterator[list[tuple[int, bool]]]:
+    """For every sum of vectors the instructions of its terms, and whether these stand there with a number alone."""
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Add):
+            yield summed(program, node)
+
+
+def summed(program: Program, node: sympy.Expr) -> list[tuple[int, bool]]:
+    """The vectors that a sum is made of, one for a term, and whether each stands there with a number alone."""
+    terms = []
+    for term in sympy.Add.make_args(node):
+        factors = [f for f in sympy.Mul.make_args(term) if f.has(Entry)]
+        vectors = [f for f in factors if isinstance(f, Entry) and f.neuron != NO_NEURON]
+        made = [f for f in vectors if not isinstance(program[f.source], InitialVector)] or vectors
+        if len(made) == 1:
+            terms.append((int(made[0].source), len(factors) == 1))
+    return terms
+
+
+def damped(program: Program, ends: Collection[int]) -> Program:
+    """The program whose branches are multiplied by `FACTOR` where they are added."""
+
+    def read(s: Any) -> Any:
+        if not isinstance(s, OuterNonlin):
+            return s
+        entries = {e: FACTOR * e for e in s.body.atoms(Entry) if int(e.source) in ends}
+        return replace(s, body=s.body.xreplace(entries)) if entries else s
+
+    constants = {**program.constants, FACTOR.name: None}
+    return program.replace(instructions=tuple(map(read, program)), constants=constants)
+
+
+def stacked(program: Program, factor: float) -> Stacked:
+    """A network, whose branches hold `FACTOR`, counted with that number."""
+    backward = total_of(program)
+    values = _counted(backward.program, factor)
+    sums = [values[p] for p, s in enumerate(program) if isinstance(s, OuterNonlin) and len(summed(program, s.body)) > 1]
+    gradients = dict.fromkeys((name for name, p in program.initial_names.items() if p not in program.inputs), 0.0)
+    for name in gradients:
+        for use in (*backward.gradients.get(name, ()), *backward.shift_gradients.get(name, ())):
+            through = values[use.operand.source].size if use.operand is not None else 1.0
+            gradients[name] += values[use.gradient.source].size * through
+    return Stacked(max((v.size for v in sums), default=1.0), gradients)
+
+
+def _counted(program: Program, factor: float) -> dict[int, Value]:
+    """The sizes of all values of a total program."""
+    values: dict[int, Value] = {}
+
+    def walk(node: sympy.Expr) -> Value:
+        if isinstance(node, Entry):
+            return values[node.source]
+        if node == FACTOR or node.is_number:
+            return Value({COMMON: factor if node == FACTOR else abs(float(node))})
+        if node.is_Symbol or isinstance(node, ArrayEntry):
+            return Value({COMMON: 1.0})
+        if isinstance(node, AxisSum):
+            return walk(node.summand)
+        if isinstance(node, sympy.Mul):
+            return _product([walk(a) for a in node.args if not a.is_number])
+        if isinstance(node, sympy.Add):
+            return _sum([walk(a) for a in node.args if not _starts_at_zero(program, a)])
+        return _function(node, [walk(a) for a in (node.args[1:] if isinstance(node, functions.where) else node.args)])
+
+    for position, s in enumerate(program):
+        if isinstance(s, (InitialMatrix, InitialScalar)):
+            values[position] = Value({position: 1.0})
+        elif isinstance(s, InitialVector):
+            kind = "constant" if s.law.std == 0 and s.law.mean != 0 else "drawn"
+            values[position] = Value({position: 1.0}, kind, float(s.law.mean != 0))
+        elif isinstance(s, MatMul):
+            assert s.operand is not None
+            last = (s.matrix, s.transposed, *(i for i in s.matrix_indices if i.is_number))
+            values[position] = Value({last: values[s.operand.source].size}, "vector")
+        elif isinstance(s, Avg):
+            assert s.operand is not None
+            values[position] = Value({position: values[s.operand.source].mean})
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            found = walk(s.body)
+            values[position] = replace(found, kind="vector") if isinstance(s, OuterNonlin) else found
+    return values
+
+
+def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
+    """Whether a term is a bias that starts at 0; what multiplies something else does not stay there."""
+    entry = next((f for f in sympy.Mul.make_args(term) if f.has(Entry)), None)
+    if not isinstance(entry, Entry) or sum(f.has(Entry) for f in sympy.Mul.make_args(term)) > 1:
+        return False
+    s = program[entry.source]
+    return isinstance(s, InitialVector) and s.law.mean == s.law.std == 0
+
+
+def _sum(terms: Sequence[Value]) -> Value:
+    parts: dict[Hashable, float] = {}
+    for term in terms:
+        for k, x in term.parts.items():
+            parts[k] = parts.get(k, 0.0) + x
+    kind = "scalar" if all(t.kind == "scalar" for t in terms) else "vector"
+    return Value(parts, kind, sum(t.mean if t.kind != "scalar" else t.size for t in terms))
+
+
+def _product(factors: Sequence[Value]) -> Value:
+    """A product is as random as the vectors in it that are drawn, or as the only vector."""
+    drawn = [f for f in factors if f.kind == "drawn"]
+    vectors = [f for f in factors if f.kind in ("vector", "drawn")]
+    whole = math.prod(f.size for f in factors)
+    lead = drawn[0] if drawn else vectors[0] if len(vectors) == 1 else None
+    parts: Mapping[Hashable, float] = {COMMON: whole}
+    if lead is not None and lead.size:
+        parts = {k: x * whole / lead.size for k, x in lead.parts.items()}
+    kind = "vector" if vectors else "constant" if any(f.kind == "constant" for f in factors) else "scalar"
+    return Value(parts, kind, _mean(vectors, whole))
+
+
+def _mean(vectors: Sequence[Value], whole: float) -> float:
+    """The mean of a product: of two vectors, what they have of the same weights."""
+    if not vectors or not whole or len(vectors) > 2:
+        return whole
+    rest = whole / math.prod(v.size for v in vectors)
+    if len(vectors) == 1:
+        return vectors[0].mean * rest
+    a, b = vectors
+    return rest * max(sum(x * b.parts.get(k, 0.0) for k, x in a.parts.items()), a.mean * b.mean)
+
+
+def _function(node: sympy.Expr, arguments: Sequence[Value]) -> Value:
+    if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+        x = arguments[0]
+        return Value(
+            {COMMON: x.size ** float(node.exp) if x.size else 0.0},
+            _kind(x),
+            x.size ** float(node.exp) if x.size else 0.0,
+        )
+    x = _sum(arguments) if arguments else Value({COMMON: 1.0})
+    keeps = (*HOMOGENEOUS, functions.where, functions.softplus, *LINEAR_AT_BOTH_ENDS)
+    size = x.size if isinstance(node, keeps) else min(x.size, 1.0) if isinstance(node, SATURATING) else 1.0
+    return Value({COMMON: size}, _kind(x), size)
+
+
+def _kind(x: Value) -> str:
+    return "scalar" if x.kind == "scalar" else "vector"
+
+
+def power_of(what: str, sizes: Sequence[float]) -> Fraction:
+    """The power of L of sizes at depths that double, at least three: the multiple of ½ that their ratios go to.
+
+    >>> power_of("it", (1.0, 1.41, 2.0))
+    Fraction(1, 2)
+
+    Raises NoLimitError where ratios go to nothing, as those of what grows faster than any power.
+    """
+    if min(sizes) <= 0:
+        return Fraction(0)
+    first, last = (math.log2(b / a) for a, b in zip(sizes[-3:-1], sizes[-2:], strict=True))
+    if abs(last - first) > SETTLED:
+        raise NoLimitError(
+            f"{what} goes like L^{first:.1f}, then like L^{last:.1f} as the depth L doubles: by no power. Blocks that "
+            "are added to what they read need a factor L^(-1/2) or L^(-1)."
+        )
+    return Fraction(round(2 * (2 * last - first)), 2)

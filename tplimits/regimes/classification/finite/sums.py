@@ -1,0 +1,54 @@
+"""Sums of two powers: what is a n^p + b n^(p − ½) has no slope of its own on a line of logarithms.
+
+At widths that can be run, the second term may be the larger one, so that a fit of one power lies between the two.  With
+p given, the sum is linear in a and b: it is fitted by weighted least squares, and a is judged beside its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+
+#: a leading term counts beyond so many standard errors
+ERRORS = 3.0
+
+
+@dataclass(frozen=True)
+class TwoPowers:
+    """a n^p + b n^(p − gap): both coefficients, the standard error of a, and the part of a n^p at the largest width."""
+
+    leading: float
+    second: float
+    error: float
+    share: float
+
+    @property
+    def leads(self) -> bool:
+        """Whether there is a leading term for certain, which is most of the size at the largest width."""
+        return self.leading > ERRORS * self.error and self.share > 0.5
+
+
+def two_powers(
+    widths: Sequence[int], sizes: Sequence[float], spread: float, power: float, gap: float = 0.5
+) -> TwoPowers:
+    """The fit of a n^power + b n^(power − gap) to sizes whose logarithms have the standard error `spread`.
+
+    >>> n = (64, 128, 256, 512)
+    >>> found = two_powers(n, [1 + 8 * m ** -0.5 for m in n], 0.01, 0)
+    >>> round(found.leading, 2), round(found.second, 1), found.leads
+    (1.0, 8.0, True)
+    >>> two_powers(n, [8 * m ** -0.5 for m in n], 0.01, 0).leads
+    False
+    """
+    n, y = numpy.asarray(widths, dtype=float), numpy.asarray(sizes, dtype=float)
+    weights = 1 / (numpy.maximum(spread, 1e-3) * y)
+    columns = numpy.stack([n**power, n ** (power - gap)], axis=1) * weights[:, None]
+    normal = columns.T @ columns
+    a, b = numpy.linalg.solve(normal, columns.T @ (y * weights))
+    residual = y * weights - columns @ numpy.array([a, b])
+    # the distance from the fit, where it says more than the scatter
+    worse = max(1.0, float((residual**2).sum()) / max(len(n) - 2, 1))
+    error = float(numpy.sqrt(numpy.linalg.inv(normal)[0, 0] * worse))
+    return TwoPowers(float(a), float(b), error, float(a * n[-1] ** power / y[-1]))

@@ -1,0 +1,4 @@
+from . import chain as chain
+from . import derived as derived
+from . import limit as limit
+from . import run as run

@@ -1,0 +1,130 @@
+"""The gradient of one token given the forward path: joint laws over layers, and readouts that are the features.
+
+Given what W was applied to, Wᵀ is fresh but for that direction, so that a gradient remembers the states it passes.  For
+a block that is homogeneous, f(c x) = c f(x), ζ = g·x/√n is the same in all layers, and with τ = T − t
+
+    dG = s (ζ²/V_t − G) dτ + √(2s) G dB′,   B′ independent of the path,   G = |g|²/n,
+
+s the isotropic noise, of which V is a geometric Brownian motion.  A readout that is standard normal given the network
+has G_T = 1 and ζ² = V_T χ²; for one that is the last state itself, ζ² = n V_T² and Γ = G/n starts from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.program.nodes.given import positive_number, seed_number, whole_from
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.finite.layer import Layer
+from tplimits.regimes.depth.finite.request import bound_block
+from tplimits.regimes.depth.numbers import covariance
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.tangent.limit import TangentSDE
+
+Array = NDArray[numpy.float64]
+READOUTS = ("normal", "features")
+#: a drift of one token below this part of V is rounding; a block is homogeneous up to this
+_ZERO, _SAME = 1e-10, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """V and the gradient together along depth: (paths, times), at `time` = layer/n.
+
+    G is |∂L/∂x|²/n, of a readout that is the features |∂L/∂x|²/n².  The gradient of a weight matrix at t is V G there,
+    times a number.
+    """
+
+    time: Array
+    V: Array = field(repr=False)
+    G: Array = field(repr=False)
+    readout: str
+    s: float
+
+    def weights(self, place: float) -> Array:
+        """log of V G at a place between 0, the first layer, and 1, the last; EvaluationError for other places."""
+        k = round(place_along(place) * (len(self.time) - 1))
+        with numpy.errstate(divide="ignore"):
+            return numpy.asarray(numpy.log(self.V[:, k] * self.G[:, k]))
+
+    def correlation(self, first: float, second: float) -> float:
+        """The correlation of the logarithms of weight gradient norms at two places along depth."""
+        return float(numpy.corrcoef(self.weights(first), self.weights(second))[0, 1])
+
+
+def place_along(given: Any) -> float:
+    """A place along depth; EvaluationError where it is not from 0 to 1."""
+    try:
+        found = float(given)
+    except (TypeError, ValueError):
+        found = -1.0
+    if not 0.0 <= found <= 1.0:
+        raise EvaluationError(f"layers={given!r}: places along depth are from 0, the first layer, to 1, the last.")
+    return found
+
+
+def noise(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> float:
+    """s of a block whose V of one token is a geometric Brownian motion without drift.
+
+    NoLimitError for blocks whose gradient given the path is not known.
+    """
+    why = (
+        f"`{sde.program.name}`: the law of a gradient given the forward path is derived for one token and homogeneous "
+        "blocks without attention, such as those of (leaky) ReLU; elsewhere take .gradients, one layer at a time."
+    )
+    values = sde.values(1, constants, ratios)
+    forms = sde.limit.forms
+    if forms.isotropic is None or forms.responses or len(sde.limit.parts) > 1:
+        raise NoLimitError(why)
+    for V in (0.7, 1.9):
+        drift = covariance.contracted(forms.drift["V"], numpy.array([[V]]), values, sde.limit.arrays, 2)
+        if abs(float(drift[0, 0])) > _ZERO * V:
+            raise NoLimitError(why)
+    if not _homogeneous(sde, constants, ratios):
+        raise NoLimitError(why)
+    (found,) = covariance.numbers(Form({(): forms.isotropic}), values)
+    return found
+
+
+def _homogeneous(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> bool:
+    """Whether twice the state gives twice the next one, with the same weights."""
+    block, given = bound_block(sde.program.released, 1, constants)
+    x = numpy.random.default_rng(0).standard_normal((2, 1, 12))
+    one, two = (
+        Layer(block, 12, 1, 2, numpy.random.default_rng(1), "real", ratios, given).advance(c * x) for c in (1.0, 2.0)
+    )
+    return bool(numpy.abs(two - 2 * one).max() <= _SAME * numpy.abs(two).max())
+
+
+def chain(
+    sde: TangentSDE, T: Any, V0: Any, readout: Any, dt: Any, paths: Any, seed: Any, ratios: Any, constants: Any
+) -> Chain:
+    """Paths of V and of G back from the end."""
+    T, start = positive_number("T", T, EvaluationError), positive_number("V0", V0, EvaluationError)
+    h, count = positive_number("dt", dt, EvaluationError), whole_from("paths", paths, 1, EvaluationError)
+    if readout not in READOUTS:
+        raise EvaluationError(f"readout={readout!r}: a readout is {' or '.join(map(repr, READOUTS))}.")
+    s = noise(sde, constants or {}, ratios)
+    steps = max(1, int(numpy.ceil(T / h)))
+    h = T / steps
+    rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+    jumps = numpy.sqrt(2 * s * h) * rng.standard_normal((count, steps))
+    # geometric Brownian motion with mean V0: exact at the grid
+    V = start * numpy.exp(numpy.concatenate([numpy.zeros((count, 1)), numpy.cumsum(jumps - s * h, axis=1)], axis=1))
+    G = numpy.empty((count, steps + 1))
+    if readout == "normal":
+        G[:, -1], pulled = 1.0, V[:, -1] * rng.standard_normal(count) ** 2
+    else:
+        G[:, -1], pulled = 0.0, V[:, -1] ** 2
+    for k in reversed(range(steps)):
+        half = s * h / 2 * pulled
+        factor = numpy.exp(numpy.sqrt(2 * s * h) * rng.standard_normal(count) - 2 * s * h)
+        G[:, k] = (G[:, k + 1] + half / V[:, k + 1]) * factor + half / V[:, k]
+    return Chain(numpy.arange(steps + 1) * h, V, G, readout, s)

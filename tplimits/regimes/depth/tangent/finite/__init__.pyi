@@ -1,0 +1,1 @@
+from . import judged as judged

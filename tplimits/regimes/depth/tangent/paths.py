@@ -1,0 +1,113 @@
+"""Paths of state and tangent: where they end, with sizes of tangents kept as logarithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import whole_number
+
+Array = NDArray[numpy.float64]
+#: entries of a tangent below this part of the largest are rounding
+_ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class TangentPaths:
+    """Paths of (V, C, D) to time T.
+
+    `joint` (paths, 2m, 2m) is the covariance of x and of the tangent at a size of its own, `scale` (paths,) the log of
+    what D is larger than its block there; `V`, `C` and `D` (paths, m, m) put both together.  A path whose V left the
+    allowed eigenvalues stays where it was: `stopped` (paths,) tells which, `stopping_time` when.  `clipped` counts
+    steps at which a matrix lost negative eigenvalues.
+    """
+
+    joint: Array = field(repr=False)
+    scale: Array = field(repr=False)
+    T: float
+    dt: float
+    stopped: NDArray[numpy.bool_] = field(repr=False)
+    stopping_time: Array = field(repr=False)
+    clipped: NDArray[numpy.int64] = field(repr=False)
+    seed: int
+    time: Array | None = field(default=None, repr=False)
+    history: Array | None = field(default=None, repr=False)
+    logs: Array | None = field(default=None, repr=False)
+    halved: TangentPaths | None = field(default=None, repr=False)
+
+    @property
+    def m(self) -> int:
+        """Tokens."""
+        return int(self.joint.shape[-1]) // 2
+
+    @property
+    def V(self) -> Array:
+        """(1/n) x_a·x_b."""
+        return self.joint[:, : self.m, : self.m]
+
+    @property
+    def C(self) -> Array:
+        """(1/n) x_a·δx_b."""
+        return numpy.asarray(self.joint[:, : self.m, self.m :] * numpy.exp(self.scale / 2)[:, None, None])
+
+    @property
+    def D(self) -> Array:
+        """(1/n) δx_a·δx_b."""
+        return numpy.asarray(self.joint[:, self.m :, self.m :] * numpy.exp(self.scale)[:, None, None])
+
+    def log(self, readout: Any = None) -> Array:
+        """log tr(R D) of every path, R the Gram matrix of readouts: a token, or a matrix (m, m), or all tokens (None).
+
+        −infinity where a path does not reach the readout.
+        """
+        D = self.joint[:, self.m :, self.m :]
+        found, whole = projection(D, readout), projection(D)
+        with numpy.errstate(divide="ignore"):
+            return numpy.asarray(numpy.log(numpy.where(found > _ROUNDING**2 * whole, found, 0.0)) + self.scale)
+
+    def correlation(self, a: int, b: int) -> Array:
+        """D_ab/√(D_aa D_bb): whether two tokens respond alike to one perturbation."""
+        D = self.joint[:, self.m :, self.m :]
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            return numpy.asarray(numpy.clip(D[:, a, b] / numpy.sqrt(D[:, a, a] * D[:, b, b]), -1.0, 1.0))
+
+
+def projection(D: Array, readout: Any = None) -> Array:
+    """tr(R D) for matrices D of shape (…, m, m)."""
+    m = D.shape[-1]
+    if readout is None:
+        return numpy.asarray(numpy.trace(D, axis1=-2, axis2=-1))
+    return numpy.asarray(numpy.einsum("...ab,ba->...", D, gram(readout, m, "readout")))
+
+
+def real(given: Any, name: str) -> Array:
+    """Real, finite numbers as an array; EvaluationError for anything else."""
+    try:
+        found = numpy.asarray(given)
+        if numpy.iscomplexobj(found):
+            raise EvaluationError(f"{name} has complex entries; give real ones.")
+        found = found.astype(numpy.float64)
+    except (TypeError, ValueError):
+        raise EvaluationError(f"{name} is a value of type {type(given).__name__}; it is an array of numbers.") from None
+    if not numpy.isfinite(found).all():
+        raise EvaluationError(f"{name} has NaN or infinite entries.")
+    return found
+
+
+def gram(given: Any, m: int, name: str) -> Array:
+    """A Gram matrix (m, m) of what is perturbed or read: one token by its number, or the matrix itself."""
+    token = whole_number(given)
+    if token is not None and not isinstance(given, (list, tuple, numpy.ndarray)):
+        if not -m <= token < m:
+            raise EvaluationError(f"{name}={given!r}: the tokens are 0 to {m - 1}.")
+        found = numpy.zeros((m, m))
+        found[token, token] = 1.0
+        return found
+    matrix = real(given, name)
+    if matrix.shape != (m, m) or not numpy.allclose(matrix, matrix.T) or numpy.linalg.eigvalsh(matrix)[0] < -1e-9:
+        raise EvaluationError(f"{name} is a token, or a positive semidefinite matrix of shape ({m}, {m}).")
+    return matrix

@@ -1,0 +1,292 @@
+"""Numbers of a joint SDE: what is asked for checked, paths drawn, gradients of every parameter from their starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.program.nodes.given import positive_number
+from tplimits.regimes.depth import numbers
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.tangent import finite
+from tplimits.regimes.depth.tangent import simulation as stage
+from tplimits.regimes.depth.tangent.chain import place_along
+from tplimits.regimes.depth.tangent.covariance import contracted
+from tplimits.regimes.depth.tangent.paths import gram, projection, real
+from tplimits.regimes.depth.tangent.verdict import Gradients, Row, token_of
+
+if TYPE_CHECKING:
+    from tplimits.progress import Progress
+    from tplimits.regimes.depth.tangent.limit import TangentSDE
+    from tplimits.regimes.depth.tangent.parameters import Start
+    from tplimits.regimes.depth.tangent.paths import TangentPaths
+    from tplimits.regimes.protocol import CheckAsked
+    from tplimits.sampling.verdict import Verdict
+
+Array = NDArray[numpy.float64]
+#: sums that cancel to this part of their terms are zero
+_ROUNDING = 1e-12
+#: what is perturbed besides matrices
+INPUT, TOTAL = "input", "total"
+
+
+def judged(sde: TangentSDE, asked: CheckAsked) -> Verdict:
+    """Laws of log gradient norms against backpropagation in real networks."""
+    return finite.judged.judged(sde, asked)
+
+
+def joint_state(V: Any, C: Any, D: Any) -> tuple[Array, Array, Array]:
+    """V, C and D as arrays; EvaluationError where (V, C; Cᵀ, D) is no covariance."""
+    found = [real(x, name) for x, name in zip((V, C, D), "VCD", strict=True)]
+    if any(x.shape != found[0].shape or x.ndim < 2 or x.shape[-1] != x.shape[-2] for x in found):
+        raise EvaluationError(f"V, C and D have shapes {', '.join(str(x.shape) for x in found)}; all are (…, m, m).")
+    joint = numpy.block([[found[0], found[1]], [numpy.swapaxes(found[1], -1, -2), found[2]]])
+    covariance.positive(covariance.covariances(joint, "(V, C; Cᵀ, D)"), "(V, C; Cᵀ, D)")
+    return found[0], found[1], found[2]
+
+
+def finite_array(found: Array) -> Array:
+    """The same; EvaluationError where numbers are too large, or a variance is zero."""
+    if not numpy.isfinite(found).all():
+        raise EvaluationError(
+            "the coefficients are not finite at this V, C, D: a variance is zero, or entries too large."
+        )
+    return found
+
+
+def drift_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> list[Array]:
+    """b of V, C and D at matrices."""
+    V, C, D = joint_state(*state)
+    values, forms = sde.values(V.shape[-1], constants, ratios), sde.limit.forms.drift
+    with numpy.errstate(all="ignore"):
+        return [finite_array(contracted(forms[k], (V, C, D), values, sde.limit.arrays, 2)) for k in "VCD"]
+
+
+def diffusion_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> Array:
+    """Σ over pairs of the 2m vectors."""
+    V, C, D = joint_state(*state)
+    m, forms = V.shape[-1], sde.limit.forms.diffusion
+    values = sde.values(m, constants, ratios)
+    with numpy.errstate(all="ignore"):
+        each = {pair: contracted(form, (V, C, D), values, sde.limit.arrays, 4) for pair, form in forms.items()}
+    a, b = covariance.pairs(2 * m)
+    found = numpy.empty((*V.shape[:-2], len(a), len(a)))
+    block = ["VCD"[int(i >= m) + int(j >= m)] for i, j in zip(a, b, strict=True)]
+    for p, q in numpy.ndindex(found.shape[-2:]):
+        one, two = (p, q) if "VCD".index(block[p]) <= "VCD".index(block[q]) else (q, p)
+        at = (a[one] % m, b[one] % m, a[two] % m, b[two] % m)
+        found[..., p, q] = each[block[one], block[two]][(..., *at)]
+    return finite_array(found)
+
+
+def per_path(E: Any) -> Any:
+    """What a user perturbs, if it is given path by path, checked; EvaluationError where one is no covariance matrix."""
+    return covariance.positive(covariance.covariances(E, "E"), "E") if numpy.ndim(E) == 3 else E
+
+
+def simulated(
+    sde: TangentSDE,
+    V0: Any,
+    E: Any,
+    asked: Mapping[str, Any],
+    ratios: Any,
+    constants: Any,
+    progress: Progress,
+    fed: bool,
+) -> TangentPaths:
+    """Paths of (V, C, D); `asked` are the arguments of a simulation."""
+    first = numbers.simulation
+    V = first.initial(V0)
+    settings = first.settings(
+        asked["T"],
+        asked["dt"],
+        asked["paths"],
+        asked["seed"],
+        asked.get("stop"),
+        asked.get("record", False),
+        asked.get("halve", False),
+        asked.get("threads"),
+        V,
+    )
+    m = V.shape[-1]
+    values = sde.values(m, constants, ratios)
+    D = E if isinstance(E, numpy.ndarray) and E.ndim == 3 else gram(E, m, "E")
+    if D.ndim == 3 and D.shape != (settings.paths, m, m):
+        raise EvaluationError(f"E has shape {D.shape}; it is a token, ({m}, {m}), or (paths, {m}, {m}).")
+    start = numpy.zeros((*numpy.broadcast_shapes(V.shape[:-2], D.shape[:-2]), 2 * m, 2 * m))
+    start[..., :m, :m], start[..., m:, m:] = V, D
+    compiled = stage.Compiled.at(_simulator(sde, fed), values)
+    if not settings.halve:
+        return compiled.run(start, settings, fed, 1, progress)
+    fine, coarse = (compiled.run(start, settings, fed, halves, progress) for halves in (1, 2))
+    return type(coarse)(**{**coarse.__dict__, "halved": fine})
+
+
+def _simulator(sde: TangentSDE, fed: bool) -> stage.Simulator:
+    """One module for both: what weights add to D has a coefficient that is zero unless it is `fed`."""
+    known: dict[str, Any] = sde.__dict__.setdefault("_simulators", {})
+    if "one" not in known:
+        known["one"] = stage.simulator(sde.limit.forms, sde.limit.source_or_none, sde.limit.arrays, sde.limit.rootless)
+    if fed:
+        _ = sde.limit.source  # its refusal
+    found: stage.Simulator = known["one"]
+    return found
+
+
+# -- gradients ------------------------------------------------------------------------------------
+
+
+def gradients(
+    sde: TangentSDE,
+    V0: Any,
+    T: float,
+    of: Sequence[str] | str | None,
+    layers: Sequence[float],
+    readout: Any,
+    asked: Mapping[str, Any],
+    ratios: Any,
+    constants: Any,
+) -> Gradients:
+    """The laws of log gradient norms of parameters at some places along depth."""
+    V, T = numbers.simulation.initial(V0), positive_number("T", T, EvaluationError)
+    m = V.shape[-1]
+    if readout is not None:
+        gram(readout, m, "readout")
+    names = _names(sde, of)
+    places = [place_along(f) for f in listed("layers", layers, "places along depth, from 0 to 1")]
+    rows = []
+    for number, place in enumerate(places):
+        began, stopped = _states(sde, V, place * T, asked, ratios, constants, number)
+        for name in names:
+            if name != TOTAL:
+                D, order = _started(sde, name, began, asked["seed"] + number, ratios, constants)
+                rows.append(_row(sde, name, place, (began, D, stopped), T, readout, asked, ratios, constants, order))
+    if TOTAL in names:
+        paths = simulated(sde, V, numpy.zeros((m, m)), {**asked, "T": T}, ratios, constants, False, fed=True)
+        rows.append(_ended(TOTAL, 0.0, paths, readout, sde.limit.source[1] - 1))
+    return Gradients(sde.program.name, T, m, readout, tuple(rows), asked["seed"], {**(constants or {})})
+
+
+def _names(sde: TangentSDE, of: Sequence[str] | str | None) -> list[str]:
+    if of is not None:
+        found = listed("of", of, 'names of matrices, "input", "input[0]" or "total"')
+        for name in found:
+            if not isinstance(name, str):
+                raise EvaluationError(f'of={of!r}: a gradient is called by a name, as "input" or a matrix.')
+            if name not in (INPUT, TOTAL) and token_of(name) is None:
+                known = sde._known(name)
+                if known.refusal:
+                    raise NoLimitError(known.refusal)
+        return found
+    return [INPUT, *(name for name in sde.limit.parameters if sde.is_derived(name)), *_total(sde)]
+
+
+def listed(name: str, given: Any, what: str) -> list[Any]:
+    """One or several of something; EvaluationError for none of it."""
+    found = [given] if isinstance(given, str) or numpy.ndim(given) == 0 else list(given)
+    if not found:
+        raise EvaluationError(f"{name}={given!r}: give {what}, at least one.")
+    return found
+
+
+def _total(sde: TangentSDE) -> list[str]:
+    try:
+        return [TOTAL] if sde.limit.source else []
+    except NoLimitError:
+        return []
+
+
+def _states(
+    sde: TangentSDE, V: Array, t: float, asked: Mapping[str, Any], ratios: Any, constants: Any, number: int
+) -> tuple[Array, NDArray[numpy.bool_]]:
+    """V at a time, of each path, and which were stopped before."""
+    count = asked["paths"]
+    if t == 0:
+        return numpy.broadcast_to(V, (count, *V.shape[-2:])).copy(), numpy.zeros(count, dtype=bool)
+    # the seed is one for all places: the same networks are looked at in several layers
+    paths = simulated(sde, V, numpy.eye(V.shape[-1]), {**asked, "T": t}, ratios, constants, False, fed=False)
+    return paths.V.copy(), paths.stopped
+
+
+def _started(sde: TangentSDE, name: str, V: Array, seed: int, ratios: Any, constants: Any) -> tuple[Array, int]:
+    """D of every path after the layer of a parameter, and the power of 1/n it comes with."""
+    m = V.shape[-1]
+    token = token_of(name)
+    if name == INPUT or token is not None:
+        return numpy.broadcast_to(numpy.eye(m) if token is None else gram(token, m, name), V.shape).copy(), 0
+    start: Start = sde.limit.start(name)
+    values, arrays = sde.values(m, constants, ratios), sde.limit.arrays
+    form, more = start.form, {}
+    if start.quadratic is not None:
+        members = [int(covariance.numbers(Form({(): size}), values)[0]) for size in start.members]
+        form, more = start.quadratic, {"R": _response(V, start.symmetric, members, seed)}
+    D = covariance.contracted(form, V, values, arrays, 2, more)
+    if start.quadratic is not None:
+        D = numpy.where(numpy.abs(D) > _ROUNDING * _largest(form, V, values, arrays, more), D, 0.0)
+    return finite_array((D + numpy.swapaxes(D, -1, -2)) / 2), start.order
+
+
+def _largest(form: Form, V: Array, values: Any, arrays: Any, more: Mapping[str, Array]) -> Array:
+    """What the terms of a form in V, R and arrays come to if none cancels: equal tokens leave rounding alone."""
+    size = Form({f: sympy.Abs(c) for f, c in form.terms.items()})
+    positive = [{k: numpy.abs(v) for k, v in known.items()} for known in (arrays, more)]
+    return covariance.contracted(size, numpy.abs(V), values, positive[0], 2, positive[1])
+
+
+def _response(V: Array, symmetric: bool, members: Sequence[int], seed: int) -> Array:
+    """L G Lᵀ, or L (G + Gᵀ) Lᵀ, with L Lᵀ = V, for every path and, as last indices, the members of families."""
+    values, vectors = numpy.linalg.eigh(V)
+    root = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[..., None, :]
+    G = numpy.random.default_rng([seed, 7]).standard_normal((*V.shape, *members))
+    G = G + numpy.swapaxes(G, 1, 2) if symmetric else G
+    return numpy.einsum("pab,pbc...,pdc->pad...", root, G, root, optimize=True)
+
+
+def _row(
+    sde: TangentSDE,
+    name: str,
+    place: float,
+    start: tuple[Array, Array, NDArray[numpy.bool_]],
+    T: float,
+    readout: Any,
+    asked: Mapping[str, Any],
+    ratios: Any,
+    constants: Any,
+    order: int,
+) -> Row:
+    V, D, stopped = start
+    left = (1.0 - place) * T
+    if left > 0:
+        seed = int(numpy.random.SeedSequence([asked["seed"], len(name), int(1e6 * place)]).generate_state(1)[0])
+        paths = simulated(sde, V, D, {**asked, "T": left, "seed": seed}, ratios, constants, False, fed=False)
+        row = _ended(name, place, paths, readout, order)
+        return replace(row, stopped=stopped | paths.stopped)
+    with numpy.errstate(divide="ignore"):
+        logs = numpy.log(numpy.maximum(projection(D, readout), 0.0))
+    return Row(name, place, logs, stopped, _correlations(D), _variances(V), order)
+
+
+def _ended(name: str, place: float, paths: TangentPaths, readout: Any, order: int) -> Row:
+    return Row(
+        name, place, paths.log(readout), paths.stopped, _correlations(paths.D), _variances(paths.V).copy(), order
+    )
+
+
+def _variances(V: Array) -> Array:
+    return numpy.diagonal(V, axis1=-2, axis2=-1)
+
+
+def _correlations(D: Array) -> Array:
+    """D_ab/√(D_aa D_bb) of the first two tokens; none of one token."""
+    if D.shape[-1] < 2:
+        return numpy.zeros(0)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        found = D[:, 0, 1] / numpy.sqrt(D[:, 0, 0] * D[:, 1, 1])
+    return numpy.asarray(found[numpy.isfinite(found)])

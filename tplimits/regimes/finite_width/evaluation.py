@@ -1,0 +1,206 @@
+"""Numbers of an expansion in 1/n, with errors from two resolutions or from replicates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.law.unroll import indices
+from tplimits.numbers.expansion.nodes import TooLarge
+from tplimits.numbers.expansion.programs import Numbers
+from tplimits.numbers.expansion.resolutions import STEPS, Drawn, Expanded, Part, drawn, on_grid, on_points
+from tplimits.numbers.number import Number
+from tplimits.program.nodes.entries import size_symbol, width_symbol
+from tplimits.program.nodes.evaluate import evaluate as on_arrays
+from tplimits.program.nodes.given import by_name, real_array, width_ratios
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import GRID
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
+    from tplimits.law.observables import Observable
+    from tplimits.program.nodes.evaluate import Array
+    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.program import Program
+
+METHODS = ("auto", "quadrature", "particles")
+#: relative rounding of sums over nodes
+_ROUNDING = 1e-13
+
+
+class NoRoom(EvaluationError):
+    """A grid has no room for a function of the program."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the numbers are taken."""
+
+    method: str = "auto"
+    particles: int = 2048
+    replicates: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """L, b, C and the coefficient of n^(−1/2) of all observables, their errors, and the averages behind them.
+
+    `program` has its constants put in, `numbers` hold what else is given, `seen` what one drawn network showed.
+    """
+
+    program: Program
+    numbers: Numbers
+    seen: Drawn
+
+    labels: tuple[str, ...]
+    value: Expanded
+    error: Expanded
+    method: str
+    degrees: int = 0
+
+    def number(self, of: str, *place: int) -> Number:
+        """An entry of `limit`, `bias`, `root` or `covariance`."""
+        value, error = (float(getattr(t, of)[place]) for t in (self.value, self.error))
+        return Number(value, error, self.method, degrees=self.degrees)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether averages of the program at their limits are functions that drawn neurons can be put in."""
+        slots = any(isinstance(s, OuterNonlin) and s.slots for s in self.program)
+        return self.method == "quadrature" and not slots
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The averages."""
+        return self.value.parts
+
+
+def numbers_of(program: Program, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> tuple[Program, Numbers]:
+    """The program with its constants put in, and the numbers of its symbols; EvaluationError where one is missing."""
+    given = by_name(constants, "constants", EvaluationError)
+    own = {c: given.pop(c, default) for c, default in program.constants.items()}
+    for name, value in own.items():
+        if value is None:
+            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+    bound = program.bind(**own) if own else program
+    widths = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    relative = {"n": 1.0, **{w: float(widths.get(w, 1)) for w in program.widths if w != "n"}}
+    leaves: dict[Expr, float] = {}
+    for axis in bound.all_axes:
+        size = bound.size(axis)
+        if size is not None and size.is_Integer:
+            leaves[size_symbol(axis)] = float(size)
+    scalars: dict[Key, float] = {}
+    for position, s in enumerate(bound.instructions):
+        if isinstance(s, InitialScalar):
+            scalars |= _scalar(bound, position, s, given, leaves)
+    if given:
+        raise EvaluationError(f"`{min(given)}` is not a constant or a given scalar of `{program.name}`.")
+    return bound.released, Numbers(leaves, scalars, relative)
+
+
+def _scalar(
+    program: Program, position: int, s: InitialScalar, given: dict[str, Any], leaves: Mapping[Expr, float]
+) -> dict[Key, float]:
+    places = list(indices(program, s.axes))
+    if s.name in given:
+        array = real_array(s.name, given.pop(s.name))
+        shape = tuple(int(program.size(a) or 0) for a in s.axes)
+        if array.shape != shape:
+            raise EvaluationError(f"`{s.name}` has shape {array.shape}; it needs {shape}.")
+        return {(position, i): float(array[i]) for i in places}
+    if s.value is None:
+        raise EvaluationError(
+            f"the scalar `{s.name}` has no value, and means over its law are not expanded: give {s.name}=…."
+        )
+    value = float(on_arrays(s.value, leaves))
+    return {(position, i): value for i in places}
+
+
+def table(program: Program, observables: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table:
+    """All observables to order 1/n: on a grid, which may have no room for them, or on spread points."""
+    with numpy.errstate(all="ignore"):  # what is not finite is told below
+        seen = drawn(program, numbers)
+        if asked.method == "particles":
+            found: Table | None = _on_points(program, observables, numbers, seen, asked)
+        else:
+            found = _on_grids(program, observables, numbers, seen)
+    if found is None:
+        raise NoRoom(f"`{program.name}` has functions of more variables than a grid has room for.")
+    for i, label in enumerate(found.labels):
+        if not all(
+            numpy.isfinite(t).all() for t in (found.value.limit[i], found.value.bias[i], found.error.covariance[i])
+        ):
+            raise EvaluationError(f"moment not established: the expansion of `{label}` is not finite.")
+    return found
+
+
+def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numbers, seen: Drawn) -> Table | None:
+    found: list[Expanded] = []
+    for step in STEPS:
+        try:
+            found.append(on_grid(program, numbers, observables, seen, step))
+        except TooLarge:
+            continue
+        if len(found) == 2:
+            fine, coarse = found
+            spread = _combined(lambda a, b: numpy.abs(a - b) + _ROUNDING * (1 + numpy.abs(a)), fine, coarse)
+            return Table(program, numbers, seen, tuple(o.label for o in observables), fine, spread, "quadrature")
+    return None
+
+
+def _on_points(
+    program: Program, observables: Sequence[Observable], numbers: Numbers, seen: Drawn, asked: Asked
+) -> Table:
+    count = int(asked.replicates)
+    seeds = numpy.random.SeedSequence(asked.seed).generate_state(count)
+    try:
+        runs = [on_points(program, numbers, observables, seen, int(asked.particles), int(s)) for s in seeds]
+    except (TooLarge, MemoryError):
+        raise EvaluationError(
+            f"particles={asked.particles}: functions of two neurons on so many points do not fit into memory; give "
+            "fewer."
+        ) from None
+    mean = _combined(lambda *a: numpy.mean(a, axis=0), *runs)
+    error = _combined(lambda *a: numpy.std(a, axis=0, ddof=1) / math.sqrt(count), *runs)
+    return Table(program, numbers, seen, tuple(o.label for o in observables), mean, error, "particles", count - 1)
+
+
+def _combined(function: Any, *runs: Expanded) -> Expanded:
+    """Entry by entry; the averages of the first."""
+
+    def of(name: str) -> Array:
+        found: Array = function(*(getattr(r, name) for r in runs))
+        return found
+
+    first = runs[0]
+    return Expanded(
+        of("limit"), of("bias"), of("covariance"), of("root"), first.parts, first.random, first.total, first.calls
+    )
+
+
+def refuse_places(program: Program) -> str:
+    """The name of a vector of places, whose averages do not fluctuate; empty where there is none."""
+    return next((s.name for s in program if isinstance(s, InitialVector) and s.law.shape == GRID), "")
+
+
+def without_roots(program: Program) -> Program:
+    """The program with averages in the place of fluctuations √n·Avg that nothing reads: their limit is asked for."""
+    read = {p for s in program for p in s.operands}
+    widths = {width_symbol(w) for w in program.widths}
+
+    def plain(position: int, s: Instruction) -> Instruction:
+        if not isinstance(s, ScalarNonlin) or position in read:
+            return s
+        roots = [f for f in sympy.Mul.make_args(s.body) if f.is_Pow and f.base in widths and f.exp == sympy.S.Half]
+        return replace(s, body=s.body / sympy.Mul(*roots)) if len(roots) == 1 else s
+
+    return program.replace(instructions=tuple(plain(i, s) for i, s in enumerate(program.instructions)))

@@ -1,0 +1,318 @@
+"""The expansion in 1/n as a user sees it: limit, bias, covariances of all scalars, and which average they come from."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.law.hypotheses import universality
+from tplimits.law.observables import Observable, observables
+from tplimits.numbers import intervals
+from tplimits.numbers.number import Number
+from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
+from tplimits.regimes.finite_width import evaluation, report
+from tplimits.regimes.finite_width.claims import expansion_verdict
+from tplimits.regimes.finite_width.results import Enough, Expansion, Share
+from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
+from tplimits.regimes.width.derivation import derive_width
+from tplimits.regimes.width.evaluation import constants_of
+from tplimits.report import json_report
+from tplimits.report.written import Told
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.finite_width.evaluation import Table
+    from tplimits.report.latex_formulas import Formula
+    from tplimits.sampling.verdict import Verdict
+
+#: where |b|/n is more of |L| than this, the next terms count
+_SMALL = 0.1
+#: the root of a width that no network has
+_WIDEST = 1e15
+
+
+@dataclass(frozen=True)
+class FiniteWidth:
+    """The regime of large but finite width: means to order 1/n, and covariances.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def norm(W: tp.Matrix, x: tp.Vector):
+    ...     return tp.avg((W @ x) ** 2)
+    >>> expansion = tp.derive(norm, tp.FiniteWidth())
+    >>> round(float(expansion.covariance("return", "return")), 9)
+    4.0
+    """
+
+    word: ClassVar[str] = "finite-width"
+    formerly: ClassVar[str | None] = None
+    takes: ClassVar[str] = "program"
+    options: ClassVar[tuple[str, ...]] = ()
+    inputs: ClassVar[tuple[str, ...] | None] = ("method", "particles", "replicates")
+
+    def derive(self, program: Program) -> FiniteWidthLimit:
+        """The expansion; NoLimitError where a hypothesis fails, at once where all numbers are given."""
+        if names := universality.unlike_normal(program):
+            raise NoLimitError(
+                f"entries of {', '.join(f'`{name}`' for name in names)} are not normal: fourth moments of entries "
+                "enter at order 1/n, where universality ends. Take normal entries, tp.Matrix."
+            )
+        universality.refuse_orthogonal(program, of_order_one_over_n=True)
+        if places := evaluation.refuse_places(program):
+            raise NoLimitError(
+                f"`{places}` holds places of neurons: averages over them do not fluctuate as those of independent "
+                "entries do, so that their expansion is another one. Leave it out."
+            )
+        found = FiniteWidthLimit(program, derive_width(evaluation.without_roots(program.released)))
+        if found.is_given:
+            with suppress(evaluation.NoRoom):  # points take longer, and are spread when numbers are asked for
+                found.table("quadrature")
+        return found
+
+
+@dataclass(frozen=True)
+class FiniteWidthLimit(Told):
+    """E θ = L + b/n + O(1/n²) and Cov(θ, θ′) = C/n + O(1/n²) for all scalars of a program."""
+
+    program: Program
+    state: Derivation = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates")
+    _format: ClassVar[str] = "tplimits expansion in 1/n"
+    _note: ClassVar[str] = "Means to order 1/n, and covariances, of averages in networks of width n."
+    _tables: dict[Any, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    # -- what is asked ------------------------------------------------------------------------
+
+    @property
+    def observables(self) -> tuple[Observable, ...]:
+        """What can be asked for, in order."""
+        return observables(self.program)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the program says all numbers it needs."""
+        try:
+            evaluation.numbers_of(self.program, {}, {})
+        except EvaluationError:
+            return False
+        return True
+
+    def limit(self, name: str, **given: Any) -> Number:
+        """L of a scalar, or of a bracket as "⟨return|return⟩"; constants by name, `ratios` of widths."""
+        found = self.table(**given)
+        return found.number("limit", self._place(name))
+
+    def bias(self, name: str, **given: Any) -> Number:
+        """b of a scalar."""
+        found = self.table(**given)
+        return found.number("bias", self._place(name))
+
+    def covariance(self, a: str, b: str | None = None, **given: Any) -> Number:
+        """C of two scalars, or of one with itself: n times their covariance; of two fluctuations √n·Avg, their own."""
+        found = self.table(**given)
+        return found.number("covariance", self._place(a), self._place(a if b is None else b))
+
+    def breakdown(self, name: str, **given: Any) -> dict[str, Share]:
+        """What each average contributes to b and to C; what the function of them itself does is the last entry."""
+        found, place = self.table(**given), self._place(name)
+        shares: dict[str, Share] = {}
+        for part in found.parts:
+            before = shares.get(part.label, Share(0.0, 0.0))
+            shares[part.label] = Share(before.bias + part.bias[place], before.variance + part.variance[place])
+        rest = float(found.value.bias[place]) - sum(s.bias for s in shares.values())
+        return {**shares, f"{name} as a function of them": Share(rest, 0.0)}
+
+    def at(self, n: int, **given: Any) -> dict[str, Number]:
+        """Mean and variance of every scalar at width n; warns where the next terms of the series count."""
+        width = whole_from("n", n, 1, EvaluationError)
+        found = self.evaluate(**given)
+        for name, e in found.items():
+            if abs(float(e.bias)) / width > _SMALL * max(abs(float(e.limit)), self._least(e, width)):
+                warnings.warn(
+                    f"`{name}`: |b|/n = {abs(float(e.bias)) / width:.2g} is not small beside its limit "
+                    f"{float(e.limit):.3g}: terms of order 1/n² count at n = {width}, and L + b/n may be worse than L.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        return {name: e.at(width) for name, e in found.items()}
+
+    @staticmethod
+    def _least(e: Expansion, n: int) -> float:
+        """Of a scalar with limit 0, what it is usually as large as."""
+        return math.sqrt(max(float(e.variance), 0.0) / n) / _SMALL if abs(float(e.limit)) < 1e-9 else 0.0
+
+    def width_for(
+        self, name: str, relative: float | None = None, absolute: float | None = None, **given: Any
+    ) -> Enough:
+        """The smallest widths from which |b|/n, and for one network also √(C/n), is within a share of |L|.
+
+        `absolute` instead of `relative` (0.01) is a distance.  Raises EvaluationError for a relative one where L = 0.
+        """
+        e = self.evaluate(**given)[self.labels[self._place(name)]]
+        if absolute is None:
+            share = finite_number("relative", 0.01 if relative is None else relative, EvaluationError)
+            absolute = share * abs(float(e.limit))
+            if not absolute > 1e-12:
+                raise EvaluationError(f"`{name}` tends to 0: give absolute=…, a distance, instead of relative=….")
+        allowed = finite_number("absolute", absolute, EvaluationError)
+        if allowed <= 0:
+            raise EvaluationError(f"absolute={absolute!r}: give a positive distance.")
+        mean = max(_whole(math.sqrt(abs(float(e.bias)) / allowed)), _whole(abs(float(e.root)) / allowed), 1)
+        return Enough(mean, max(mean, _whole(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of all scalars and brackets."""
+        return tuple(o.label for o in self.observables)
+
+    def evaluate(
+        self,
+        method: str = "auto",
+        *,
+        particles: int = 2048,
+        replicates: int = 4,
+        seed: int = 0,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> dict[str, Expansion]:
+        """L, b, C and the coefficient of n^(−1/2) of every scalar, constants by name, `ratios={"k": 2}` of widths.
+
+        `method`: "quadrature" (a grid for each function, of the variables it depends on; errors from two grids),
+        "particles" (`replicates` sets of points spread over the law; standard errors), "auto": a grid where there is
+        room.  Raises EvaluationError for missing constants, NoLimitError where a hypothesis fails.
+        """
+        found = self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named)
+        numbers = {}
+        for i, label in enumerate(found.labels):
+            variance = found.number("covariance", i, i)
+            limit = found.number("limit", i)
+            if found.value.random[i]:
+                limit = Number(0.0, limit.error, found.method, float(variance), variance.error, found.degrees)
+                root, none = found.number("bias", i), Number(0.0, 0.0, found.method)
+                numbers[label] = Expansion(limit, none, none, root)
+            else:
+                numbers[label] = Expansion(limit, found.number("bias", i), variance, found.number("root", i))
+        return numbers
+
+    def table(
+        self,
+        method: str = "auto",
+        particles: int = 2048,
+        replicates: int = 4,
+        seed: int = 0,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Table:
+        """All numbers together, found once for each choice of constants."""
+        given = named_once(constants, named, "evaluate()", EvaluationError)
+        word_of("method", method, evaluation.METHODS, EvaluationError)
+        if method == "auto":
+            try:
+                return self.table("quadrature", ratios=ratios, constants=given)
+            except evaluation.NoRoom:
+                method = "particles"
+        asked = evaluation.Asked(
+            method,
+            whole_from("particles", particles, 16, EvaluationError),
+            whole_from("replicates", replicates, 2, EvaluationError),
+            seed_number(seed, EvaluationError),
+        )
+        ratios = {} if ratios is None else ratios
+        program, numbers = evaluation.numbers_of(self.program, given, ratios)
+        key = (asked, program, tuple(numbers.scalars.items()), tuple(numbers.ratios.items()))
+        if key not in self._tables:
+            self._refuse_doubts(given, ratios)
+            self._tables[key] = evaluation.table(program, self.observables, numbers, asked)
+        return self._tables[key]
+
+    def _refuse_doubts(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
+        """NoLimitError where a hypothesis of the limit itself fails, or only numbers could tell and do not."""
+        values = constants_of(self.program, constants, ratios)
+        refused = self.state.settle(partial(intervals.values, self.state.engine, constants=values))
+        if refused:
+            raise NoLimitError(refused[0][1])
+
+    def _place(self, name: str) -> int:
+        labels = self.labels
+        for text in () if not isinstance(name, str) else (name, f"⟨{name}|{name}⟩"):
+            if text in labels:
+                return labels.index(text)
+        raise ProgramError(f"no scalar `{name!s:.200}`; there are {', '.join(labels)}.")
+
+    # -- reports ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return report.text(self)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule."""
+        return report.steps(self)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the expansion rests on."""
+        return report.ASSUMPTIONS
+
+    @property
+    def _title(self) -> str:
+        return f"{self.program.name} to order 1/n"
+
+    @property
+    def _answer(self) -> str:
+        return report.answer(self)
+
+    def _formulas(self) -> Sequence[Formula]:
+        return report.formulas(self)
+
+    def _rows_used(self) -> Iterable[str]:
+        return self.state.engine.used_rows
+
+    def _asked(self) -> Mapping[str, Any]:
+        return {"scalars": report.document(self)}
+
+    def shown(self, numbers: Mapping[str, Expansion]) -> Shown:
+        """A table of L, b and C."""
+        return Shown(head=("quantity", "limit", "bias · n", "variance · n", "method"), rows=report.rows(numbers))
+
+    def numbers_document(self, numbers: Mapping[str, Expansion]) -> str:
+        """JSON of the numbers with their errors."""
+        values = {name: report.plain(e) for name, e in numbers.items()}
+        return json_report.numbers_document(self.program, values=values)
+
+    def assuming(self, names: Sequence[str]) -> FiniteWidthLimit:
+        """The same with doubts taken on by the user; ProgramError for a name that is no doubt."""
+        refuse_unknown_doubts(self.program, names, self.state.doubtful())
+        self.state.assume(names)
+        return self
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """b and C, or the user's claims, against networks of finite width."""
+        return expansion_verdict(self, asked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _derived_again, (self.program, self.state.assumed)  # the tables of a derivation hold functions
+
+
+def _whole(root: float) -> int:
+    """The smallest whole number that is not below a square."""
+    if root > _WIDEST:
+        raise EvaluationError(f"a width of {root:.3g}² is beyond any network: ask for a larger distance.")
+    return math.ceil(root**2 - 1e-9)
+
+
+def _derived_again(program: Program, assumed: Sequence[str]) -> FiniteWidthLimit:
+    state = derive_width(evaluation.without_roots(program.released))
+    return FiniteWidthLimit(program, state).assuming(assumed)

@@ -1,0 +1,170 @@
+"""What a person reads of an expansion in 1/n."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tplimits.law.kets import Reference, Step
+from tplimits.pages.report import with_error
+from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.report.latex_formulas import Formula
+
+if TYPE_CHECKING:
+    from tplimits.numbers.number import Number
+    from tplimits.regimes.finite_width.limit import FiniteWidthLimit
+    from tplimits.regimes.finite_width.results import Expansion, Share
+
+CONDITIONING = Reference("a matrix given some of its images; Bolthausen 2014", "bolthausen2014iterative")
+EXPANDED = Reference("second-order expansion of statistical functionals; von Mises 1947", "vonmises1947asymptotic")
+ASSUMPTIONS = (
+    "entries of matrices are independent and normal",
+    "functions of vectors are bounded by polynomials, and continuous; kinks are passed by normal entries",
+    "scalars enter by functions with two continuous derivatives at their limits",
+)
+#: so many averages are named behind a bias
+_MOST_PARTS = 6
+#: digits of numbers in texts
+_DIGITS = 8
+
+
+def answer(limit: FiniteWidthLimit) -> str:
+    """One sentence."""
+    name = limit.program.name
+    if not limit.is_given:
+        return f"Means of `{name}` to order 1/n, and covariances, for constants that are given by name."
+    first, e = next(iter(limit.evaluate().items()))
+    if e.limit.variance:
+        return f"At width n {first} has variance {_shown(e.limit.variance)} in the limit."
+    return f"At width n {first} is {sentence(e)} on average, with variance {_shown(e.variance)}/n."
+
+
+def sentence(e: Expansion) -> str:
+    """L + b/n."""
+    parts = [_shown(e.limit)]
+    for number, power in ((e.root, "/√n"), (e.bias, "/n")):
+        if abs(float(number)) > 10 * number.error and abs(float(number)) > 1e-9:
+            parts.append(f"{'-' if float(number) < 0 else '+'} {_shown(abs(float(number)))}{power}")
+    return " ".join(parts)
+
+
+def _shown(number: Number | float) -> str:
+    value = float(number)
+    return "0" if abs(value) < 1e-11 else f"{value:.{_DIGITS}g}"
+
+
+def text(limit: FiniteWidthLimit) -> str:
+    """The table that is printed."""
+    lines = [f"{limit.program.name} to order 1/n: E θ = L + b/n, Cov(θ, θ′) = C/n"]
+    if not limit.is_given:
+        return "\n".join([*lines, "  constants or scalars have no values: .evaluate(…) takes them by name"])
+    found = limit.evaluate()
+    wide = max(map(len, found))
+    for name, e in found.items():
+        row = f"  {name:<{wide}}  L = {_shown(e.limit):<12}  b = {_shown(e.bias):<13} C = {_shown(e.variance)}"
+        if e.limit.variance:
+            row = f"  {name:<{wide}}  random in the limit, variance {_shown(e.limit.variance)}"
+        if abs(float(e.root)) > 1e-9:
+            row += f"  and {_shown(e.root)}/√n"
+        lines.append(row.rstrip())
+    for name, e in found.items():
+        if not e.limit.variance and float(e.bias):
+            lines += [f"  b of {name}", *_parts(limit.breakdown(name))]
+    return "\n".join(lines)
+
+
+def _parts(shares: Mapping[str, Share]) -> list[str]:
+    """The largest contributions."""
+    order = sorted(shares.items(), key=lambda item: -abs(item[1].bias))
+    named = [(label, s) for label, s in order if abs(s.bias) > 1e-11]
+    lines = [f"    {_shown(s.bias):>14}  {label}" for label, s in named[:_MOST_PARTS]]
+    if len(named) > _MOST_PARTS:
+        rest = sum(s.bias for _, s in named[_MOST_PARTS:])
+        lines.append(f"    {_shown(rest):>14}  {len(named) - _MOST_PARTS} more averages")
+    return lines
+
+
+def rows(numbers: Mapping[str, Expansion]) -> tuple[tuple[str, ...], ...]:
+    """The table of a terminal."""
+    found = []
+    for name, e in numbers.items():
+        numbered = (e.limit, e.bias, e.variance)
+        limit = f"variance {_shown(e.limit.variance)}" if e.limit.variance else with_error(*_pair(e.limit))
+        found.append((name, limit, *(with_error(*_pair(n)) for n in numbered[1:]), e.bias.method))
+    return tuple(found)
+
+
+def _pair(number: Number) -> tuple[float, float]:
+    """Value and error; 0 for what is rounding."""
+    return (0.0, 0.0) if abs(float(number)) < 1e-11 else (float(number), number.error)
+
+
+def plain(e: Expansion) -> dict[str, Any]:
+    """Numbers as JSON holds them."""
+    told = {"limit": e.limit, "bias": e.bias, "variance": e.variance, "root": e.root}
+    found: dict[str, Any] = {k: {"value": float(n), "error": n.error} for k, n in told.items()}
+    return found | {"method": e.bias.method, "variance in the limit": e.limit.variance}
+
+
+def document(limit: FiniteWidthLimit) -> dict[str, Any]:
+    """All scalars, with what their averages contribute."""
+    if not limit.is_given:
+        return {}
+    return {
+        name: plain(e)
+        | {"breakdown": {k: {"bias": s.bias, "variance": s.variance} for k, s in limit.breakdown(name).items()}}
+        for name, e in limit.evaluate().items()
+    }
+
+
+def steps(limit: FiniteWidthLimit) -> tuple[Step, ...]:
+    """The steps of the limit, then those of the expansion."""
+    matrices = tuple(s.name for s in limit.program if isinstance(s, InitialMatrix))
+    found = list(limit.state.steps)
+    if matrices:
+        exact = "with orthonormal q and p: W x = Σ ⟨q|x⟩ Wq + √N (g − Σ p ⟨p|g⟩ + Σ p ⟨Wᵀp|q⟩), averages at width n"
+        found.append(Step("conditioning at width n", matrices, lambda: exact, CONDITIONING))
+    found.append(
+        Step(
+            "expansion in the empirical measure",
+            limit.labels,
+            lambda: "ψ_j = f_j − a_j + Σ D_ji ψ_i, C = E ψψ′, b from Ito's rule and E[∂f ψ]",
+            EXPANDED,
+        )
+    )
+    if limit.is_given:
+        for name, e in limit.evaluate().items():
+            told = f"E {name} = {sentence(e)} + …, variance {_shown(e.variance)}/n"
+            if e.limit.variance:
+                told = f"{name} → N(0, {_shown(e.limit.variance)})"
+            found.append(Step("order 1/n", (name,), lambda told=told: told, EXPANDED))  # type: ignore[misc]
+    return tuple(found)
+
+
+def formulas(limit: FiniteWidthLimit) -> list[Formula]:
+    """E θ and Var θ, scalar by scalar."""
+    if not limit.is_given:
+        return [Formula(r"\operatorname{E}\theta_n", "=", (r"L + b/n + O(n^{-2})",))]
+    found = []
+    for name, e in limit.evaluate().items():
+        left = r"\text{" + _escaped(name) + "}"
+        if e.limit.variance:
+            found.append(Formula(left, r"\to", (rf"N(0, {_shown(e.limit.variance)})",)))
+            continue
+        mean = [_shown(e.limit)]
+        for number, power in ((e.root, r"\sqrt n"), (e.bias, "n")):
+            if float(number):
+                sign = "-" if float(number) < 0 else "+"
+                mean.append(rf"{sign} \frac{{{_shown(abs(float(number)))}}}{{{power}}}")
+        found.append(Formula(rf"\operatorname{{E}}{left}", "=", (*mean, r"+ O(n^{-2})")))
+        found.append(
+            Formula(rf"\operatorname{{Var}}{left}", "=", (rf"\frac{{{_shown(e.variance)}}}{{n}} + O(n^{{-2}})",))
+        )
+    return found
+
+
+def _escaped(name: str) -> str:
+    """A name for \\text."""
+    marks = {"⟨": r"$\langle$", "⟩": r"$\rangle$", "|": r"$|$", "_": r"\_", "#": r"\#", "{": r"\{", "}": r"\}"}
+    marks |= {"%": r"\%", "&": r"\&", "$": r"\$", "~": r"\~{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
+    return "".join(marks.get(c, c) for c in name)
