@@ -41,8 +41,9 @@ format: $(VENV)/.dev  ## let ruff sort the imports and lay out the code
 	$(RUN) -m ruff check --select I --fix .
 	$(RUN) -m ruff format .
 
-derivations: $(VENV)/.dev  ## run every worked derivation; each ends in a comparison and a check
-	@for script in derivations/[0-9]*.py; do echo "== $$script"; $(ONE_THREAD) $(RUN) $$script || exit 1; done
+derivations: $(VENV)/.dev  ## run every worked derivation, two at a time; each ends in a comparison and a check
+	@ls derivations/[0-9]*.py | $(ONE_THREAD) xargs -P 2 -I {} sh -c \
+		'found=0; told=$$($(RUN) {} 2>&1) || found=1; printf "== %s\n%s\n" {} "$$told"; exit $$found'
 
 calibrate: $(VENV)/.dev  ## how often check rejects true limits and finds wrong ones, over 200 seeds
 	$(ONE_THREAD) $(RUN) benchmarks/calibrate.py
