@@ -235,6 +235,9 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
     return Graph(tuple(found), outputs, widths, state, aliases_of(modules[0], state[0]), modules, readers)
 
 
+_SAME_GRAPH = "the number of layers and operations has to be the same at all widths."
+
+
 def _refuse_other_parameters(programs: tuple[Any, ...], widths: tuple[int, ...]) -> None:
     names = [set(p.state_dict) for p in programs]
     for other, n in zip(names[1:], widths[1:], strict=True):
@@ -242,7 +245,7 @@ def _refuse_other_parameters(programs: tuple[Any, ...], widths: tuple[int, ...])
             more, name = (n, min(other - names[0])) if other - names[0] else (widths[0], min(names[0] - other))
             raise ProgramError(
                 f"the graph depends on the width: `{name}` is in make({more}) and not in make("
-                f"{widths[0] if more == n else n}); the number of layers has to be the same at all widths."
+                f"{widths[0] if more == n else n}); {_SAME_GRAPH}"
             )
 
 
@@ -251,13 +254,12 @@ def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, i
         if a.op != b.op or (a.op == "call_function" and a.target != b.target):
             raise ProgramError(
                 f"the graph depends on the width: {_path(a) or 'the model'} does {_op_name(a.target)} at width "
-                f"{widths[0]} and {_op_name(b.target)} at {widths[1]}; the number of layers and operations has to be "
-                "the same at all widths."
+                f"{widths[0]} and {_op_name(b.target)} at {widths[1]}; {_SAME_GRAPH}"
             )
     if len(first) != len(other):
         raise ProgramError(
             f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at "
-            f"{widths[1]}; the number of layers has to be the same at all widths."
+            f"{widths[1]}; {_SAME_GRAPH}"
         )
 
 
