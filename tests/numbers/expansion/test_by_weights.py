@@ -22,7 +22,7 @@ def compared(prepared, monkeypatch):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_programs(name, monkeypatch):
-    program, ratios, _, _ = KNOWN[name]
+    program, ratios, _ = KNOWN[name]
     compared(Prepared(program, size=12, ratios=ratios), monkeypatch)
 
 

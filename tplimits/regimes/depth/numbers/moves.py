@@ -77,9 +77,7 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def response(
-    B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any
-) -> None:
+def response(B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
     """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows."""
     m = B.shape[0]
     if symmetric:
