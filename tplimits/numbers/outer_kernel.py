@@ -118,7 +118,7 @@ def mean_over_slots({rows}constants, offsets, skip_self, start, out):
 def source(
     body: Expr, own: Sequence[Symbol], slots: Sequence[Sequence[Symbol]], constants: Sequence[Symbol]
 ) -> tuple[str, tuple[float, ...]]:
-    """The module of one body, its scalar function and the loop over particles and offsets; numbers behind `constants`."""
+    """The module of one body, a scalar function and the loop over particles and offsets; numbers behind `constants`."""
     printer = _ScalarPrinter()
     shared, (final,) = sympy.cse([body], symbols=(Symbol(f"t{i}") for i in range(10_000)))
     lines = [f"    {s} = {printer.doprint(e)}" for s, e in shared] + [f"    return {printer.doprint(final)}"]
