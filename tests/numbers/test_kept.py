@@ -144,11 +144,11 @@ def test_the_digest_does_not_depend_on_the_seed_of_hashes():
 def test_damage_that_has_its_digest_is_compiled_again(folder):
     """What Numba cannot read is no reason to stop, even if it is ours and whole."""
     text = TEXT.format(more="3.0")
-    generated._run("damage", text).outer(1.0)
+    generated._run("damage", text)["outer"](1.0)
     for path in folder.iterdir():
         kept.write(path.name, b"\x80\x04not a pickle")
-    assert generated._run("damage", text).outer(1.0) == 8.0
-    generated._LOADED["damage"] = sys.modules[generated.PREFIX + "damage"]
+    made = generated._LOADED["damage"] = generated._run("damage", text)
+    assert made["outer"](1.0) == 8.0
     generated._forget("damage")
 
 

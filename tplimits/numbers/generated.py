@@ -17,7 +17,7 @@ PREFIX = "tplimits_generated_"
 
 
 #: modules that are remembered, the one that was used last at the end; more are forgotten, and run again when asked for
-_LOADED: dict[str, ModuleType] = {}
+_LOADED: dict[str, dict[str, Any]] = {}
 _MOST = 256
 _LOCK = threading.RLock()
 
@@ -26,18 +26,18 @@ def functions(text: str, kind: str) -> Mapping[str, Any]:
     """What a text defines, by name; `kind` begins the name of its module."""
     name = _name(text, kind)
     with _LOCK:
-        module = _LOADED[name] = _LOADED.pop(name, None) or _run(name, text)
+        names = _LOADED[name] = _LOADED.pop(name, None) or _run(name, text)
         while len(_LOADED) > _MOST:
             _forget(next(iter(_LOADED)))
-    return MappingProxyType(vars(module))
+    return MappingProxyType(names)
 
 
-def _run(name: str, text: str) -> ModuleType:
+def _run(name: str, text: str) -> dict[str, Any]:
     module, file = ModuleType(PREFIX + name), f"<{name}>"
     sys.modules[module.__name__] = module  # compiled functions refer to the module by name
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # lines for tracebacks
     exec(compile(text, file, "exec"), vars(module))
-    return module
+    return vars(module)
 
 
 def _forget(name: str) -> None:
