@@ -8,6 +8,7 @@ import numpy as np
 from sympy.core.cache import clear_cache
 
 import tplimits as tp
+from tplimits.program import parts
 
 
 def test_kernels_go_with_the_last_who_holds_them():
@@ -30,3 +31,30 @@ def test_kernels_go_with_the_last_who_holds_them():
     clear_cache()
     gc.collect()
     assert held() is None
+
+
+def scaled(by: float) -> tp.Program:
+    @tp.network
+    def own(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.relu(by * tp.sum(U * ξ, over="d"))
+
+    return own
+
+
+def test_tables_hold_what_a_few_derivations_asked(monkeypatch):
+    """Most answers are about running indices of one derivation: tables that never forget grow with each."""
+
+    def sizes(turn: int) -> list[int]:
+        monkeypatch.setattr(parts, "_TURN", turn)
+        monkeypatch.setattr(parts, "_DERIVATIONS", iter(range(1, 100)))
+        for table in parts._TABLES:
+            table.cache_clear()
+        found = []
+        for number in range(12):
+            tp.derive(scaled((2 + number) / 7), tp.Kernels())
+            found.append(sum(table.cache_info().currsize for table in parts._TABLES))
+        return found
+
+    bounded, open_ended = sizes(4), sizes(100)
+    assert max(bounded[7:]) <= 1.1 * max(bounded[3:7])
+    assert max(open_ended[7:]) > 1.5 * max(open_ended[3:7])

@@ -14,6 +14,7 @@ from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
+from tplimits.program.parts import derivation_begins
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.width.limit import Width
 
@@ -88,6 +89,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     for why in getattr(program, "unlike", ()):  # an imported model says what no limit reads of it
         raise NoLimitError(why)
     names = names_of("assume", assume, ProgramError)
+    derivation_begins()
     refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)

@@ -1,14 +1,16 @@
 """Compiled code on disk: only what is ours and whole is read, and a function by all that it calls."""
 
+import linecache
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from worlds import FEW, WORLDS, run
 
-from tplimits.numbers import jit, kept
+from tplimits.numbers import generated, jit, kept
 from tplimits.numbers.generated import functions
 from tplimits.numbers.jit import njit
 from tplimits.numbers.loops import machine
@@ -142,10 +144,57 @@ def test_the_digest_does_not_depend_on_the_seed_of_hashes():
 def test_damage_that_has_its_digest_is_compiled_again(folder):
     """What Numba cannot read is no reason to stop, even if it is ours and whole."""
     text = TEXT.format(more="3.0")
-    functions.__wrapped__(text, "test")["outer"](1.0)
+    generated._run("damage", text)["outer"](1.0)
     for path in folder.iterdir():
         kept.write(path.name, b"\x80\x04not a pickle")
-    assert functions.__wrapped__(text, "test")["outer"](1.0) == 8.0
+    made = generated._LOADED["damage"] = generated._run("damage", text)
+    assert made["outer"](1.0) == 8.0
+    generated._forget("damage")
+
+
+def test_modules_that_were_not_used_for_long_are_forgotten(monkeypatch):
+    """Who holds a function of one keeps it, as interpreted and as compiled for further types."""
+    monkeypatch.setattr(generated, "_LOADED", {})
+    monkeypatch.setattr(generated, "_MOST", 2)
+    outer = functions(TEXT.format(more="4.0"), "test")["outer"]
+    name = outer.__module__
+    assert outer(1.0) == 10.0 and name in sys.modules
+    for number in range(3):
+        assert functions(f"value = {number}", "test")["value"] == number
+    assert len(generated._LOADED) == 2
+    assert name not in sys.modules and not any(name.endswith(file.strip("<>")) for file in linecache.cache)
+    assert outer(1) == outer(1.0) == 10.0
+    assert functions(TEXT.format(more="4.0"), "test")["outer"](1.0) == 10.0 and name in sys.modules
+
+
+def test_what_killed_processes_left_unfinished_is_removed_after_a_day(folder):
+    kept.write("one", b"content")
+    ages = {"old.tmp": 90_000, "new.tmp": 80_000, "old": 90_000, "ahead.tmp": -90_000}
+    for name, age in ages.items():
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / "folder.tmp").mkdir()
+    os.utime(folder / "folder.tmp", (0, 0))
+    kept.write("two", b"content")
+    assert {p.name for p in folder.iterdir()} == {"one", "two", "new.tmp", "old", "ahead.tmp", "folder.tmp"}
+
+
+def test_two_processes_may_clear_one_folder(folder, monkeypatch):
+    """The other one removes the file between the look at it and its removal, or the whole folder."""
+    kept.write("one", b"content")
+    for name in ("a.tmp", "b.tmp"):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (0, 0))
+    unlink = os.unlink
+
+    def late(path):
+        unlink(path)
+        unlink(path)
+
+    monkeypatch.setattr(kept.os, "unlink", late)
+    kept.write("two", b"content")
+    assert kept.read("two") == b"content" and not list(folder.glob("*.tmp"))
+    kept._clear(folder / "gone")
 
 
 @pytest.mark.parametrize("world", WORLDS[:2], ids=lambda world: world.name)

@@ -148,7 +148,7 @@ def test_the_compiled_loop_equals_its_twin(slots):
         mean_over_slots(body, own, groups, {k: 0.7}, offsets, True, 40, interpreted=twin) for twin in (False, True)
     ]
     assert results[0] == pytest.approx(results[1], rel=1e-12)
-    assert "def body(" in source(body, list(own), [list(g) for g in groups], [k])
+    assert "def body(" in source(body, list(own), [list(g) for g in groups], [k])[0]
 
 
 def test_offsets_never_meet_the_particle_itself():

@@ -1,9 +1,10 @@
 """Bugs planted one at a time, and the tests that run through them: `make mutants`, or `python mutants.py --help`.
 
-A mutant is a change of one sign, comparison, number, condition or refusal.  `map` runs tests once and writes down which
-functions each calls; `run` plants a mutant and runs the tests that call its function, the quickest first, until one
-fails.  Nothing is written into the package: a mutant is compiled from its changed tree when its module is imported.
-Rows go to files and are gone on from.
+A mutant is a change of one sign, comparison, number, condition or refusal.  `map` runs tests once, file after file, and
+writes down which functions each calls; `run` plants a mutant and runs the tests that call its function, the quickest
+first, until one fails.  Nothing is written into the package: a mutant is compiled from its changed tree when its module
+is imported.  Rows go to files and are gone on from; one of a module that has changed since is judged again.  Mutants
+that change nothing stand in equivalent_mutants.json, each with the reason.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import hashlib
 import json
 import os
 import random
@@ -26,7 +28,16 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tplimits/law", "tplimits/numbers", "tplimits/sampling")
-MAP, ROWS = Path("build/mutants_map.json"), Path("build/mutants.jsonl")
+MAP, ROWS = Path("build/mutants_map.jsonl"), Path("build/mutants.jsonl")
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
+TESTS = (
+    "tests/law",
+    "tests/numbers",
+    "tests/sampling",
+    "tests/regimes/width",
+    "tests/regimes/finite_width",
+    "tests/program",
+)
 #: seconds of tests for one mutant, before it counts as alive
 PATIENCE = 90
 _SWAPPED: dict[type, type] = {
@@ -156,25 +167,24 @@ def _ended(name: str, seen: set[Any], begun: float) -> None:
 
 
 def corpus(count: int, seed: int = 0) -> list[tuple[str, int]]:
-    """So many mutants, the same ones each time, from all folders alike."""
-    rng, found = random.Random(seed), []
+    """So many mutants from all folders alike, the same ones each time: fewer are the first of more."""
+    rng, drawn = random.Random(seed), []
     for folder in FOLDERS:
         every = []
         for path in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(path.read_bytes())
             every += [(str(path.relative_to(ROOT)), n) for n in range(len(list(places(tree))))]
-        found += rng.sample(every, min(count // len(FOLDERS), len(every)))
-    return found
+        drawn.append(rng.sample(every, len(every)))
+    return [mutant for row in zip(*drawn, strict=False) for mutant in row][:count]
 
 
 def pytest(tests: list[str], environment: dict[str, str], patience: float) -> str:
-    """Whether tests fail: "killed", "alive", or "slow" (a mutant that never ends is noticed too)."""
+    """Whether tests fail: "killed", "alive", "slow" (a mutant that never ends is noticed too), or "lost" without its tests."""
     command = [
         sys.executable,
         "-m",
         "pytest",
         "-q",
-        "-x",
         "-p",
         "no:cacheprovider",
         "-p",
@@ -183,12 +193,30 @@ def pytest(tests: list[str], environment: dict[str, str], patience: float) -> st
         "mutants",
         *tests,
     ]
+    command += ["-x"] if "TPLIMITS_MUTANT" in environment else []
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/support'}"} | environment
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience)
     except subprocess.TimeoutExpired:
         return "slow"
+    if "ERROR: not found" in done.stderr + done.stdout:
+        return "lost"
     return "alive" if done.returncode == 0 else "killed"
+
+
+def mapped(folders: list[str], seconds: float) -> None:
+    """Run the tests of folders that have not been run, a file at a time, and write down what each calls."""
+    done, until = {row["file"] for row in _rows(MAP) if "file" in row}, time.monotonic() + seconds
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("test_*.py")):
+        name = str(path.relative_to(ROOT))
+        if name not in done and time.monotonic() < until:
+            outcome = pytest([name], {"TPLIMITS_MAP": str(MAP.absolute())}, 20 * PATIENCE)
+            with MAP.open("a", encoding="utf-8") as out:
+                print(json.dumps({"file": name, "outcome": outcome}), file=out)
+
+
+def _source(file: str) -> str:
+    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:12]
 
 
 def judged(file: str, number: int, tests: list[dict[str, Any]], patience: float) -> dict[str, Any]:
@@ -202,7 +230,13 @@ def judged(file: str, number: int, tests: list[dict[str, Any]], patience: float)
         chosen.append(test["test"])
         seconds += test["seconds"]
     outcome = pytest(chosen, {"TPLIMITS_MUTANT": f"{file}:{number}"}, patience) if chosen else "not run"
-    return {"file": file, "number": number, "tests": len(chosen), "outcome": outcome, **about}
+    return {"file": file, "number": number, "source": _source(file), "tests": len(chosen), "outcome": outcome, **about}
+
+
+def _reason(row: dict[str, Any], equivalent: list[dict[str, str]]) -> str:
+    """Why a mutant changes nothing; lines move, so that they do not count."""
+    same = ("file", "function", "before", "after")
+    return next((e["reason"] for e in equivalent if all(e[k] == row[k] for k in same)), "")
 
 
 def main() -> int:
@@ -210,30 +244,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("what", choices=["map", "run", "show"])
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long; the next call goes on")
-    parser.add_argument(
-        "--tests",
-        nargs="*",
-        default=["tests/law", "tests/numbers", "tests/sampling", "tests/theory", "tests/regimes/width"],
-    )
+    parser.add_argument("--tests", nargs="*", default=TESTS, help="folders of tests for the map")
     asked = parser.parse_args()
     MAP.parent.mkdir(exist_ok=True)
     if asked.what == "map":
-        MAP.unlink(missing_ok=True)
-        return int(pytest(asked.tests, {"TPLIMITS_MAP": str(MAP.absolute())}, asked.seconds) == "slow")
-    known = {(r["file"], r["number"]): r for r in _rows(ROWS)}
+        mapped(asked.tests, asked.seconds)
+        return 0
+    chosen = corpus(asked.count, asked.seed)
+    rows = ((r["file"], r["number"], r) for r in _rows(ROWS))
+    known = {(file, number): r for file, number, r in rows if (ROOT / file).exists() and r["source"] == _source(file)}
     if asked.what == "run":
-        tests, until = list(_rows(MAP)), time.monotonic() + asked.seconds
+        tests, until = [row for row in _rows(MAP) if "test" in row], time.monotonic() + asked.seconds
         with ROWS.open("a", encoding="utf-8") as out:
-            for mutant in corpus(asked.count):
+            for mutant in chosen:
                 if mutant not in known and time.monotonic() < until:
                     known[mutant] = judged(*mutant, tests, PATIENCE)
                     print(json.dumps(known[mutant], ensure_ascii=False), file=out, flush=True)
-    print(dict(Counter(r["outcome"] for r in known.values())))
-    for r in known.values():
-        if r["outcome"] in ("alive", "not run"):
-            print(f"{r['outcome']}: {r['file']}:{r['line']} {r['function']}: {r['before']} → {r['after']}")
-    return int(any(r["outcome"] == "alive" for r in known.values()))
+    return _told([known[mutant] for mutant in chosen if mutant in known], len(chosen))
+
+
+def _told(rows: list[dict[str, Any]], asked: int) -> int:
+    """Print how many were noticed, and every one that was not; how many live."""
+    equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    for row in rows:
+        if row["outcome"] != "killed" and _reason(row, equivalent):
+            row["outcome"] = "equivalent"
+    print(f"{len(rows)} of {asked}: {dict(Counter(r['outcome'] for r in rows))}")
+    left = [r for r in rows if r["outcome"] in ("alive", "not run", "lost")]
+    for r in left:
+        print(f"{r['outcome']}: {r['file']}:{r['line']} {r['function']}: {r['before']} → {r['after']}")
+    return int(any(r["outcome"] == "alive" for r in left))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from sympy import Expr, preorder_traversal
 
 from tplimits.errors import EvaluationError
+from tplimits.program.parts import remembered
 
 #: operations on single numbers, about a second and a half, and half a minute
 AUTO, QUADRATURE = 150_000_000, 3_000_000_000
@@ -35,7 +34,7 @@ class Budget:
             raise TooManyNodes("the integrals cost too many evaluations: use method='particles'.")
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def operations(expr: Expr) -> int:
     """Operations that an expression takes, equal subexpressions once."""
     return len({node for node in preorder_traversal(expr) if node.args})

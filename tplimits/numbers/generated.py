@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import linecache
 import sys
+import threading
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -16,15 +16,35 @@ from tplimits.numbers import kept
 PREFIX = "tplimits_generated_"
 
 
-@lru_cache(maxsize=256)
+#: modules that are remembered, the one that was used last at the end; more are forgotten, and run again when asked for
+_LOADED: dict[str, dict[str, Any]] = {}
+_MOST = 256
+_LOCK = threading.RLock()
+
+
 def functions(text: str, kind: str) -> Mapping[str, Any]:
     """What a text defines, by name; `kind` begins the name of its module."""
     name = _name(text, kind)
+    with _LOCK:
+        names = _LOADED[name] = _LOADED.pop(name, None) or _run(name, text)
+        while len(_LOADED) > _MOST:
+            _forget(next(iter(_LOADED)))
+    return MappingProxyType(names)
+
+
+def _run(name: str, text: str) -> dict[str, Any]:
     module, file = ModuleType(PREFIX + name), f"<{name}>"
     sys.modules[module.__name__] = module  # compiled functions refer to the module by name
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # lines for tracebacks
     exec(compile(text, file, "exec"), vars(module))
-    return MappingProxyType(vars(module))
+    return vars(module)
+
+
+def _forget(name: str) -> None:
+    """Let a module go: who holds its functions keeps what they need."""
+    del _LOADED[name]
+    sys.modules.pop(PREFIX + name, None)
+    linecache.cache.pop(f"<{name}>", None)
 
 
 def _name(text: str, kind: str) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import platformdirs
 
 _HEAD = b"tplimits compiled code 1\n"
 _DIGEST = hashlib.sha256().digest_size
+#: what is being written has such a name, and after so many seconds nobody writes it any more
+_UNFINISHED, _DAY = ".tmp", 86_400.0
 #: who may write to what is read: its owner alone
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: absent on systems without links or owners
@@ -83,7 +86,7 @@ def write(name: str, content: bytes) -> None:
         return
     new = ""
     try:
-        handle, new = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        handle, new = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
         with os.fdopen(handle, "wb") as file:
             file.write(_head(name, content) + content)
             file.flush()
@@ -92,6 +95,17 @@ def write(name: str, content: bytes) -> None:
     except OSError:  # a full disk, or a folder that was taken away: this process alone has it
         with suppress(OSError):
             os.unlink(new)
+    _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what processes that were killed left unfinished; another that does the same is no error."""
+    before = time.time() - _DAY
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.name.endswith(_UNFINISHED) and entry.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(entry.path)
 
 
 def holds(beginning: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -18,6 +18,7 @@ from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
 from tplimits.numbers.frame import Array, independent_frame
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.numbers.forms import Integrand
@@ -203,7 +204,7 @@ class Layout:
         return gradient(kink, moving) is not None and k not in self.coordinates(hidden)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def gradient(kink: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...] | None:
     """The coefficients of a kink that is affine in these symbols, None for one that is not.
 
@@ -213,7 +214,7 @@ def gradient(kink: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...] | None
     return None if any(c.free_symbols & set(symbols) for c in slopes) else slopes
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def at_zero(kink: Expr, symbols: tuple[Symbol, ...]) -> Expr:
     """A kink with these symbols at zero."""
     return kink.xreplace(dict.fromkeys(symbols, sympy.S.Zero))

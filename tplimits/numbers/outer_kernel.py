@@ -1,8 +1,10 @@
 """Means over boxes as compiled loops: y_α = mean over β1..βr of ψ(x_α; x_β1; …; x_βr).
 
-The body of an outer nonlinearity is printed as a scalar Python function and compiled by Numba; the
-source is kept in a cache folder, so that a body is compiled once on a machine.  The same source run
-by the interpreter is the twin that tests compare with.
+The body of an outer nonlinearity is printed as a scalar Python function and compiled by Numba, which
+is kept in a cache folder, so that a body is compiled once on a machine.  Its numbers are arguments:
+bodies that differ in them alone share one function, and a process that sees many of them does not
+grow, since Numba never frees what it has compiled.  The same source run by the interpreter is the
+twin that tests compare with.
 """
 
 from __future__ import annotations
@@ -23,11 +25,16 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
 
 
+#: whole numbers up to here belong to a body: factors, degrees, and what compilers can do something with
+_PLAIN = 16
+
+
 class _ScalarPrinter(PythonCodePrinter):
-    """Entrywise heads as scalar Python that Numba compiles."""
+    """Entrywise heads as scalar Python that Numba compiles; `numbers` are written as n0, n1, …"""
 
     def __init__(self) -> None:
         super().__init__({"fully_qualified_modules": True})
+        self.numbers: dict[float, str] = {}
 
     def _call(self, name: str, expr: Expr) -> str:
         return f"{name}({', '.join(self._print(a) for a in expr.args)})"
@@ -71,9 +78,12 @@ class _ScalarPrinter(PythonCodePrinter):
         return f"(({x})*0.5*math.erfc(-({x})*0.7071067811865476))"
 
     def _print_Rational(self, expr: sympy.Rational) -> str:
-        return repr(float(expr))
+        return self.numbers.setdefault(float(expr), f"n{len(self.numbers)}")
 
-    _print_Integer = _print_Rational
+    _print_Float = _print_Rational
+
+    def _print_Integer(self, expr: sympy.Integer) -> str:
+        return repr(float(expr)) if abs(expr) <= _PLAIN else self._print_Rational(expr)
 
 
 _MODULE = '''"""Generated: the mean of one body over its averaged neurons."""
@@ -105,24 +115,27 @@ def mean_over_slots({rows}constants, offsets, skip_self, start, out):
 '''
 
 
-def source(body: Expr, own: Sequence[Symbol], slots: Sequence[Sequence[Symbol]], constants: Sequence[Symbol]) -> str:
-    """The module of one body: its scalar function and the loop over particles and offsets."""
+def source(
+    body: Expr, own: Sequence[Symbol], slots: Sequence[Sequence[Symbol]], constants: Sequence[Symbol]
+) -> tuple[str, tuple[float, ...]]:
+    """The module of one body, a scalar function and the loop over particles and offsets; numbers behind `constants`."""
     printer = _ScalarPrinter()
     shared, (final,) = sympy.cse([body], symbols=(Symbol(f"t{i}") for i in range(10_000)))
     lines = [f"    {s} = {printer.doprint(e)}" for s, e in shared] + [f"    return {printer.doprint(final)}"]
     vectors = [*own, *(s for group in slots for s in group)]
     call = [f"{s.name}[a]" for s in own] + [f"{s.name}[b{j}]" for j, group in enumerate(slots) for s in group]
-    call += [f"constants[{i}]" for i in range(len(constants))]
+    call += [f"constants[{i}]" for i in range(len(constants) + len(printer.numbers))]
     indices = [
         f"            b{j} = (a + offsets[k, {j}]) % {group[0].name}.shape[0]" for j, group in enumerate(slots) if group
     ]
-    return _MODULE.format(
-        arguments=", ".join(s.name for s in (*vectors, *constants)),
+    text = _MODULE.format(
+        arguments=", ".join((*(s.name for s in (*vectors, *constants)), *printer.numbers.values())),
         lines="\n".join(lines),
         rows="".join(f"{s.name}, " for s in vectors),
         indices="\n".join(indices),
         call=", ".join(call),
     )
+    return text, tuple(printer.numbers)
 
 
 def slot_offsets(size: int, slots: int, most: int, rng: numpy.random.Generator) -> NDArray[numpy.int64]:
@@ -153,10 +166,11 @@ def mean_over_slots(
 ) -> Array:
     """y_α for α = 0 … size − 1; `interpreted` runs the same source without the compiler."""
     names = [list(own), [list(s) for s in slots], list(constants)]
-    compiled = functions(source(body, names[0], names[1], names[2]), "outer")["mean_over_slots"]
+    text, written = source(body, names[0], names[1], names[2])
+    compiled = functions(text, "outer")["mean_over_slots"]
     arrays = [*own.values(), *(a for s in slots for a in s.values())]
     rows = [numpy.ascontiguousarray(a, dtype=numpy.float64) for a in arrays]
-    numbers = numpy.array([constants[c] for c in constants], dtype=numpy.float64)
+    numbers = numpy.array([*constants.values(), *written], dtype=numpy.float64)
     function = compiled.py_func if interpreted else compiled
     out = numpy.empty(size)
     middle = size // 2 if size * len(offsets) > 1_000_000 else size  # both cores, each its own half

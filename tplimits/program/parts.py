@@ -1,19 +1,28 @@
 """Long bodies part by part: what is looked for or put in is done once for all bodies that share a part.
 
 The T² weights of a softmax over T tokens share T denominators of T terms each.  SymPy walks through all of a body at
-every question, T³ nodes; here the answer of a part is remembered.
+every question, T³ nodes; here the answer of a part is remembered.  Most of what one derivation asks no other one will,
+because running indices are numbered through all of them, and tables would fill with what is never read again: once in
+so many derivations all of them forget.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import sympy
 from sympy import Expr
 
+Answer = TypeVar("Answer")
 #: answers that are remembered
 _MOST = 1 << 14
+#: derivations between two times of forgetting: what some in a row share is worked out once more in so many
+_TURN = 32
+_TABLES: list[functools._lru_cache_wrapper[object]] = []
+_DERIVATIONS = itertools.count(1)
 #: odd heads that would ask SymPy's assumptions for the sign of their argument, which take long and know nothing of sums
 _ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh)
 #: heads that have nothing to simplify over one of `_PLAIN`
@@ -21,6 +30,31 @@ _PERIODIC = (sympy.sin, sympy.cos)
 _PLAIN = (sympy.tanh, sympy.erf, sympy.sin, sympy.cos)
 #: what they rewrite inside a sum: multiples of iπ, and numbers
 _SPECIAL = (type(sympy.I), sympy.Float, *(type(x) for x in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)))
+
+
+def remembered(most: int) -> Callable[[Callable[..., Answer]], functools._lru_cache_wrapper[Answer]]:
+    """`functools.lru_cache` whose answers, about expressions, are forgotten in turn.
+
+    >>> @remembered(8)
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(2), double(2), double.cache_info().hits
+    (4, 4, 1)
+    """
+
+    def table(function: Callable[..., Answer]) -> functools._lru_cache_wrapper[Answer]:
+        made = functools.lru_cache(most)(function)
+        _TABLES.append(made)  # type: ignore[arg-type]
+        return made
+
+    return table
+
+
+def derivation_begins() -> None:
+    """Count a derivation, and forget everything if it is its turn; one in another thread that runs is only slower."""
+    if next(_DERIVATIONS) % _TURN == 0:
+        for table in _TABLES:
+            table.cache_clear()
 
 
 def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
@@ -33,7 +67,7 @@ def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     return _found(expr, *kinds) if holds(expr, *kinds) else frozenset()
 
 
-@functools.lru_cache(_MOST)
+@remembered(_MOST)
 def _found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     mine = [a for a in (expr, *(a for a in expr.args if not a.args)) if isinstance(a, kinds)]
     inside = [part for a in expr.args if a.args and (part := _found(a, *kinds))]
@@ -42,7 +76,7 @@ def _found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     return frozenset(mine).union(*inside)
 
 
-@functools.lru_cache(_MOST)
+@remembered(_MOST)
 def heads(expr: Expr) -> frozenset[type]:
     """The classes of all parts.
 
@@ -102,7 +136,7 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
     return expr.func(*args)
 
 
-@functools.lru_cache(_MOST)
+@remembered(_MOST)
 def product(a: Expr, b: Expr) -> Expr:
     """a·b; of two bare factors with different bases there is nothing to simplify, and SymPy looks for it long.
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import mpmath
 import sympy
 from sympy import Expr, Matrix, S, Symbol
 
 from tplimits.program.nodes.functions import step
-from tplimits.program.parts import holds
+from tplimits.program.parts import holds, remembered
 
 
 class NotClosed(Exception):
@@ -214,7 +213,7 @@ def recognise(factors: Sequence[Expr], variables: Sequence[Symbol]) -> Integrand
 _MOST_NESTED = 3
 
 
-@lru_cache(maxsize=10_000)
+@remembered(10_000)
 def step_products(expr: Expr) -> Expr:
     """Steps in canonical form, valid almost everywhere; hyperbolic sines as exponentials.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import sympy
 from sympy import Expr, Symbol
@@ -22,6 +22,7 @@ from tplimits.law.closed_forms.isserlis import GaussianMoments, delta_mean
 from tplimits.law.closed_forms.lifting import lift_error_function
 from tplimits.law.closed_forms.orthant import orthant_probability
 from tplimits.law.closed_forms.tilting import Rest, tilt, waves
+from tplimits.program.parts import remembered
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _remembered(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -
     return found
 
 
-@lru_cache(maxsize=5000)
+@remembered(5000)
 def _applied(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -> tuple[Expr, tuple[str, ...]] | None:
     """Rows applied from the top until nothing is left; None where no row applies or one gives up."""
     used: dict[str, None] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import sympy
@@ -11,6 +10,7 @@ from sympy import Expr, S
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
+from tplimits.program.parts import remembered
 
 #: positive everywhere
 POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
@@ -43,14 +43,14 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     return (expr, expr) if expr.is_Rational else _bounds(expr)
 
 
-@functools.lru_cache(1 << 12)
+@remembered(1 << 12)
 def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """Of a product, by the corners."""
     corners = {S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)}
     return min(corners), max(corners)
 
 
-@functools.lru_cache(1 << 14)
+@remembered(1 << 14)
 def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_number:
         value = expr.evalf(20)

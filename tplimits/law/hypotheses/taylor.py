@@ -6,13 +6,12 @@ The order is the first derivative at 0 that does not vanish, for functions that 
 
 from __future__ import annotations
 
-import functools
-
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
+from tplimits.program.parts import remembered
 
 #: analytic on the whole line
 ENTIRE = (
@@ -25,7 +24,7 @@ _MOST = 6
 _DIGITS, _NOTHING = 30, 1e-20
 
 
-@functools.lru_cache(1 << 12)
+@remembered(1 << 12)
 def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
     """The k with F(t) ~ c t^k at t = 0, c ≠ 0; None where F is not seen to be analytic, or k is too large.
 

@@ -7,7 +7,6 @@ with intervals do: a value whose interval holds 0 cannot be told from 0.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
+from tplimits.program.parts import remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
@@ -107,7 +107,7 @@ def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], whe
     return doubts
 
 
-@functools.lru_cache(1 << 12)
+@remembered(1 << 12)
 def _positive(expr: Expr) -> bool:
     """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
     if isinstance(expr, sympy.exp):

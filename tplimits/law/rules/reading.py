@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,20 +16,20 @@ from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, has_flat
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, entries
-from tplimits.program.parts import put_in
+from tplimits.program.parts import put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.law.state import Derivation
 
 
-@functools.lru_cache(1 << 14)
+@remembered(1 << 14)
 def key_of(entry: Entry) -> Key:
     """The instruction and the index an entry reads."""
     return entry.source, tuple(int(i) for i in entry.indices)
 
 
-@functools.lru_cache(1 << 14)
+@remembered(1 << 14)
 def nonnegative(entry: Entry) -> sympy.Dummy:
     """What stands for an entry that is negative at no width."""
     return sympy.Dummy(nonnegative=True)

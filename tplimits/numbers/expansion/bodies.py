@@ -5,7 +5,6 @@ A kink needs Dirac's delta in its second derivative (`kinks`); a jump is read wh
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -220,7 +220,7 @@ class Bodies:
         return f"{self.where}: `{self.shown(expr)}`"
 
 
-@functools.lru_cache(1 << 10)
+@remembered(1 << 10)
 def _derivatives(function: Expr) -> tuple[Expr, Expr, Expr]:
     first = function.diff(_U)
     return function, first, first.diff(_U)

@@ -20,6 +20,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.forms import singular
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.parts import remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding
 RADIUS = 14.0
@@ -102,7 +103,7 @@ class Kinked:
         return 0 if turned == plain else 1 if turned == -plain else None
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
     grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)

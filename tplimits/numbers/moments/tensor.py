@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy
 import sympy
@@ -17,6 +16,7 @@ from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.parts import remembered
 
 #: resolutions compared with each other, pair by pair, until two agree
 _LEVELS = (0, 1, 2)
@@ -48,7 +48,7 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     return chosen[:, 0], chosen[:, 1]
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
     """What quadrature of one law costs, counted at variances 1 and correlations 0.3."""
     row = numpy.array([1.0 if a is b else 0.3 for a, b in itertools.combinations_with_replacement(variables, 2)])

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from functools import lru_cache
 
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.loops.form import CONSTANT, VALUE, Array, Loops, Read, Statement, is_costly
 from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.parts import remembered
 
 
 def merged(loops: Loops, wanted: Collection[str]) -> Loops:
@@ -59,14 +59,14 @@ def _narrowed(loops: Loops, wanted: Collection[str]) -> Loops | None:
 
 
 # statements are asked again after every step
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _apart(body: Expr, index: Symbol) -> tuple[Expr, Expr]:
     """The terms of a body that are the same for all values of an index, and the others."""
     same, rest = body.as_independent(index, as_Add=True)
     return same, rest
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _free(expr: Expr) -> frozenset[Symbol]:
     return frozenset(expr.free_symbols)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import networkx
@@ -31,6 +30,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import NORMAL, Law
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -141,13 +141,13 @@ class _Writer:
         return found.xreplace(named)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
     """The derivatives of a function of numbers."""
     return tuple(body.diff(s) for s in symbols)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _slope(body: Expr, moving: tuple[Entry, ...], many: int) -> Expr:
     """d/dε where some entries move by ε times those of sources numbered from `many` on."""
     moved = body.xreplace({e: e + _ε * _beside(e, many) for e in moving})

@@ -14,14 +14,13 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.parts import found
+from tplimits.program.parts import found, remembered
 
 #: the neuron index of the instruction itself, and the mark of "no neuron index" on a scalar
 OWN = Symbol("α", integer=True)
@@ -32,7 +31,7 @@ N = Symbol("n", positive=True)
 _AXIS = {"integer": True, "nonnegative": True}
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def axis_symbol(name: str) -> Symbol:
     """The running index of a finite axis."""
     return Symbol(name, **_AXIS)
@@ -201,13 +200,13 @@ class GaussMean(Leaf):
         return shown if exp is None else rf"{shown}^{{{exp}}}"
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def entries(expr: Expr) -> tuple[Entry, ...]:
     """The entries an expression reads, in a reproducible order; the rule of one body asks several times."""
     return tuple(sorted(found(expr, Entry), key=_place))
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def _place(entry: Entry) -> tuple[Any, ...]:
     """What `sympy.default_sort_key` orders entries by, read off directly where all indices are numbers."""
     if all(i.is_Integer for i in entry.indices):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,6 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, truncated
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.laws import Law
@@ -74,7 +74,7 @@ _BLOCK = 200_000
 _NODES, _WEIGHTS = numpy.polynomial.legendre.leggauss(20)
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def standard_normal_mean(integrand: Expr, variable: Symbol) -> float:
     """E f(g) for a standard normal g; f holds no symbol but `variable`.
 
@@ -177,7 +177,7 @@ def _times(total: Expr, factor: Expr) -> Expr:
     return sympy.powsimp(total * factor)
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def _number(expr: Expr) -> float | None:
     """A number without means inside as one, None for other expressions."""
     if not expr.is_number or expr.has(GaussMean):

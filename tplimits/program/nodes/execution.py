@@ -5,7 +5,6 @@ Arrays have a leading axis of independent draws: `run` takes one draw, an `Execu
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from tplimits.program.nodes.kinds import (
 from tplimits.program.nodes.laws import GRID, NORMAL
 from tplimits.program.nodes.scatter import Scatter, scatter, scattered
 from tplimits.program.nodes.setting import Setting
-from tplimits.program.parts import found
+from tplimits.program.parts import found, remembered
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -249,7 +248,7 @@ class _Reads:
     bound: Mapping[str, str]
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def _reads(body: Expr) -> _Reads:
     """What a body reads, found once for all batches of draws."""
     # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them

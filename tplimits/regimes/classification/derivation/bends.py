@@ -7,13 +7,13 @@ by whether it stays bounded.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import sympy
 from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Entry
+from tplimits.program.parts import remembered
 
 _BENDS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
 _T = sympy.Dummy("t", real=True)
@@ -57,7 +57,7 @@ def bent(node: Expr, widths: frozenset[sympy.Symbol]) -> Bent | None:
     return None
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def _reads(node: Expr) -> bool:
     """Whether entries stand in an expression: each part of it is looked at once, however often it stands there."""
     return isinstance(node, Entry) or any(map(_reads, node.args))

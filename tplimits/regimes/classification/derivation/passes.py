@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
 from tplimits.regimes.classification.derivation.sizes import (
     CONSTANT,
@@ -179,13 +180,13 @@ class Passes:
         return found
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def entries_of(body: Expr) -> tuple[Entry, ...]:
     """The entries that a body reads, in one order."""
     return tuple(sorted((e for e in distinct(body) if isinstance(e, Entry)), key=sympy.default_sort_key))
 
 
-@lru_cache(maxsize=2**16)
+@remembered(2**16)
 def _sized(
     body: Expr, read: tuple[tuple[Power, ...], ...], vector: bool, widths: frozenset[sympy.Symbol]
 ) -> tuple[Size, tuple[Size, ...]]:

@@ -9,7 +9,6 @@ Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import combinations
 from math import factorial
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +20,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
+from tplimits.program.parts import remembered
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.derivation.means import U, of_columns
@@ -56,7 +56,7 @@ class Basis(NamedTuple):
         return U**self.power * (sympy.sign(U) if self.sign else 1) * self.function
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def _parity(function: Expr) -> int | None:
     """1 for an odd function, 0 for an even one."""
     flipped = function.xreplace({U: -U})
@@ -173,7 +173,7 @@ def _paired(tokens: Sequence[int]) -> list[Factors]:
     return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def moment(column: Column) -> tuple[Moment, ...] | None:
     """E Π basis(u_token) for one Gaussian column, or None where no closed form is known here."""
     merged: dict[int, Basis] = {}
@@ -200,7 +200,7 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
     return None
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def cumulant(column: Column) -> tuple[Moment, ...] | None:
     """The joint cumulant of the functions of one column, or None."""
     found: list[Moment] = []

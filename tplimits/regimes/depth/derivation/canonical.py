@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 
 import networkx as nx
 
+from tplimits.program.parts import remembered
 from tplimits.regimes.depth.derivation.algebra import SPAN, Factor, Factors
 
 #: factors that do not change when their two indices are exchanged, by the first letter of their label
@@ -36,7 +36,7 @@ def _place(factor: Factor, number: Mapping[int, int]) -> Factor:
     return label, tuple(new), copy
 
 
-@lru_cache(maxsize=1 << 18)
+@remembered(1 << 18)
 def canonical(factors: Factors) -> Factors:
     """The canonical form of a product."""
     colour = {i: i // SPAN for _, at, _ in factors for i in at if i >= 0}
@@ -69,7 +69,7 @@ def _piece(factors: Factors, colour: Mapping[int, int], chosen: int, twins: Coll
     return _of_piece((*own, *(("colour", (i,), colour[i]) for i in sorted(around))))
 
 
-@lru_cache(maxsize=1 << 16)
+@remembered(1 << 16)
 def _of_piece(factors: Factors) -> Factors:
     return _least(factors, {i: i // SPAN for _, at, _ in factors for i in at if i >= 0})
 

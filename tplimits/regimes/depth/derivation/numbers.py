@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import mpmath
@@ -15,6 +14,7 @@ from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import kinks
+from tplimits.program.parts import remembered
 
 Array = NDArray[numpy.float64]
 #: the heads that mpmath does not have
@@ -34,7 +34,7 @@ _HEADS: dict[str, Callable[..., Any]] = {
 _RANGE = 12
 
 
-@lru_cache(maxsize=1 << 8)
+@remembered(1 << 8)
 def _function(expr: Expr, *arguments: Symbol) -> Callable[..., Any]:
     return sympy.lambdify(arguments, expr, modules=[_HEADS, "mpmath"])
 
@@ -70,7 +70,7 @@ def value(expr: Expr, at: Mapping[Symbol, float]) -> float:
         return math.nan
 
 
-@lru_cache(maxsize=1 << 8)
+@remembered(1 << 8)
 def normal_mean(integrand: Expr, variable: Symbol) -> float:
     """E f(g) for a standard normal g.
 

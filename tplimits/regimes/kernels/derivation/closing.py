@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, HatSource
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.leaves import Moment
@@ -56,7 +56,7 @@ def mean_function(moment: Moment) -> tuple[MeanFunction, tuple[Expr, ...]]:
     return function, (*given, *moment.values)
 
 
-@lru_cache(maxsize=1 << 10)
+@remembered(1 << 10)
 def closed_form(function: MeanFunction) -> tuple[Expr, tuple[str, ...]] | None:
     """The mean in closed form with the rows of the table that were used; None where the table does not close it.
 

@@ -6,7 +6,6 @@ K(ξ, ξ′)[a, b].  A finite axis may have different lengths on the two sides.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import sympy
@@ -23,6 +22,7 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     whole,
 )
+from tplimits.program.parts import remembered
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
@@ -126,7 +126,7 @@ def side_of(name: str) -> int:
     return 2 if SECOND in name else 1
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def on_side(expr: Expr, side: int) -> Expr:
     """A quantity written for the other input, with `side` as the one that all of it belongs to."""
     if isinstance(expr, (Of, Data, Datum)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.parts import found as parts
+from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 
 #: powers of sums up to this exponent are multiplied out
@@ -35,7 +35,7 @@ class Term:
 ONE = Term(S.One, (), ())
 
 
-@functools.lru_cache(1 << 15)
+@remembered(1 << 15)
 def leaves(expr: Expr) -> frozenset[Of]:
     """The kets of an expression."""
     return frozenset(leaf for leaf in parts(expr, Of) if type(leaf) is Of)

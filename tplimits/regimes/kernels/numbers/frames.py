@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -14,6 +14,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
@@ -273,7 +274,7 @@ class Frame:
             tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
     found: set[int] = set()
