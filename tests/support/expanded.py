@@ -129,8 +129,8 @@ def cubed(g: tp.Vector):
 
 
 #: program, ratios, "L b C" of each returned scalar: decimals hold to one unit of their last digit, all else is exact,
-#: ? is not known.  With tied relu, h = √A g, z = √A (q B + √B (g′ − q D)) for A = |x|²/n, B = Avg relu(g)², D = Avg q g′:
-#: the mean of relu(z) is √((B − √B D)² + A B)/√(2π), and what is left is derivatives of it
+#: ? is not known.  Tied relu: h = √A g, z = √A (q B + √B (g′ − q D)) with A = |x|²/n, B = Avg relu(g)², D = Avg q g′:
+#: the mean of relu(z) is √((B − √B D)² + A B)/√(2π); b and C are derivatives of it
 KNOWN = {
     "norm": (norm, {}, ("1 0 4", "0.394294 -0.171293 0.163624")),
     "tied": (tied, {}, ("0.605706 -0.19230 0.75041", "0.761174 -0.34143 1.64645")),
