@@ -34,6 +34,8 @@ _SEARCHED = 64.0
 _GRADES, _NEAR = tuple(0.25**k for k in range(1, 201)), 16
 #: the distance from a place without a number at which a function is asked whether it grows
 _BESIDE = 2.0**-8
+#: what two halvings of that distance have to change, the second beside the first, to show no derivative, no number
+_DERIVATIVE, _LOGARITHM = 0.53, 0.9
 #: of the mean over a panel that ends where a function is infinite: |x|^(−0.98) has ten times what its nodes see
 UNSEEN = 10.0
 
@@ -65,20 +67,22 @@ class Kinked:
 
     @cached_property
     def infinite(self) -> tuple[float, ...]:
-        """The kinks where the function is infinite: at 0/0, as of (exp x − 1)/x, small panels meet rounding alone.
+        """The kinks where the function is infinite, not only 0/0: halving the distance changes it by more and more."""
+        return tuple(t for t in self.undefined if self._changes(t) > _LOGARITHM)
 
-        Halving the distance changes a function with a limit by less each time, a logarithm by as much, a pole by more.
+    def _changes(self, t: float) -> float:
+        """By how much more the second halving of the distance from t changes the function than the first.
+
+        A derivative: ½, a logarithm: 1, |x|^p: 2^(−p).
         """
-        return tuple(t for t in self.undefined if self._grows(t))
-
-    def _grows(self, t: float) -> bool:
         beside = numpy.array([[t + side * _BESIDE * 0.5**k for k in range(3)] for side in (1, -1)])
         first, second = abs(numpy.diff(self(beside), axis=1)).T
-        return bool((second > 0.9 * first).any())
+        with numpy.errstate(all="ignore"):
+            return float(numpy.where(second > 0, second / first, 0.0).max())
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
-        """The kinks, and where the function is infinite panels that shrink towards it."""
+        """The kinks, and panels that shrink towards places without a number or a derivative."""
         return self._graded(len(_GRADES))
 
     @cached_property
@@ -87,7 +91,9 @@ class Kinked:
         return self._graded(_NEAR)
 
     def _graded(self, zero: int) -> tuple[float, ...]:
-        steps = {t: _GRADES[: _NEAR if t else zero] for t in self.infinite}
+        # where 0/0 is smooth, as of (exp x − 1)/x, small panels would meet rounding alone
+        rough = [t for t in self.undefined if self._changes(t) > _DERIVATIVE]
+        steps = {t: _GRADES[: _NEAR if t else zero] for t in rough}
         return tuple(
             sorted({*self.kinks, *(t + side * x for t, few in steps.items() for x in few for side in (1, -1))})
         )
