@@ -13,7 +13,6 @@ from drawing import drawing_once
 import tplimits as tp
 from tplimits.sampling import adaptive
 
-
 #: Python looks for cycles after every 700 new objects; formulas are millions of small ones without any, and the search
 #: takes a tenth of the tests' time
 gc.set_threshold(20_000, 20, 50)
