@@ -14,11 +14,10 @@ import tplimits as tp
 
 pytestmark = pytest.mark.sampling
 QUANTILES = np.array([0.05, 0.5, 0.95])
-N, DRAWS = 64, 250
+N, DRAWS = 56, 240
 #: 1e-2 over all quantiles of this file that are claimed to agree, two-sided
-LEVEL = 1e-2 / 180
-CAUSAL = np.tril(np.ones((3, 3)))
-UNEVEN = np.random.default_rng(5).uniform(0.1, 1, (3, 3))
+LEVEL = 1e-2 / 150
+CAUSAL = np.tril(np.random.default_rng(5).uniform(0.1, 1, (3, 3)))
 RELU = {"c_plus": 0.1, "c_minus": -1.0}
 
 
@@ -41,15 +40,10 @@ CASES = {
         lambda c: [hand.Perceptron(N, **c)],
         ({"c_plus": 0.8, "c_minus": -0.3}, [[1.0, -0.4], [-0.4, 1.5]], 0.4, 0),
     ),
-    "causal": (
+    "uneven causal mask": (
         lambda: shaped.masked_attention(CAUSAL),
         lambda c: [attention(N, **c, mask=CAUSAL)],
-        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.1), 0.4, 2),
-    ),
-    "uneven mask": (
-        lambda: shaped.masked_attention(UNEVEN),
-        lambda c: [attention(N, **c, mask=UNEVEN)],
-        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.3), 0.4, 1),
+        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.2), 0.4, 2),
     ),
     "heads": (
         lambda: shaped.heads_attention.bind(head=3),
@@ -89,7 +83,7 @@ def apart(networks, paths, level=LEVEL):
 def laws(name, of=None, **changed):
     constants, V, T, token = CASES[name][2]
     ratios = {"k": 0.5} if name == "heads" else None
-    asked = {"T": T, "layers": (0.0, 0.5), "readout": token, "paths": 2048, "dt": 0.01, "stop": 100.0, "ratios": ratios}
+    asked = {"T": T, "layers": (0.0, 0.5), "readout": token, "paths": 1024, "dt": 0.02, "stop": 100.0, "ratios": ratios}
     of = of or [*(f"input[{a}]" for a in range(len(V))), *derived(name).limit.parameters, "total"]
     return derived(name).gradients(np.array(V), of=of, **{**asked, **constants, **changed})
 
