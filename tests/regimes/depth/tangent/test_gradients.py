@@ -120,13 +120,13 @@ def test_duality_holds_at_any_width():
     rng = np.random.default_rng(3)
     for name in ("WQ", "WV"):
         x, _ = start(V0, block).states(draws, n, rng)
-        δx = responses(block, x, name, layers, rng, None, constants)
+        _, δx = responses(block, x, name, layers, rng, None, constants)
         found = np.log((δx[:, 0] ** 2).mean(axis=-1))
         assert stats.ks_2samp(found, back[name, 0]).pvalue > 1e-2 / 4
     x, _ = start(V0, block).states(draws, n, rng)
     moved = np.zeros_like(x)
     moved[:, 1] = rng.standard_normal((draws, n))
-    found = responses(block, x, moved, layers, rng, None, constants)
+    _, found = responses(block, x, moved, layers, rng, None, constants)
     assert stats.ks_2samp(np.log((found[:, 0] ** 2).mean(-1)), back["input", 0][:, 1]).pvalue > 1e-2 / 4
     # the pairing turned round: the response of token 1 to what is read at token 0
     assert stats.ks_2samp(np.log((found[:, 1] ** 2).mean(-1)), back["input", 0][:, 1]).pvalue < 1e-6

@@ -69,6 +69,16 @@ class TangentPaths:
         with numpy.errstate(divide="ignore"):
             return numpy.asarray(numpy.log(numpy.where(found > _ROUNDING**2 * whole, found, 0.0)) + self.scale)
 
+    @property
+    def alignment(self) -> Array:
+        """C_aa²/(V_aa D_aa) as (paths, m): the squared cosine of a token and its response; 0 where it has none."""
+        V, C, D = (
+            numpy.diagonal(block, axis1=1, axis2=2)
+            for block in (self.V, self.joint[:, : self.m, self.m :], self.joint[:, self.m :, self.m :])
+        )
+        sizes = V * D
+        return numpy.asarray(numpy.where(sizes > 0.0, C**2 / numpy.where(sizes > 0.0, sizes, 1.0), 0.0))
+
     def correlation(self, a: int, b: int) -> Array:
         """D_ab/√(D_aa D_bb): whether two tokens respond alike to one perturbation."""
         D = self.joint[:, self.m :, self.m :]

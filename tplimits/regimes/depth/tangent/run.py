@@ -270,13 +270,12 @@ def _row(
         return replace(row, stopped=stopped | paths.stopped)
     with numpy.errstate(divide="ignore"):
         logs = numpy.log(numpy.maximum(projection(D, readout), 0.0))
-    return Row(name, place, logs, stopped, _correlations(D), _variances(V), order)
+    return Row(name, place, logs, stopped, _correlations(D), _variances(V), numpy.zeros(V.shape[:-1]), order)
 
 
 def _ended(name: str, place: float, paths: TangentPaths, readout: Any, order: int) -> Row:
-    return Row(
-        name, place, paths.log(readout), paths.stopped, _correlations(paths.D), _variances(paths.V).copy(), order
-    )
+    logs, ends = paths.log(readout), _variances(paths.V).copy()
+    return Row(name, place, logs, paths.stopped, _correlations(paths.D), ends, paths.alignment, order)
 
 
 def _variances(V: Array) -> Array:
