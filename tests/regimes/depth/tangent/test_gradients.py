@@ -155,15 +155,16 @@ def linear(x: tp.State["token"], W: tp.Matrix):
 
 @pytest.mark.sampling
 def test_check_rejects_gradients_that_are_independent_of_the_way_there():
-    """Layers that are not correlated, and a response that never meets the state.
+    """Layers that are not correlated, and a response that never meets the state (C kept at 0).
 
-    The correlations are .30 and .27, known to .06 from 1600 networks a width: rejected with probability .95 or more.
+    The correlations are .35 and .25, known to .07 from 1600 networks a width: rejected with probability .8 or more.
+    The alignments are .5, known to .05: rejected with certainty.
     """
     sde = tp.derive(linear, tp.Proportional(tangent=True))
     asked = {"V0": [[1.0]], "layers": 20, "widths": (10, 15, 20), "paths": 1024, "dt": 0.05, "progress": False}
     verdict = tp.check(sde, **asked, draws=400)
     assert verdict.accepted and "correlation W@0 W@0.5" in repr(verdict)
-    twins = dict.fromkeys(("correlation W@0 W@1", "correlation end input@0"), 0.0)
+    twins = dict.fromkeys(("correlation W@0 W@1", "correlation end input@0", "alignment input@0", "alignment W@0"), 0.0)
     rows = tp.check(sde, **asked, draws=1600, claims=twins).rows
     assert {row.claim.label for row in rows if not row.accepted} == twins.keys()
 
