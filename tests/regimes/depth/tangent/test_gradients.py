@@ -78,28 +78,30 @@ def test_one_token_of_shaped_relu_is_normal_at_every_layer(name, c):
 
 @pytest.mark.sampling
 def test_backpropagation_through_relu_networks():
-    """Full depth, n = 60, T = ½: quantiles of the gradients of input and weights in two layers."""
+    """Full depth, n = 48, T = ½: quantiles of the gradients of input and weights in two layers."""
     constants = {"γ": 0.5, **SLOPES}
-    networks = backpropagated(shaped.relu_resnet, V0, 60, 30, 400, at=(0, 15), **constants)
-    laws = resnet().gradients(V0, T=0.5, layers=(0.0, 0.5), readout=0, **constants)
+    networks = backpropagated(shaped.relu_resnet, V0, 48, 24, 250, at=(0, 12), **constants)
+    laws = resnet().gradients(V0, T=0.5, layers=(0.0, 0.5), readout=0, paths=2048, dt=0.02, **constants)
     level = 1e-2 / 18
     for name in ("W1", "W2"):
         assert agree(networks[name, 0], laws.of(name, 0.0).logs, level)
-        assert agree(networks[name, 15], laws.of(name, 0.5).logs, level)
+        assert agree(networks[name, 12], laws.of(name, 0.5).logs, level)
     assert agree(networks["input", 0][:, 0], laws.of("input", 0.0).logs, level)
 
 
 @pytest.mark.sampling
 @pytest.mark.parametrize(
     ("m", "γ", "T", "n"),
-    [(2, 0.5**0.5, 0.5, 50), (3, 0.5, 0.4, 50)],
+    [(2, 0.5**0.5, 0.5, 48), (3, 0.5, 0.4, 48)],
 )
 def test_backpropagation_through_attention(m, γ, T, n):
     """Quantiles of the gradients of WV, WQ, WK and of single tokens; tokens in the wrong order are rejected."""
     V, constants = 0.8 * np.eye(m) + 0.2, {"γ": γ, "τ0": 1.0}
-    networks = backpropagated(shaped.shaped_attention, V, n, round(T * n), 350, **constants)
+    networks = backpropagated(shaped.shaped_attention, V, n, round(T * n), 250, **constants)
     names = ["WV", "WQ", "WK", "input[0]", "input[1]"]
-    laws = attention().gradients(V, T=T, of=names, layers=(0.0,), readout=0, stop=100.0, **constants)
+    laws = attention().gradients(
+        V, T=T, of=names, layers=(0.0,), readout=0, stop=100.0, paths=2048, dt=0.02, **constants
+    )
     level = 1e-2 / 30
     for name in ("WV", "WQ", "WK"):
         order = laws.of(name).order
@@ -118,13 +120,13 @@ def test_duality_holds_at_any_width():
     rng = np.random.default_rng(3)
     for name in ("WQ", "WV"):
         x, _ = start(V0, block).states(draws, n, rng)
-        δx = responses(block, x, name, layers, rng, None, constants)
+        _, δx = responses(block, x, name, layers, rng, None, constants)
         found = np.log((δx[:, 0] ** 2).mean(axis=-1))
         assert stats.ks_2samp(found, back[name, 0]).pvalue > 1e-2 / 4
     x, _ = start(V0, block).states(draws, n, rng)
     moved = np.zeros_like(x)
     moved[:, 1] = rng.standard_normal((draws, n))
-    found = responses(block, x, moved, layers, rng, None, constants)
+    _, found = responses(block, x, moved, layers, rng, None, constants)
     assert stats.ks_2samp(np.log((found[:, 0] ** 2).mean(-1)), back["input", 0][:, 1]).pvalue > 1e-2 / 4
     # the pairing turned round: the response of token 1 to what is read at token 0
     assert stats.ks_2samp(np.log((found[:, 1] ** 2).mean(-1)), back["input", 0][:, 1]).pvalue < 1e-6
@@ -153,13 +155,18 @@ def linear(x: tp.State["token"], W: tp.Matrix):
 
 @pytest.mark.sampling
 def test_check_rejects_gradients_that_are_independent_of_the_way_there():
-    """Layers correlated by sharing half of what follows, or not at all; a response that never meets the state."""
+    """Layers that are not correlated, and a response that never meets the state (C kept at 0).
+
+    The correlations are .35 and .25, known to .07 from 1600 networks a width: rejected with probability .8 or more.
+    The alignments are .5, known to .05: rejected with certainty.
+    """
     sde = tp.derive(linear, tp.Proportional(tangent=True))
-    asked = {"V0": [[1.0]], "layers": 20, "widths": (10, 15, 20), "draws": 900, "paths": 2048, "dt": 0.05}
-    verdict = tp.check(sde, **asked, progress=False)
+    asked = {"V0": [[1.0]], "layers": 20, "widths": (10, 15, 20), "paths": 1024, "dt": 0.05, "progress": False}
+    verdict = tp.check(sde, **asked, draws=400)
     assert verdict.accepted and "correlation W@0 W@0.5" in repr(verdict)
-    for label in ("correlation W@0 W@1", "correlation end input@0"):
-        assert not tp.check(sde, **asked, claims={label: 0.0}, progress=False).accepted
+    twins = dict.fromkeys(("correlation W@0 W@1", "correlation end input@0", "alignment input@0", "alignment W@0"), 0.0)
+    rows = tp.check(sde, **asked, draws=1600, claims=twins).rows
+    assert {row.claim.label for row in rows if not row.accepted} == twins.keys()
 
 
 def test_first_and_last_layer_are_correlated():

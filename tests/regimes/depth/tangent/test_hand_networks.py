@@ -14,11 +14,10 @@ import tplimits as tp
 
 pytestmark = pytest.mark.sampling
 QUANTILES = np.array([0.05, 0.5, 0.95])
-N, DRAWS = 64, 250
+N, DRAWS = 56, 240
 #: 1e-2 over all quantiles of this file that are claimed to agree, two-sided
-LEVEL = 1e-2 / 180
-CAUSAL = np.tril(np.ones((3, 3)))
-UNEVEN = np.random.default_rng(5).uniform(0.1, 1, (3, 3))
+LEVEL = 1e-2 / 150
+CAUSAL = np.tril(np.random.default_rng(5).uniform(0.1, 1, (3, 3)))
 RELU = {"c_plus": 0.1, "c_minus": -1.0}
 
 
@@ -41,15 +40,10 @@ CASES = {
         lambda c: [hand.Perceptron(N, **c)],
         ({"c_plus": 0.8, "c_minus": -0.3}, [[1.0, -0.4], [-0.4, 1.5]], 0.4, 0),
     ),
-    "causal": (
+    "uneven causal mask": (
         lambda: shaped.masked_attention(CAUSAL),
         lambda c: [attention(N, **c, mask=CAUSAL)],
-        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.1), 0.4, 2),
-    ),
-    "uneven mask": (
-        lambda: shaped.masked_attention(UNEVEN),
-        lambda c: [attention(N, **c, mask=UNEVEN)],
-        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.3), 0.4, 1),
+        ({"γ": 0.6, "τ0": 1.2}, equal(3, 0.2), 0.4, 2),
     ),
     "heads": (
         lambda: shaped.heads_attention.bind(head=3),
@@ -89,7 +83,7 @@ def apart(networks, paths, level=LEVEL):
 def laws(name, of=None, **changed):
     constants, V, T, token = CASES[name][2]
     ratios = {"k": 0.5} if name == "heads" else None
-    asked = {"T": T, "layers": (0.0, 0.5), "readout": token, "paths": 2048, "dt": 0.01, "stop": 100.0, "ratios": ratios}
+    asked = {"T": T, "layers": (0.0, 0.5), "readout": token, "paths": 1024, "dt": 0.02, "stop": 100.0, "ratios": ratios}
     of = of or [*(f"input[{a}]" for a in range(len(V))), *derived(name).limit.parameters, "total"]
     return derived(name).gradients(np.array(V), of=of, **{**asked, **constants, **changed})
 
@@ -116,6 +110,27 @@ def test_other_numbers_of_heads_are_told_apart():
     law = one.gradients(V, T=T, of=["WQ", "WK"], layers=(0.0, 0.5), **asked, **constants)
     own = networks("heads")
     assert any(len(apart(own[row.of, row.layer] + np.log(N), row.logs, 1e-2 / 12)) for row in law.rows)
+
+
+def test_responses_to_queries_and_keys_start_along_the_state():
+    """One layer adds V x to x, and a response is made of the same: C²/(V D) is of order 1, not 0.
+
+    With 300 networks its mean of .25 is known to .015: a start from C = 0 is rejected with certainty.
+    """
+    n, draws, V = 128, 300, equal(2, 0.2)
+    layer, rng = attention(n, 0.7, 1.0), np.random.default_rng(8)
+    sde = tp.derive(shaped.shaped_attention, tp.Proportional(tangent=True))
+    law = sde.gradients(V, T=0.1, of=["WQ", "WK"], layers=(1.0,), paths=2048, γ=0.7, τ0=1.0)
+    for place, row in enumerate(law.rows):
+        x, weights = hand.states(V, draws, n, rng), layer.weights(rng, draws)
+        δ = [np.zeros_like(W) for W in weights]
+        δ[place] = layer.weights(rng, draws)[place]
+        up, down = (layer.forward(x, [W + s * d for W, d in zip(weights, δ, strict=True)]) for s in (0.25, -0.25))
+        state, response = (up + down)[:, 0] / 2, (up - down)[:, 0]
+        cosines = (state * response).sum(axis=1) ** 2 / ((state**2).sum(axis=1) * (response**2).sum(axis=1))
+        found, claimed = cosines.mean(), row.alignments[:, 0].mean()
+        error = np.hypot(cosines.std() / draws**0.5, row.alignments[:, 0].std() / 2048**0.5)
+        assert abs(found - claimed) < stats.norm.isf(1e-2 / 4) * error + 1 / n < found / 2, (found, claimed, error)
 
 
 def clipped_correlation(one, two):

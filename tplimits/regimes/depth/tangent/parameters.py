@@ -6,6 +6,8 @@ matrix at leading order in 1/n is
 
     a form in V, where W multiplies vectors: a mean over neurons, which does not fluctuate;
     a quadratic form in R′ = L G Lᵀ where W stands in averages of two layers alone, as in logits: random, and smaller.
+
+There δX is along what the layer adds to the state, so that C = (1/n) X′ δX′ is of the order of √D and starts with it.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Start:
 
     `form` is its mean, a form in V.  Where it is random, `quadratic` has two factors R = L G Lᵀ, or L (G + Gᵀ) Lᵀ if
     `symmetric`, one for every member of a family, such as the heads: `members` are how many at each further index of R.
+    `linear` is C with it, times n^(`order`/2), with one factor R.
     `refusal` says why that is not known.
     """
 
@@ -63,6 +66,7 @@ class Start:
     form: Form
     order: int = 0
     quadratic: Form | None = None
+    linear: Form | None = None
     symmetric: bool = False
     members: tuple[Expr, ...] = ()
     refusal: str = ""
@@ -74,8 +78,9 @@ class Start:
 
     def scaled(self, before: Expr, after: Expr) -> Start:
         """The start in a stack whose other blocks multiply V by `before` and `after`."""
-        forms = [None if f is None else f.degree_scaled(before).scaled(after) for f in (self.form, self.quadratic)]
-        return replace(self, form=forms[0] or Form({}), quadratic=forms[1])
+        given = (self.form, self.quadratic, self.linear)
+        forms = [None if f is None else f.degree_scaled(before).scaled(after) for f in given]
+        return replace(self, form=forms[0] or Form({}), quadratic=forms[1], linear=forms[2])
 
 
 def start(layer: OneLayer, matrix: int) -> Start:
@@ -100,15 +105,16 @@ def start(layer: OneLayer, matrix: int) -> Start:
     group = frozenset().union(*(layer.groups(p) for p, s in enumerate(layer.program) if isinstance(s, Avg)))
     if order == 0 or matrix not in group:
         return Start(name, _together(form), order // 2)
-    found = _quadratic(exact, writer, gram, group, order)
+    found = _random(exact, writer, gram, group, order)
+    across = _random(exact, writer, writer.gram(across=True), group, order // 2)
     mean = Start(name, _together(form), order // 2)
-    if found is None:
+    if found is None or across is None or found.responses != 2 or across.responses not in (0, 1):
         return replace(
             mean,
             refusal=f"the law of the gradient of `{name}`, which stands in averages of two products, is derived for "
             "one pair of matrices that meets nothing else; other uses beside it are not.",
         )
-    return replace(mean, quadratic=found.form, symmetric=found.symmetric, members=found.members)
+    return replace(mean, quadratic=found.form, linear=across.form, symmetric=found.symmetric, members=found.members)
 
 
 def _together(form: Form) -> Form:
@@ -132,14 +138,15 @@ class _Writer:
         )
         self._operands: dict[int, int | None] = {}
 
-    def gram(self) -> Poly:
-        """(1/n) Σ δX′ δX′ at a token of the first sequence and one of the second."""
+    def gram(self, across: bool = False) -> Poly:
+        """(1/n) Σ δX′ δX′ at a token of the first sequence and one of the second, or `across` (1/n) Σ X′ δX′."""
         apart = 2 + max((next_number(t.factors) for p in self.layer.states.values() for t in p.terms), default=0)
-        left, right = (self._at(token, beyond) for token, beyond in ((ALPHA, 1), (BETA, apart + 1)))
+        left, right = self._at(ALPHA, 1, not across), self._at(BETA, apart + 1, True)
         return averaged(multiplied(left, right, self.layer.most), 0)
 
-    def _at(self, token: int, beyond: int) -> Poly:
-        moved = self.poly(self.layer.states[token])
+    def _at(self, token: int, beyond: int, is_moved: bool) -> Poly:
+        state = self.layer.states[token]
+        moved = self.poly(state) if is_moved else state
         change = {OPEN: 0, OPEN - 1: token}
         terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in moved.terms)
         return Poly(tuple(terms), moved.cut)
@@ -196,17 +203,18 @@ def _slope(basis: Basis) -> list[tuple[int, Basis | None]]:
     return [(basis.power, None if lower == Basis(0, False) else lower)]
 
 
-class _Quadratic(NamedTuple):
-    """A Gram matrix with two factors R in every product."""
+class _Random(NamedTuple):
+    """A Gram matrix with a number of factors R in every product."""
 
     form: Form
+    responses: int
     symmetric: bool
     members: tuple[Expr, ...]
 
 
-def _quadratic(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int], order: int) -> _Quadratic | None:
-    """The Gram matrix given the weights in averages: two factors R, one of each sequence."""
-    model, terms, partners, dimensions = writer.model, [], set(), set()
+def _random(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int], order: int) -> _Random | None:
+    """The Gram matrix given the weights in averages: a factor R for every δX′."""
+    model, terms, partners, dimensions, many = writer.model, [], set(), set(), set()
     keep = group | {writer.fresh}
     contraction = Contraction(model, layer.ring.ring.one, layer.most + 4)
     for (factors, powers, _, _), coefficient in contraction.mean(gram.terms, keep).items():
@@ -216,7 +224,8 @@ def _quadratic(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[in
         if model.order_of(powers) - len(grown) > order:
             continue
         pairs = [sorted((f for f in dense if f[1][-1] == i), key=lambda f: _matrix(model, f, writer)) for i in neurons]
-        if len(pairs) != 2 or any(len(p) != 2 or any(model.layers[f[0]].basis != LINEAR for f in p) for p in pairs):
+        many.add(len(pairs))
+        if any(len(p) != 2 or any(model.layers[f[0]].basis != LINEAR for f in p) for p in pairs):
             return None
         found: list[Factor] = []
         for first, second in pairs:
@@ -232,10 +241,12 @@ def _quadratic(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[in
         number, arranged = layer.arrays.arranged(rest, {i for _, at, _ in rest for i in at if i >= 0})
         value = layer.ring.expr(coefficient) * dimension_factor(model, powers)
         terms.append((over_tokens(arranged, model), value * sympy.Rational(number.numerator, number.denominator)))
-    if len(partners) != 1 or len(dimensions) != 1:
+    if not terms:
+        return _Random(Form({}), 0, False, ())
+    if len(partners) != 1 or len(dimensions) != 1 or len(many) != 1:
         return None
     members = tuple(model.dimensions[d].size for d in dimensions.pop())
-    return _Quadratic(collected(together_terms(terms)), writer.matrix in partners, members)
+    return _Random(collected(together_terms(terms)), many.pop(), writer.matrix in partners, members)
 
 
 def _response(writer: _Writer, first: Factor, second: Factor) -> Factor | None:

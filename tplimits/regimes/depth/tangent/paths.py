@@ -69,11 +69,24 @@ class TangentPaths:
         with numpy.errstate(divide="ignore"):
             return numpy.asarray(numpy.log(numpy.where(found > _ROUNDING**2 * whole, found, 0.0)) + self.scale)
 
+    @property
+    def alignment(self) -> Array:
+        """C_aa²/(V_aa D_aa) as (paths, m): the squared cosine of a token and its response; 0 where it has none."""
+        m = self.m
+        return alignment(self.V, self.joint[:, :m, m:], self.joint[:, m:, m:])
+
     def correlation(self, a: int, b: int) -> Array:
         """D_ab/√(D_aa D_bb): whether two tokens respond alike to one perturbation."""
         D = self.joint[:, self.m :, self.m :]
         with numpy.errstate(divide="ignore", invalid="ignore"):
             return numpy.asarray(numpy.clip(D[:, a, b] / numpy.sqrt(D[:, a, a] * D[:, b, b]), -1.0, 1.0))
+
+
+def alignment(V: Array, C: Array, D: Array) -> Array:
+    """C_aa²/(V_aa D_aa), 0 where D_aa is."""
+    v, c, d = (numpy.diagonal(block, axis1=-2, axis2=-1) for block in (V, C, D))
+    sizes = v * d
+    return numpy.asarray(numpy.where(sizes > 0.0, c**2 / numpy.where(sizes > 0.0, sizes, 1.0), 0.0))
 
 
 def projection(D: Array, readout: Any = None) -> Array:

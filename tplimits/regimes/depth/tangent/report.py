@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import sympy
+
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Reference, Step
 from tplimits.regimes.depth import report as covariance
@@ -87,7 +89,10 @@ def _start(limit: TangentLimit, parameter: str, arrays: Mapping[str, str]) -> st
     power = f"n^(-{start.order}) · " if start.order else ""
     if start.quadratic is not None:
         law = "L(G + Gᵀ)Lᵀ" if start.symmetric else "LGLᵀ"
-        return f"starts from D = {power}({writing.text(start.quadratic, arrays)}), R = {law}"
+        found = f"starts from D = {power}({writing.text(start.quadratic, arrays)})"
+        if start.linear:
+            found += f", C = n^(-{sympy.Rational(start.order, 2)}) · ({writing.text(start.linear, arrays)})"
+        return f"{found}, R = {law}"
     mean = "a mean of " if start.refusal else ""
     return f"starts from {mean}D = {power}({writing.text(start.form, arrays)})"
 

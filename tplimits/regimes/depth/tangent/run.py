@@ -19,7 +19,7 @@ from tplimits.regimes.depth.tangent import finite
 from tplimits.regimes.depth.tangent import simulation as stage
 from tplimits.regimes.depth.tangent.chain import place_along
 from tplimits.regimes.depth.tangent.covariance import contracted
-from tplimits.regimes.depth.tangent.paths import gram, projection, real
+from tplimits.regimes.depth.tangent.paths import alignment, gram, projection, real
 from tplimits.regimes.depth.tangent.verdict import Gradients, Row, token_of
 
 if TYPE_CHECKING:
@@ -100,8 +100,9 @@ def simulated(
     constants: Any,
     progress: Progress,
     fed: bool,
+    across: Any = 0.0,
 ) -> TangentPaths:
-    """Paths of (V, C, D); `asked` are the arguments of a simulation."""
+    """Paths of (V, C, D) from C = `across`; `asked` are the arguments of a simulation."""
     first = numbers.simulation
     V = first.initial(V0)
     settings = first.settings(
@@ -121,7 +122,8 @@ def simulated(
     if D.ndim == 3 and D.shape != (settings.paths, m, m):
         raise EvaluationError(f"E has shape {D.shape}; it is a token, ({m}, {m}), or (paths, {m}, {m}).")
     start = numpy.zeros((*numpy.broadcast_shapes(V.shape[:-2], D.shape[:-2]), 2 * m, 2 * m))
-    start[..., :m, :m], start[..., m:, m:] = V, D
+    start[..., :m, :m], start[..., m:, m:], start[..., :m, m:] = V, D, across
+    start[..., m:, :m] = numpy.swapaxes(start[..., :m, m:], -1, -2)
     compiled = stage.Compiled.at(_simulator(sde, fed), values)
     if not settings.halve:
         return compiled.run(start, settings, fed, 1, progress)
@@ -166,8 +168,9 @@ def gradients(
         began, stopped = _states(sde, V, place * T, asked, ratios, constants, number)
         for name in names:
             if name != TOTAL:
-                D, order = _started(sde, name, began, asked["seed"] + number, ratios, constants)
-                rows.append(_row(sde, name, place, (began, D, stopped), T, readout, asked, ratios, constants, order))
+                C, D, order = _started(sde, name, began, asked["seed"] + number, ratios, constants)
+                start = (began, C, D, stopped)
+                rows.append(_row(sde, name, place, start, T, readout, asked, ratios, constants, order))
     if TOTAL in names:
         paths = simulated(sde, V, numpy.zeros((m, m)), {**asked, "T": T}, ratios, constants, False, fed=True)
         rows.append(_ended(TOTAL, 0.0, paths, readout, sde.limit.source[1] - 1))
@@ -215,22 +218,26 @@ def _states(
     return paths.V.copy(), paths.stopped
 
 
-def _started(sde: TangentSDE, name: str, V: Array, seed: int, ratios: Any, constants: Any) -> tuple[Array, int]:
-    """D of every path after the layer of a parameter, and the power of 1/n it comes with."""
+def _started(sde: TangentSDE, name: str, V: Array, seed: int, ratios: Any, constants: Any) -> tuple[Array, Array, int]:
+    """C and D of every path after the layer of a parameter, and the power of 1/n D comes with."""
     m = V.shape[-1]
     token = token_of(name)
     if name == INPUT or token is not None:
-        return numpy.broadcast_to(numpy.eye(m) if token is None else gram(token, m, name), V.shape).copy(), 0
+        D = numpy.broadcast_to(numpy.eye(m) if token is None else gram(token, m, name), V.shape).copy()
+        return numpy.zeros(V.shape), D, 0
     start: Start = sde.limit.start(name)
     values, arrays = sde.values(m, constants, ratios), sde.limit.arrays
     form, more = start.form, {}
     if start.quadratic is not None:
         members = [int(covariance.numbers(Form({(): size}), values)[0]) for size in start.members]
         form, more = start.quadratic, {"R": _response(V, start.symmetric, members, seed)}
-    D = covariance.contracted(form, V, values, arrays, 2, more)
+    D, C = covariance.contracted(form, V, values, arrays, 2, more), numpy.zeros(V.shape)
     if start.quadratic is not None:
         D = numpy.where(numpy.abs(D) > _ROUNDING * _largest(form, V, values, arrays, more), D, 0.0)
-    return finite_array((D + numpy.swapaxes(D, -1, -2)) / 2), start.order
+    if start.linear is not None and start.linear:
+        seen = numpy.diagonal(D, axis1=-2, axis2=-1)[..., None, :] > 0.0  # no response, nothing across
+        C = numpy.where(seen, covariance.contracted(start.linear, V, values, arrays, 2, more), 0.0)
+    return finite_array(C), finite_array((D + numpy.swapaxes(D, -1, -2)) / 2), start.order
 
 
 def _largest(form: Form, V: Array, values: Any, arrays: Any, more: Mapping[str, Array]) -> Array:
@@ -253,7 +260,7 @@ def _row(
     sde: TangentSDE,
     name: str,
     place: float,
-    start: tuple[Array, Array, NDArray[numpy.bool_]],
+    start: tuple[Array, Array, Array, NDArray[numpy.bool_]],
     T: float,
     readout: Any,
     asked: Mapping[str, Any],
@@ -261,22 +268,22 @@ def _row(
     constants: Any,
     order: int,
 ) -> Row:
-    V, D, stopped = start
+    V, C, D, stopped = start
     left = (1.0 - place) * T
     if left > 0:
         seed = int(numpy.random.SeedSequence([asked["seed"], len(name), int(1e6 * place)]).generate_state(1)[0])
-        paths = simulated(sde, V, D, {**asked, "T": left, "seed": seed}, ratios, constants, False, fed=False)
+        later = {**asked, "T": left, "seed": seed}
+        paths = simulated(sde, V, D, later, ratios, constants, False, fed=False, across=C)
         row = _ended(name, place, paths, readout, order)
         return replace(row, stopped=stopped | paths.stopped)
     with numpy.errstate(divide="ignore"):
         logs = numpy.log(numpy.maximum(projection(D, readout), 0.0))
-    return Row(name, place, logs, stopped, _correlations(D), _variances(V), order)
+    return Row(name, place, logs, stopped, _correlations(D), _variances(V), alignment(V, C, D), order)
 
 
 def _ended(name: str, place: float, paths: TangentPaths, readout: Any, order: int) -> Row:
-    return Row(
-        name, place, paths.log(readout), paths.stopped, _correlations(paths.D), _variances(paths.V).copy(), order
-    )
+    logs, ends = paths.log(readout), _variances(paths.V).copy()
+    return Row(name, place, logs, paths.stopped, _correlations(paths.D), ends, paths.alignment, order)
 
 
 def _variances(V: Array) -> Array:

@@ -34,7 +34,8 @@ class Row:
     """log(|∂L/∂θ|²/n · n^order) of one parameter at one place along depth, one number a path.
 
     `ends` (paths, m) are the variances V_aa of the tokens where the paths end: given the forward path, gradients and
-    responses have one law too.
+    responses have one law too.  `alignments` (paths, m) are C_aa²/(V_aa D_aa) there, how much of the response is along
+    the state.
     """
 
     of: str
@@ -44,6 +45,7 @@ class Row:
     #: D_ab/√(D_aa D_bb) of the first two tokens
     correlations: Array = field(repr=False)
     ends: Array = field(repr=False)
+    alignments: Array = field(repr=False)
     order: int = 0
 
     def quantile(self, q: float) -> tuple[float, float]:

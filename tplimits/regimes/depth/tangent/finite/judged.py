@@ -6,7 +6,8 @@ vector.  At every width the same quantiles of the response to a perturbation, in
 of backpropagation: `duality 50% WV@0` is claimed to be zero.  `correlation end WV@0` is that of log |∂L/∂WV|² with the
 log of |x|² behind the last layer, of the token that is read: gradients meet the weights that the state has met, which
 tangents with C kept at 0, or gradients independent of the way there, do not.  Both logs are clipped to their 5 and 95 %
-quantiles, as paths that explode count as above all others.  Of one token and a homogeneous block, for which the law
+quantiles, as paths that explode count as above all others.  `alignment WV@0` is the mean of the squared cosine of that
+state and its response, C²/(V D), which is 0 where C is.  Of one token and a homogeneous block, for which the law
 over layers is known (`TangentSDE.chain`), correlations of two layers are judged too: `correlation W@0 W@1`, of log
 |∂L/∂W|² in the first and in the last.
 """
@@ -27,7 +28,15 @@ from tplimits.errors import CheckError, NoLimitError
 from tplimits.regimes.depth.finite.request import LayersRequest
 from tplimits.regimes.depth.numbers.influence import of_correlation, of_quantile
 from tplimits.regimes.depth.tangent.finite.backpropagation import Network
-from tplimits.regimes.depth.tangent.finite.quantities import QUANTILES, Quantity, correlated, labels, met, pairs
+from tplimits.regimes.depth.tangent.finite.quantities import (
+    QUANTILES,
+    Quantity,
+    aligned,
+    correlated,
+    labels,
+    met,
+    pairs,
+)
 from tplimits.regimes.depth.tangent.finite.responses import responses
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
@@ -71,7 +80,8 @@ class GradientSampler:
     def labels(self) -> tuple[str, ...]:
         """What the columns of the draws are."""
         back = [f"log {q.name}" for q in self.quantities]
-        return (*back, *(f"response {q.name}" for q in self.quantities if q.place == 0), "end")
+        first = [q for q in self.quantities if q.place == 0]
+        return (*back, *(f"response {q.name}" for q in first), *map(aligned, first), "end")
 
     def prepare(self) -> None:
         """What is the same for every batch, found once."""
@@ -106,9 +116,12 @@ class GradientSampler:
             network = Network(self.program, layers, READOUT, self.ratios, self.given)
             found = network.squared_norms(x, lambda layer: stream(1, layer), stream(2), tuple(set(at.values())))
             columns = [self._log(q, found["input" if q.of.startswith("input") else q.of, at[q]], n) for q in at]
-            for number, q in enumerate(self.quantities):
-                if q.place == 0:
-                    columns.append(self._response(q, draws, n, layers, stream(3, number)))
+            beside = [
+                self._response(q, draws, n, layers, stream(3, number))
+                for number, q in enumerate(self.quantities)
+                if q.place == 0
+            ]
+            columns += [size for size, _ in beside] + [cosine for _, cosine in beside]
             columns.append(numpy.log(found["end", layers][:, READOUT] / n))
         values = numpy.stack(columns, axis=1)
         return Draws(n, values, (values**2).mean(axis=0))
@@ -118,15 +131,19 @@ class GradientSampler:
             squares = squares.sum(axis=1) if q.token is None else squares[:, q.token]
         return numpy.asarray(numpy.log(squares / n) + q.order * math.log(n))
 
-    def _response(self, q: Quantity, draws: int, n: int, layers: int, rng: numpy.random.Generator) -> Array:
+    def _response(self, q: Quantity, draws: int, n: int, layers: int, rng: numpy.random.Generator) -> Any:
+        """The log of the size of the response of the token that is read, and its squared cosine with the state."""
         x, _ = self.start.states(draws, n, rng)
         moved: Any = q.of
         if q.of.startswith("input"):
             moved = rng.standard_normal(x.shape)
             if q.token is not None:
                 moved[:, [a for a in range(x.shape[1]) if a != q.token]] = 0.0
-        found = responses(self.program, x, moved, layers, rng, self.ratios, self.given)[:, READOUT]
-        return numpy.asarray(numpy.log((found**2).mean(axis=-1)) + q.order * math.log(n))
+        moving = responses(self.program, x, moved, layers, rng, self.ratios, self.given)
+        state, δ = (v[:, READOUT] for v in moving)
+        size = (δ**2).mean(axis=-1)
+        cosine = (state * δ).mean(axis=-1) ** 2 / ((state**2).mean(axis=-1) * size)
+        return numpy.log(size) + q.order * math.log(n), cosine
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,8 @@ class GradientInquiry(Inquiry):
         quantities = self._quantities
         count = len(quantities)
         back = {q: sample.values[:, k] for k, q in enumerate(quantities)}
-        beside = {q: sample.values[:, count + k] for k, q in enumerate(q for q in quantities if q.place == 0)}
+        first = [q for q in quantities if q.place == 0]
+        beside = {q: sample.values[:, count + k] for k, q in enumerate(first)}
         own = [of_quantile(values, level) for values in back.values() for level in QUANTILES]
         apart = [of_quantile(back[q], p) - of_quantile(v, p) for q, v in beside.items() for p in QUANTILES]
         spread: list[Any] = [
@@ -164,6 +182,7 @@ class GradientInquiry(Inquiry):
         spread += [numpy.ptp(numpy.quantile(back[q], QUANTILES)) for q in beside for _ in QUANTILES]
         end = sample.values[:, -1]
         joint = [_clipped_correlation(back[q], end) for q in beside]
+        joint += [sample.values[:, count + len(first) + k] for k in range(len(first))]
         joint += [of_correlation(back[one], back[two]) for one, two in pairs(quantities)]
         spread += [1.0] * len(joint)
         return Draws(sample.n, numpy.stack([*own, *apart, *joint], axis=1), numpy.array(spread) ** 2)
@@ -226,7 +245,10 @@ def _claims(
         for dt in (laws["dt"], laws["dt"] / 2)
     ]
     coarse, fine = found
-    quantities, claims, ends = [], [], []
+    quantities: list[Quantity] = []
+    claims: list[Claim] = []
+    ends: list[Claim] = []
+    alignments: list[Claim] = []
     for row, other in zip(fine.rows, coarse.rows, strict=True):
         if row.stopped.mean() > _MOST_STOPPED:
             raise CheckError(
@@ -242,12 +264,13 @@ def _claims(
         values, size = [row.quantile(p) for p in QUANTILES], float(numpy.ptp(row.quantiles))
         if q.place == 0:
             ends.append(_with_end(q, row, other))
+            alignments.append(_alignment(q, row, other))
         for p, (value, error), rough in zip(QUANTILES, values, other.quantiles, strict=True):
             error = math.hypot(error, value - rough)
             claims.append(Claim(f"{100 * p:.0f}% {q.name}", value, error, size=size))
     every = tuple(quantities)
     claims += [Claim(label, 0.0) for label in labels(every) if label.startswith("duality")]
-    claims += ends
+    claims += ends + alignments
     if chains:
         claims += [_joint(chains, *pair) for pair in pairs(every)]
     if stated is None:
@@ -274,6 +297,14 @@ def _with_end(q: Quantity, *rows: Row) -> Claim:
     fine, rough = found
     error = math.hypot(float(fine.std()) / math.sqrt(len(fine)), float(fine.mean() - rough.mean()))
     return Claim(met(q), float(fine.mean()), error, size=1.0)
+
+
+def _alignment(q: Quantity, row: Row, rough: Row) -> Claim:
+    """The mean squared cosine of state and response, with the errors of paths, of the step, and of what was stopped."""
+    values, coarse = (r.alignments[:, READOUT] for r in (row, rough))
+    mean = float(values.mean())
+    errors = (float(values.std()) / math.sqrt(len(values)), mean - float(coarse.mean()), float(row.stopped.mean()))
+    return Claim(aligned(q), mean, math.hypot(*errors), size=1.0)
 
 
 def _chains(sde: TangentSDE, request: LayersRequest, laws: Mapping[str, Any]) -> list[Chain]:

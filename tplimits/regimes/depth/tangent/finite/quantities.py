@@ -35,8 +35,8 @@ def labels(quantities: Sequence[Quantity]) -> tuple[str, ...]:
     levels = [f"{100 * q:.0f}%" for q in QUANTILES]
     own = [f"{level} {q.name}" for q in quantities for level in levels]
     dual = (f"duality {level} {q.name}" for q in quantities if q.place == 0 for level in levels)
-    ends = (met(q) for q in quantities if q.place == 0)
-    return (*own, *dual, *ends, *(correlated(*pair) for pair in pairs(quantities)))
+    first = [q for q in quantities if q.place == 0]
+    return (*own, *dual, *map(met, first), *map(aligned, first), *(correlated(*pair) for pair in pairs(quantities)))
 
 
 def pairs(quantities: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
@@ -49,6 +49,11 @@ def pairs(quantities: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
 def met(q: Quantity) -> str:
     """The correlation with the state behind the last layer, as claims call it."""
     return f"correlation end {q.name}"
+
+
+def aligned(q: Quantity) -> str:
+    """How much of the response is along the state behind the last layer, as claims call it."""
+    return f"alignment {q.name}"
 
 
 def correlated(first: Quantity, second: Quantity) -> str:

@@ -54,9 +54,9 @@ def responses(
     given: Mapping[str, Any] | None = None,
     record: bool = False,
 ) -> Any:
-    """δx (draws, m, n) behind some layers, from a perturbation of the input, or of a matrix of the first layer.
+    """x and δx (draws, m, n) behind some layers, from a perturbation of the input, or of a matrix of the first layer.
 
-    With `record` also the states and the tangents in front of every layer.
+    With `record` those in front of every layer too, as lists.
     """
     n, left, δx = x.shape[-1], layers, x
     states, tangents = [x], []
@@ -74,4 +74,4 @@ def responses(
         if record:
             states.append(x)
             tangents.append(δx)
-    return (states, tangents) if record else δx
+    return (states, tangents) if record else (x, δx)
