@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations
 from operator import or_
 
@@ -54,7 +54,7 @@ class Parity:
     def of(cls, cosets: Iterable[Coset], order: Fraction, rest: Fraction | float) -> Parity:
         """A union, or fewer cosets that hold it where it has many parts."""
         found = frozenset(cosets)
-        return cls(found if len(found) <= MOST else frozenset(fewer(found)), order, rest)
+        return cls(found if len(found) <= MOST else fewer(found), order, rest)
 
     @property
     def gap(self) -> Fraction | float:
@@ -125,24 +125,30 @@ def hull_of(cosets: Iterable[Coset]) -> Coset:
     return Coset(reduced(first.shift, basis), basis)
 
 
-def fewer(cosets: Iterable[Coset]) -> list[Coset]:
+@lru_cache(maxsize=4096)
+def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
     """At most `MOST` cosets that hold others, in pairs that add the least: a + V and b + V are one coset, exactly.
 
-    >>> fewer(map(Coset, range(8)))
-    [Coset(shift=0, basis=(4, 2, 1))]
+    >>> fewer(frozenset(map(Coset, range(8))))
+    frozenset({Coset(shift=0, basis=(4, 2, 1))})
     """
 
-    def added(hull: Coset, *pair: Coset) -> int:
-        return 2 ** len(hull.basis) - sum(2 ** len(c.basis) for c in pair)
+    left = sorted(cosets, key=lambda c: (c.shift, c.basis))
+    pairs = {pair: hull_of(pair) for pair in combinations(left, 2)}
 
-    left = sorted(set(cosets), key=lambda c: (c.shift, c.basis))
-    while len(left) > 1:
-        pairs = [(hull_of(pair), *pair) for pair in combinations(left, 2)]
-        hull, one, other = min(pairs, key=lambda found: added(*found))
-        if added(hull, one, other) > 0 and len(left) <= MOST:
+    def added(pair: tuple[Coset, Coset]) -> int:
+        return 2 ** len(pairs[pair].basis) - sum(2 ** len(c.basis) for c in pair)
+
+    while pairs:
+        pair = min(pairs, key=added)
+        if added(pair) > 0 and len(left) <= MOST:
             break
-        left = [c for c in left if c not in (one, other, hull)] + [hull]
-    return left
+        hull = pairs[pair]
+        left = [c for c in left if c not in (*pair, hull)]
+        pairs = {p: held for p, held in pairs.items() if not {*pair, hull} & {*p}}
+        pairs |= {(c, hull): hull_of((c, hull)) for c in left}
+        left.append(hull)
+    return frozenset(left)
 
 
 def spanned(hull: Coset) -> Coset:

@@ -78,16 +78,17 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
         return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
     limits = _limits(program) or _limits(network)
+    seen = _by_symmetry(network, program, dict(starts))
+    falls = {p: fall for p, fall in seen.falls.items() if p not in always}
     if unknown or limits is None:  # what no expectation tells a symmetry may
-        seen = _by_symmetry(network, program, dict(starts))
         always |= seen.always & unknown.keys()
         unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
         if limits is None:
-            return Means(always | seen.centred, always, seen.zeros, seen.falls, unknown)
-    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p))
+            return Means(always | seen.centred, always, seen.zeros, falls, unknown)
+    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
-    return Means(always | start, always, zeros, {}, {p: why for p, why in unknown.items() if p not in start})
+    return Means(always | start, always, zeros, falls, {p: why for p, why in unknown.items() if p not in start})
 
 
 def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:
