@@ -29,7 +29,8 @@ ROWS = HERE / "results" / "widening.json"
 #: images and sequences: many operations for each neuron
 NARROW = ("mixer", "depthwise", "flattened", "gate", "U-Net", "pixel shuffle", "one direction", "LSTM", "residual")
 #: the rows that are measured without --model
-CHOSEN = [*(name for name in MODELS if name not in ("LSTM", "decoder with more heads")), "Llama", "residual", "highway"]
+CHOSEN = [*(name for name in MODELS if name not in ("LSTM", "decoder with more heads")),
+          "Llama", "residual", "highway", "one block twice"]  # fmt: skip
 RULES = {"SGD": tp.SGD(), "AdamW": tp.Adam()}
 
 

@@ -57,11 +57,13 @@ def changes(make, example, n, seed, optimizer, steps=1):
     model = make(n).double().eval()
     inputs = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in example)
     kept: dict[str, Any] = {}
+    calls: dict[str, int] = {}  # later calls of a module have the names that a program gives them
 
     def hook(name):
         def keep(_, __, result):
-            if (found := _first(result)) is not None:  # the last call of a module that is called several times
-                kept[name] = found.detach().clone()
+            if (found := _first(result)) is not None:
+                calls[name] = calls.get(name, 0) + 1
+                kept[name if calls[name] == 1 else f"{name}#{calls[name]}"] = found.detach().clone()
 
         return keep
 
@@ -70,7 +72,7 @@ def changes(make, example, n, seed, optimizer, steps=1):
             module.register_forward_hook(hook(name))
 
     def values():
-        kept.clear()
+        kept.clear(), calls.clear()
         f = _first(model(*inputs))
         return f, {**kept, "f": f.detach().clone()}
 

@@ -206,6 +206,13 @@ class Early(Base):
         return self.o(h)
 
 
+class Half(Base):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = self.a(x)
+        return self.o(h.float())
+
+
 X = (noise(3, 3),)
 
 
@@ -286,5 +293,10 @@ REFUSED = {
     ),
     "width as positions": (Model(between(lambda h: F.avg_pool1d(h.unsqueeze(1), 3, 1, 1).squeeze(1)), X), "pool"),
     "neurons by number": (Model(between(lambda h: h * torch.arange(h.shape[-1])), X), "it numbers neurons"),
+    "one row at a time": (
+        Model(between(torch.func.vmap(torch.tanh)), X),
+        "torch.func.vmap is in the graph; apply the function to the whole batch",
+    ),
+    "half precision": (Model(Half, X), "torch.autocast is in the graph"),
     "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),
 }

@@ -224,7 +224,51 @@ class NewStates(nn.Module):
         return self.o(h) * self.scale.to(self.o.weight.dtype)
 
 
+class Factors(nn.Module):
+    """Parameters of one's own, and products of several of them at once."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(4, n) / 2)
+        self.v, self.w = (nn.Parameter(torch.randn(n, n) / n**0.5) for _ in range(2))
+        self.b = nn.Parameter(torch.randn(n, 2) / n)
+
+    def forward(self, x, y):
+        h = torch.tanh(torch.einsum("bi,in,nm->bm", x, self.a, self.w))
+        s = torch.einsum("bn,nm,bm->b", h, self.v, torch.einsum("bi,in->bn", y, self.a)) / h.shape[-1]
+        return torch.einsum("bn,nm,mk,ko->bo", h, self.v, self.w, self.b) + s[:, None]
+
+
+class Apart(nn.Module):
+    """Two inputs through one network, and how far apart they are there."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.f = nn.Sequential(nn.Linear(5, n), nn.ReLU(), nn.Linear(n, n))
+
+    def forward(self, x, y):
+        x, y = self.f(x), self.f(y)
+        return F.pairwise_distance(x, y, keepdim=True) / x.shape[-1] ** 0.5 + F.pairwise_distance(x, y, p=1)[:, None]
+
+
+class Mixture(nn.Module):
+    """The density of a mixture, from three readouts."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.h = nn.Linear(6, n)
+        self.weight, self.mean, self.scale = (nn.Linear(n, 3) for _ in range(3))
+
+    def forward(self, x):
+        h = torch.tanh(self.h(x))
+        z = (x[:, :1] - self.mean(h)) * torch.exp(-self.scale(h))
+        return torch.logsumexp(F.log_softmax(self.weight(h), -1) - self.scale(h) - z**2 / 2, -1)
+
+
 STRANGERS = {
+    "several factors": Model(Factors, (noise(3, 4), noise(3, 4) ** 2)),
+    "apart": Model(Apart, (noise(4, 5), noise(4, 5).cos())),
+    "mixture": Model(Mixture, (noise(4, 6),)),
     "rounded": Model(Rounded, (tokens(7, 2, 4),)),
     "quarters": Model(Quarters, (noise(2, 4, 3),)),
     "sent": Model(Sent, (noise(4, 3), EDGES)),

@@ -10,6 +10,7 @@ import pytest
 import torch
 from measuring import OPTIMIZERS, judged, of_powers, powers
 from models import MODELS
+from scaled import ALL
 
 import tplimits as tp
 
@@ -63,6 +64,21 @@ def test_outputs_are_sums_of_the_powers_that_are_counted():
     short = [key for key in rows if len(powers[key]) > 1
              and of_powers(rows[key]["widths"], rows[key]["f"], powers[key][1:])[2] < 0.01]  # fmt: skip
     assert len(short) >= len(rows) // 2, len(short)
+
+
+def test_means_of_deep_models_are_smaller_by_what_symmetry_tells():
+    """Norms, skips and scores over √d: averages in the gradients hold scalars of every order of n."""
+    make, example, widths = ALL["attention over root d"]
+    verdict = tp.from_torch(make, example, widths=widths).classify(tp.SGD())
+    assert not verdict.growing_starts
+    measured = powers(make, example, (64, 128, 256), 3, "SGD")
+    found = {who: judged(float(verdict.by_parameter[who]), s) for (who, v), s in measured.items()
+             if v == "f" and who.endswith(("attn.weight", "proj.weight", "fc.weight", "out.weight"))}  # fmt: skip
+    assert len(found) == 8 and not [k for k, row in found.items() if row["verdict"] == "wrong"], found
+    # that of the first scores alone is taken for larger than it is: no symmetry tells that its gradient is centred
+    assert {k for k, row in found.items() if row["verdict"] == "right"} >= found.keys() - {"blocks.0.attn.weight"}
+    twins = [judged(row["counted"] + 0.5, measured[k, "f"])["verdict"] for k, row in found.items()]  # without symmetry
+    assert twins.count("slower") >= 5, twins
 
 
 def test_what_the_model_freezes_does_not_move():

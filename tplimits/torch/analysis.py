@@ -29,6 +29,11 @@ UNKNOWN = {
         ("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide"),
         ("it rounds values", "a program has no whole numbers: leave the rounding out, or write a smooth function"),
     ),
+    "wrap_with_autocast": ("torch.autocast is in the graph", "leave it out of forward: a program is exact"),
+    **dict.fromkeys(
+        ("_add_batch_dim", "_remove_batch_dim"),
+        ("torch.func.vmap is in the graph", "apply the function to the whole batch"),
+    ),
     **dict.fromkeys(
         ("arange", "linspace", "eye", "one_hot"),
         (

@@ -65,7 +65,8 @@ class Match:
             lines.append(f"gradients by {self.gradients[worst]:.1e} at most, that of {worst}")
         if self.casts:
             lines.append(
-                f"these are without casts to single precision, on both sides; {', '.join(self.casts)} have them, and "
+                f"these are without casts to single precision, on both sides; {', '.join(self.casts)} "
+                f"{'has' if len(self.casts) == 1 else 'have'} them, and "
                 f"with them outputs differ by {self.cast:.1e}, where {self.promised:.0e} is what can be asked"
             )
         lines += [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tplimits.program.language.matrices import MatrixValue
 from tplimits.torch.graph import refuse
 from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.registry import operation
@@ -72,8 +73,31 @@ def einsum(low: Lowering, node: Node) -> Tensor:
     """Sums of products by letters."""
     operands, out = einsum_letters(low.found.axes, node)
     found = [_diagonal(low, node, low.tensor(r), mine) for r, mine in operands]
-    result = low.contract(found, out)
-    return replace(result, dims=low.dims(node.number))
+    return replace(_by_pairs(low, found, out), dims=low.dims(node.number))
+
+
+def _by_pairs(low: Lowering, found: list[tuple[Tensor, str]], out: str) -> Tensor:
+    """A product of several: what shares a width with a matrix comes to one vector, which the matrix multiplies."""
+
+    def taken(some: list[tuple[Tensor, str]], others: list[tuple[Tensor, str]]) -> tuple[Tensor, str]:
+        read = out + "".join(m for _, m in others)
+        kept = "".join(c for c in dict.fromkeys("".join(m for _, m in some)) if c in read)
+        return (low.contract(some, kept), kept) if len(some) > 1 else some[0]
+
+    while len(found) > 2:
+        vectors = [f for f in found if not isinstance(f[0].value, MatrixValue)]
+        pairs = (
+            (f, shared)
+            for f in found if isinstance(f[0].value, MatrixValue)
+            for c, d in list(zip(f[1], f[0].dims, strict=True))[::-1] if d.width is not None
+            if (shared := [v for v in vectors if c in v[1]])
+        )  # fmt: skip
+        if (pair := next(pairs, None)) is None:
+            break
+        matrix, shared = pair
+        left = [f for f in found if f is not matrix and not any(f is s for s in shared)]
+        found = [*left, taken([taken(shared, [matrix, *left]), matrix], left)]
+    return low.contract(found, out)
 
 
 def _diagonal(low: Lowering, node: Node, tensor: Tensor, mine: str) -> tuple[Tensor, str]:

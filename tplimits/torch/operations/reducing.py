@@ -40,19 +40,32 @@ def reduction(low: Lowering, node: Node) -> Any:
             spread_ = low.entrywise(heads.sqrt, [spread_], spread_.dims)
         return [spread_, low.mean(x, taken, keep)] if node.op.endswith("_mean") else spread_
     if node.op in ("linalg_vector_norm", "norm"):
-        order = node.arguments[0].get("ord", node.arguments[0].get("p", 2))
-        if order not in (2, 2.0, None, 1, 1.0):
-            refuse(node, f"it is a norm of order {order}", "norms of order 1 and 2 are sums")
-        power = 2 if order in (2, 2.0, None) else 1
-        total = low.reduce(
-            low.entrywise(lambda v: heads.abs(v) ** power if power == 1 else v**2, [x], x.dims), taken, keep
-        )
-        return low.entrywise(heads.sqrt, [total], total.dims) if power == 2 else total
+        return norm(low, node, x, taken, keep)
     if node.op == "logsumexp":
         total = low.reduce(low.entrywise(heads.exp, [x], x.dims), taken, keep)
         return low.entrywise(heads.log, [total], total.dims)
     found = folded(low, node, x, taken, keep)
     return [found] if node.many else found
+
+
+def norm(low: Lowering, node: Node, x: Tensor, taken: set[int], keep: bool) -> Tensor:
+    """The root of the sum of squares, or the sum of sizes."""
+    order = node.arguments[0].get("ord", node.arguments[0].get("p", 2))
+    if order not in (2, 2.0, None, 1, 1.0):
+        refuse(node, f"it is a norm of order {order}", "norms of order 1 and 2 are sums")
+    euclidean = order in (2, 2.0, None)
+    total = low.reduce(low.entrywise(lambda v: v**2 if euclidean else heads.abs(v), [x], x.dims), taken, keep)
+    return low.entrywise(heads.sqrt, [total], total.dims) if euclidean else total
+
+
+@operation("pairwise_distance")
+def distance(low: Lowering, node: Node) -> Tensor:
+    """The norm of x − y + ε along the last dimension."""
+    x, y = (low.operand(node, k) for k in ("x1", "x2"))
+    dims = tuple(a if a != ONE else b for a, b in zip(x.dims, y.dims, strict=True))
+    eps = low.literal(node, "eps")
+    apart = low.entrywise(lambda u, v: u - v + eps, [x, y], dims)
+    return norm(low, node, apart, {len(dims) - 1}, bool(node.arguments[0].get("keepdim")))
 
 
 @operation("cosine_similarity")

@@ -32,11 +32,12 @@ def reduction(axes: Axes, node: Node) -> None:
     return None
 
 
-@rule("cosine_similarity")
-def cosine(axes: Axes, node: Node) -> None:
-    """Products are summed along one dimension; the others are matched from the right."""
-    rank = len(axes.of(node.number)) + 1
-    dim = dimension(node["dim"], rank)
+@rule("cosine_similarity", "pairwise_distance")
+def compared(axes: Axes, node: Node) -> None:
+    """Entries of two are compared along one dimension, the last for distances; the others are matched."""
+    keep = bool(node.arguments[0].get("keepdim"))
+    rank = len(axes.of(node.number)) + (not keep)
+    dim = dimension(node.arguments[0].get("dim", -1), rank) if node.op == "cosine_similarity" else rank - 1
     x, y = node.needed("x1"), node.needed("x2")
     if len(axes.of(x)) != rank or len(axes.of(y)) != rank:
         refuse(node, "its inputs have different numbers of dimensions", "unsqueeze one of them")

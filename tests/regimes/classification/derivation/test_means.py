@@ -1,13 +1,17 @@
 """Which means vanish is derived: verdicts on readouts that are tied, missing or permuted, on norms and on logits."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from sympy import S
 
 import tplimits as tp
+from tplimits.program.nodes.kinds import Avg
+from tplimits.regimes.classification.derivation.cosets import INFINITY, MOST, Coset, Parity, hull_of, reduced, span
 from tplimits.regimes.classification.derivation.means import means_of
+from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.training.finite.networks import train
 
 
@@ -190,6 +194,51 @@ def test_what_cancels_at_the_start_alone_is_told_from_what_always_vanishes():
         names = {network[p].name for p in found.centred - found.always if p < len(network)}
         assert names == only_at_start
     assert normed.position("return") in means_of(normed).always
+
+
+#: what is averaged, with x and v vectors of mean 0, s ~ n^(−½) an average of mean 0, and n^(1/4); the power of 1/n of
+#: its average beside it
+FALLS = {
+    "a readout of any function of a scalar": (lambda x, v, s, root, tanh: v * x * tanh(root**2 * s), 0.5),
+    "a scalar of order 1 with a random sign": (lambda x, v, s, root, tanh: x**2 * root**2 * s, 0),
+    "what is as small as the scalar in it": (lambda x, v, s, root, tanh: v + x**2 * s, 0.5),
+    "what a scalar adds": (lambda x, v, s, root, tanh: v / 9 + 9 * root * x**2 * s, 0.25),
+    "squares": (lambda x, v, s, root, tanh: (v + s) ** 2, 0),
+}
+
+
+@pytest.mark.parametrize("name", FALLS)
+def test_averages_are_smaller_by_what_their_terms_tell(name):
+    """And by what draws tell: the slope of the rms of averages between two widths."""
+    averaged, fall = FALLS[name]
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * tp.avg(averaged(x, v, tp.avg(x * (W @ x)), tp.sqrt(tp.sqrt(tp.n)), tp.tanh))
+
+    last = [p for p, s in enumerate(net) if isinstance(s, Avg)][-1]
+    assert parities(net, True, {}).falls(net[last].operand) == fall
+    rng, rms = np.random.default_rng(0), []
+    for n in (64, 4096):
+        x, v = rng.standard_normal((2, 1000, n))
+        s = (
+            np.mean(x**2, axis=1, keepdims=True) * rng.standard_normal((1000, 1)) / math.sqrt(n)
+        )  # W x given x is normal
+        rms.append(math.sqrt(np.mean(averaged(x, v, s, n**0.25, np.tanh).mean(axis=1) ** 2)))
+    assert abs(math.log(rms[0] / rms[1], 64) - fall) < 0.03
+
+
+def test_unions_are_held_by_few_cosets_that_are_odd_where_they_are():
+    """A readout among many terms: one coset that holds all of them would hold 0."""
+    readout, terms = 1 << 20, [1 << i | 1 << 7 + i for i in range(7)]
+    many = [Coset(readout ^ t, span((1 << i,))) for i, t in enumerate(terms)] + [Coset(readout)]
+    found = Parity.of(many, Fraction(0), INFINITY).cosets
+    assert len(found) <= MOST
+    assert all(reduced(c.shift, c.basis) and c.shift & readout for c in found)
+    every = [Coset(1), Coset(2), *many, Coset(4)]  # beside other weights
+    assert all(reduced(c.shift, c.basis) for c in Parity.of(every, Fraction(0), INFINITY).cosets)
+    assert not all(reduced(c.shift, c.basis) for c in [hull_of([*every, Coset(7)])])
 
 
 def test_a_mean_that_does_not_vanish_is_named():

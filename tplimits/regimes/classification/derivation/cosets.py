@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import combinations
 from operator import or_
 
 import sympy
@@ -15,8 +16,9 @@ from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR
 
 _ODD = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
 _EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
-#: unions of more cosets than this are replaced by one that holds them
+#: unions of more cosets than this are replaced by fewer that hold them
 MOST = 6
+INFINITY = float("inf")
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,25 @@ class Coset:
 
 @dataclass(frozen=True)
 class Parity:
-    """The terms of a value that are of its order n^(−order): a union of cosets, empty for 0."""
+    """The terms of a value that are of its order n^(−order): a union of cosets, empty for 0.
+
+    Terms that are smaller are of the order n^(−rest) at most.
+    """
 
     cosets: frozenset[Coset] = frozenset([Coset()])
     order: Fraction = Fraction(0)
+    rest: Fraction | float = INFINITY
 
     @classmethod
-    def of(cls, cosets: Iterable[Coset], order: Fraction = Fraction(0)) -> Parity:
-        """A union, or one coset that holds it where it has many parts."""
-        found = cls(frozenset(cosets), order)
-        return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]), order)
+    def of(cls, cosets: Iterable[Coset], order: Fraction, rest: Fraction | float) -> Parity:
+        """A union, or fewer cosets that hold it where it has many parts."""
+        found = frozenset(cosets)
+        return cls(found if len(found) <= MOST else fewer(found), order, rest)
+
+    @property
+    def gap(self) -> Fraction | float:
+        """How much smaller the smaller terms are, as a power of 1/n."""
+        return self.rest - self.order
 
     @property
     def used(self) -> int:
@@ -58,22 +69,23 @@ class Parity:
     @property
     def hull(self) -> Coset:
         """The smallest coset that holds all terms."""
-        first, *others = sorted(self.cosets, key=lambda c: (c.shift, c.basis))
-        vectors = [b for c in self.cosets for b in c.basis] + [first.shift ^ c.shift for c in others]
-        basis = span(vectors)
-        return Coset(reduced(first.shift, basis), basis)
+        return hull_of(self.cosets)
 
     def plus(self, other: Parity) -> Parity:
         """The terms of a sum: those of the larger summand."""
-        if not self.cosets or (other.cosets and other.order < self.order):
-            return other
-        if not other.cosets or self.order < other.order:
-            return self
-        return Parity.of(self.cosets | other.cosets, self.order)
+        if not self.cosets or not other.cosets:
+            return self if self.cosets else other
+        first, second = (self, other) if self.order <= other.order else (other, self)
+        rest = min(self.rest, other.rest)
+        if first.order < second.order:
+            return replace(first, rest=min(rest, second.order))
+        return Parity.of(self.cosets | other.cosets, self.order, rest)
 
     def times(self, other: Parity) -> Parity:
         """The terms of a product."""
-        return Parity.of((a.times(b) for a in self.cosets for b in other.cosets), self.order + other.order)
+        order = self.order + other.order
+        cosets = (a.times(b) for a in self.cosets for b in other.cosets)
+        return Parity.of(cosets, order, order + min(self.gap, other.gap))
 
     def power(self, e: sympy.Rational) -> Parity:
         """The terms of a power."""
@@ -82,23 +94,61 @@ class Parity:
         order = self.order * Fraction(int(e.p), int(e.q))
         if e == 1:
             return self
+        hull = spanned(self.hull)
         if e.is_Integer:
-            return Parity(frozenset([self.hull if e.is_odd else Coset(0, self.hull.basis)]), order)
-        return Parity(frozenset([spanned(self.hull)]), order)
+            hull = self.hull if e.is_odd else Coset(0, self.hull.basis)
+        return Parity(frozenset([hull]), order, order + self.gap)
 
     def function(self, node: Expr) -> Parity:
         """The terms of a function, by its parity and by what it does at 0."""
-        if not self.cosets:
-            return Parity() if not isinstance(node, (*_ODD, *HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS)) else self
-        if isinstance(node, _ODD):
-            return Parity(frozenset([self.hull]), max(self.order, Fraction(0)))
-        if isinstance(node, _EVEN):
-            order = self.order if isinstance(node, sympy.Abs) else Fraction(0)
-            return Parity(frozenset([Coset(0, self.hull.basis)]), order)
         linear = isinstance(node, (*HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS))
+        if not self.cosets:
+            return self if linear or isinstance(node, _ODD) else Parity()
+        if isinstance(node, _ODD):
+            return self._with(self.hull, max(self.order, Fraction(0)))
+        if isinstance(node, _EVEN):
+            return self._with(Coset(0, self.hull.basis), self.order if isinstance(node, sympy.Abs) else Fraction(0))
         if not linear and self.order > 0:
-            return Parity()  # its value at 0
-        return Parity(frozenset([spanned(self.hull)]), self.order if linear else Fraction(0))
+            return Parity(rest=self.order)  # its value at 0
+        return self._with(spanned(self.hull), self.order if linear else Fraction(0))
+
+    def _with(self, coset: Coset, order: Fraction) -> Parity:
+        """Terms of a function that is of another order than its argument, where smaller ones are not told apart."""
+        rest = self.rest if order == self.order else max(order, self.order)
+        return Parity(frozenset([coset]), order, rest)
+
+
+def hull_of(cosets: Iterable[Coset]) -> Coset:
+    """The smallest coset that holds others."""
+    first, *others = sorted(cosets, key=lambda c: (c.shift, c.basis))
+    basis = span([b for c in (first, *others) for b in c.basis] + [first.shift ^ c.shift for c in others])
+    return Coset(reduced(first.shift, basis), basis)
+
+
+@lru_cache(maxsize=4096)
+def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
+    """At most `MOST` cosets that hold others, in pairs that add the least: a + V and b + V are one coset, exactly.
+
+    >>> fewer(frozenset(map(Coset, range(8))))
+    frozenset({Coset(shift=0, basis=(4, 2, 1))})
+    """
+
+    left = sorted(cosets, key=lambda c: (c.shift, c.basis))
+    pairs = {pair: hull_of(pair) for pair in combinations(left, 2)}
+
+    def added(pair: tuple[Coset, Coset]) -> int:
+        return 2 ** len(pairs[pair].basis) - sum(2 ** len(c.basis) for c in pair)
+
+    while pairs:
+        pair = min(pairs, key=added)
+        if added(pair) > 0 and len(left) <= MOST:
+            break
+        hull = pairs[pair]
+        left = [c for c in left if c not in (*pair, hull)]
+        pairs = {p: held for p, held in pairs.items() if not {*pair, hull} & {*p}}
+        pairs |= {(c, hull): hull_of((c, hull)) for c in left}
+        left.append(hull)
+    return frozenset(left)
 
 
 def spanned(hull: Coset) -> Coset:

@@ -40,12 +40,15 @@ class Means:
     """What vanishes in a total program, by position: averages, and what is returned, whose entries are summed.
 
     `centred` have the mean zero at the start, `always` whatever values scalars have.  `zeros` are scalars of the
-    network whose limit is zero.  `unknown` holds why a mean is not known; it is taken not to vanish.
+    network whose limit is zero.  `falls` holds the power of 1/n that averages have at the start beside what is
+    averaged, where the orders of all scalars in it are counted.  `unknown` holds why a mean is not known; it is taken
+    not to vanish.
     """
 
     centred: frozenset[int]
     always: frozenset[int]
     zeros: frozenset[int] = frozenset()
+    falls: Mapping[int, Fraction] = field(default_factory=dict, compare=False)
     unknown: Mapping[int, str] = field(default_factory=dict, compare=False)
 
 
@@ -75,31 +78,31 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
         return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
     limits = _limits(program) or _limits(network)
+    seen = _by_symmetry(network, program, dict(starts))
+    falls = {p: fall for p, fall in seen.falls.items() if p not in always}
     if unknown or limits is None:  # what no expectation tells a symmetry may
-        seen = _by_symmetry(network, program, dict(starts))
         always |= seen.always & unknown.keys()
         unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
         if limits is None:
-            return Means(always | seen.centred, always, seen.zeros, unknown)
-    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p))
+            return Means(always | seen.centred, always, seen.zeros, falls, unknown)
+    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
-    return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
+    return Means(always | start, always, zeros, falls, {p: why for p, why in unknown.items() if p not in start})
 
 
 def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:
     """What vanishes because weights are as likely as their negatives; all other means are taken not to vanish."""
     free, started = (parities(program, at_start, starts) for at_start in (False, True))
-    always, start = (
-        frozenset(p for p, s in enumerate(program) if isinstance(s, Avg) and found.vanishes(s.operand))
-        | ({network.returns[0]} if found.vanishes(_returned(network)) else frozenset())
-        for found in (free, started)
-    )
-    zeros = (p for p, s in enumerate(network) if isinstance(s, ScalarNonlin) and started.vanishes(s.body))
+    sums = {p: s.operand for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
+    sums[network.returns[0]] = _returned(network)
+    always = frozenset(p for p, operand in sums.items() if free.vanishes(operand))
+    falls = {p: fall for p, operand in sums.items() if p not in always and (fall := started.falls(operand))}
+    zeros = (p for p, s in enumerate(network) if isinstance(s, ScalarNonlin) and started.of(s.body).order > 0)
     end = network.returns[0]
     why = f"Programs of more than {LARGEST} instructions are judged by symmetry, which does not tell of `{{}}`."
-    unknown = {} if end in always | start else {end: why.format(network[end].name)}
-    return Means(always | start, always, frozenset(zeros), unknown)
+    unknown = {} if end in always or end in falls else {end: why.format(network[end].name)}
+    return Means(always.union(falls), always, frozenset(zeros), falls, unknown)
 
 
 def _returned(network: Program) -> Entry:

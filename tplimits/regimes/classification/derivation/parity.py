@@ -16,7 +16,7 @@ Nothing is integrated, so that networks of any size are read at once; means that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import GIVEN
-from tplimits.regimes.classification.derivation.cosets import Coset, Parity, reduced, span, spanned
+from tplimits.regimes.classification.derivation.cosets import INFINITY, Coset, Parity, reduced, span, spanned
 from tplimits.regimes.classification.derivation.sizes import distinct
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Parities:
     """
 
     program: Program
-    #: whether scalars that are computed are what they are at the start, rather than any numbers
+    #: whether scalars that are computed have the orders of n that they have at the start, rather than any
     at_start: bool = False
     #: weights whose entries start like n^(−order), beside what is natural for matrices, where this is not 0
     orders: Mapping[str, Fraction] = field(default_factory=dict)
@@ -117,14 +117,22 @@ class Parities:
         return self.orders.get(s.name, Fraction(0))
 
     def _scalar(self, s: Avg | ScalarNonlin) -> Parity:
-        """A scalar at the start: an average whose mean vanishes is of the order n^(−½) of what it averages."""
+        """A scalar at the start, of its order: one number for all neurons, whose sign makes no average smaller."""
         if isinstance(s, ScalarNonlin):
-            return self.of(s.body)
+            found = self.of(s.body)
+            return Parity(order=found.order) if found.cosets else found
         assert s.operand is not None
         found = self.of_entry(s.operand)
-        if found.cosets and all(self._is_odd(c) for c in found.cosets):
-            return replace(found, order=found.order + Fraction(1, 2))
-        return found
+        return Parity(order=found.order + self.falls(s.operand)) if found.cosets else found
+
+    def falls(self, operand: Entry) -> Fraction:
+        """The power of 1/n of an average beside what is averaged: ½ where the mean of its largest terms vanishes.
+
+        Less where other terms, whose mean may be anything, are not smaller by as much.
+        """
+        found = self.of(operand)
+        odd = all(self._is_odd(c) for c in found.cosets)
+        return Fraction(min(Fraction(1, 2), found.gap)) if odd else Fraction(0)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -167,7 +175,8 @@ class Parities:
 
         if not any(bits & touched for c in found.cosets for bits in (c.shift, *c.basis)):
             return found
-        return Parity.of((Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets), found.order)
+        cosets = (Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets)
+        return Parity.of(cosets, found.order, found.rest)
 
     def of(self, node: Expr) -> Parity:
         """The terms of an expression."""
@@ -196,7 +205,8 @@ class Parities:
             return found
         if len(parts) > 1:  # what is smaller decides where two are compared
             every = span(b for part in parts for c in part.cosets for b in spanned(c).basis)
-            found = Parity(frozenset([Coset(0, every)]), min((p.order for p in parts if p.cosets), default=Fraction(0)))
+            orders = sorted({x for p in parts if p.cosets for x in (p.order, p.rest)}) or [Fraction(0)]
+            found = Parity(frozenset([Coset(0, every)]), Fraction(orders[0]), min(orders[1:], default=INFINITY))
         return found.function(node)
 
     def _summed(self, node: AxisSum) -> Parity:

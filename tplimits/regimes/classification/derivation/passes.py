@@ -129,7 +129,10 @@ class Passes:
         move = x.move if aligned is None else max(aligned, x.move - HALF)
         if always:
             return Size(x.start - HALF, move, x.loose - HALF, x.start - HALF)
-        start = max(x.start - HALF, x.fallen) if centred else x.start
+        if position in self.means.falls:
+            start = x.start - self.means.falls[position]
+        else:
+            start = max(x.start - HALF, x.fallen) if centred else x.start
         return Size(start, move, x.loose, start if centred else x.fallen)
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
