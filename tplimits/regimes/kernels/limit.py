@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import named_once, several
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
@@ -71,9 +71,9 @@ class Kernels:
 
 
 def _names(value: Any, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
+    names = (value,) if isinstance(value, str) else several(value)
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
+        raise ProgramError(f'tp.Kernels({option}={shown(value)}): give names, as in {option}=("W",).')
     return tuple(dict.fromkeys(names))
 
 
