@@ -154,6 +154,13 @@ def pytest_runtest_call(item: Any) -> Any:
     item.addfinalizer(lambda: _ended(item.nodeid, seen, begun))
 
 
+def pytest_runtest_logreport(report: Any) -> None:
+    """While a map is made: which tests fail as things are."""
+    if report.failed and os.environ.get("TPLIMITS_MAP"):
+        with open(os.environ["TPLIMITS_MAP"], "a", encoding="utf-8") as file:
+            print(json.dumps({"failed": report.nodeid}), file=file)
+
+
 def _ended(name: str, seen: set[Any], begun: float) -> None:
     sys.setprofile(None)
     own = (c for c in seen if c.co_filename.startswith(f"{ROOT}/"))
@@ -216,10 +223,10 @@ def mapped(folders: list[str], seconds: float) -> None:
 
 
 def _passing() -> list[dict[str, Any]]:
-    """The tests of files in which none failed while the map was made: one that fails anyway notices nothing."""
+    """The tests that passed while the map was made: one that fails anyway notices nothing."""
     rows = list(_rows(MAP))
-    passed = {row["file"] for row in rows if row.get("outcome") == "alive"}
-    return [row for row in rows if "test" in row and row["test"].split("::")[0] in passed]
+    failed = {row["failed"] for row in rows if "failed" in row}
+    return [row for row in rows if "test" in row and row["test"] not in failed]
 
 
 def _source(file: str) -> str:
