@@ -214,12 +214,16 @@ def pytest(tests: list[str], environment: dict[str, str], patience: float) -> st
 def mapped(folders: list[str], seconds: float) -> None:
     """Run the tests of folders that have not been run, a file at a time, and write down what each calls."""
     done, until = {row["file"] for row in _rows(MAP) if "file" in row}, time.monotonic() + seconds
-    for path in (path for folder in folders for path in sorted((ROOT / folder).rglob("test_*.py"))):
+    for path in (path for folder in folders for path in _files(ROOT / folder)):
         name = str(path.relative_to(ROOT))
         if name not in done and time.monotonic() < until:
             outcome = pytest([name], {"TPLIMITS_MAP": str(MAP.absolute())}, 20 * PATIENCE)
             with MAP.open("a", encoding="utf-8") as out:
                 print(json.dumps({"file": name, "outcome": outcome}), file=out)
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("test_*.py"))
 
 
 def _passing() -> list[dict[str, Any]]:
@@ -260,7 +264,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long; the next call goes on")
-    parser.add_argument("--tests", nargs="*", default=TESTS, help="folders of tests for the map")
+    parser.add_argument("--tests", nargs="*", default=TESTS, help="folders or files of tests for the map")
     asked = parser.parse_args()
     MAP.parent.mkdir(exist_ok=True)
     if asked.what == "map":
