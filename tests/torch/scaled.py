@@ -199,6 +199,16 @@ class _Divided(type(Decoder(8, 2).blocks[0])):
         return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
 
 
+class Small(Decoder):
+    """A decoder with a tied readout, heads that grow, and normal entries of 0.02 at all widths, as GPT-2 starts."""
+
+    def __init__(self, n):
+        super().__init__(n, 2)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+
 class Llama(nn.Module):
     """Gated, with RMS norms, shared keys and values, and heads of a fixed size."""
 
@@ -256,6 +266,7 @@ ALL = {
     **MODELS, **FURTHER,
     "attention over d": Model(Attention, (tokens(11, 4, 6),)),
     "attention over root d": Model(lambda n: Attention(n, True), (tokens(11, 4, 6),)),
+    "entries of 0.02": Model(Small, (tokens(11, 4, 6),)),
     "Llama": Model(Llama, (tokens(11, 4, 6),)),
     "residual": Model(Residual, (noise(4, 3, 4, 4),)),
     "one block twice": Model(Tied, (tokens(11, 4, 5),)),
@@ -270,9 +281,17 @@ CHECKED = {
 WRONG = {
     "readout rate": tuple(CHECKED), "hidden rate": tuple(CHECKED), "readout std": tuple(CHECKED)[:11],
     "inputs frozen": tuple(CHECKED)[:11],
-    "scores": ("attention over root d", "attention written out", "encoder, norms first"),
+    "scores": ("attention over root d", "attention written out", "encoder, norms first", "entries of 0.02"),
 }  # fmt: skip
-NARROW = ("residual", "mixer", "attention over d", "one block twice", "Llama", "attention over root d")
+NARROW = (
+    "residual",
+    "mixer",
+    "attention over d",
+    "one block twice",
+    "Llama",
+    "attention over root d",
+    "entries of 0.02",
+)
 
 
 @lru_cache(maxsize=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import OrderedDict
 from fractions import Fraction
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from scaled import Attention, Roles, imported
 from torch import nn
 
 import tplimits as tp
-from tplimits.torch.scaling.optimizers import RULES
+from tplimits.torch.scaling.optimizers import RULES, rule_of
 from tplimits.torch.scaling.plan import from_json
 
 HALF = Fraction(1, 2)
@@ -27,7 +28,8 @@ PUBLISHED = {
     "muon matching adamw": {"hid.weight": -HALF, "out.weight": -1},
 }
 for same, of in (("momentum", "sgd"), ("adamw", "adam"), ("rmsprop", "adam"), ("adagrad", "adam"), ("lion", "adam"),
-                 ("nadam", "adam"), ("adamax", "adam"), ("sign", "adam"), ("adadelta", "sgd")):  # fmt: skip
+                 ("nadam", "adam"), ("nadam decoupled", "adam"), ("adamax", "adam"), ("sign", "adam"),
+                 ("adadelta", "sgd")):  # fmt: skip
     PUBLISHED[same] = PUBLISHED[of]
 
 
@@ -46,10 +48,13 @@ def test_rates_are_those_that_are_published(optimizer):
     assert starts == {"emb.weight": 0, "hid.bias": 0, "hid.weight": -HALF, "out.weight": -1}
 
 
+DECAYING = ("adam", "adamw", "nadam decoupled", "sgd", "adadelta")
+
+
 def test_epsilon_and_decay_follow_gradients_and_rates():
-    plans = {o: tp.scaling(imported(), optimizer=o).by_name for o in ("adam", "adamw", "sgd", "adadelta")}
+    plans = {o: tp.scaling(imported(), optimizer=o).by_name for o in DECAYING}
     rows = {o: {n: (p[n].eps, p[n].decay) for n in ("hid.weight", "gain", "out.weight")} for o, p in plans.items()}
-    assert rows["adamw"] == {"hid.weight": (-1, 1), "gain": (-1, 0), "out.weight": (0, 1)}
+    assert rows["adamw"] == {"hid.weight": (-1, 1), "gain": (-1, 0), "out.weight": (0, 1)} == rows["nadam decoupled"]
     assert rows["adam"] == {"hid.weight": (-1, -HALF), "gain": (-1, -1), "out.weight": (0, 1)}  # coupled
     assert rows["sgd"] == {"hid.weight": (None, 0), "gain": (None, -1), "out.weight": (None, 1)}
     assert rows["adadelta"]["hid.weight"][0] == -2
@@ -82,6 +87,8 @@ def test_an_attached_factor_multiplies_the_output():
     handle.remove()
     handle = plan.attach(model, at="head")
     assert torch.allclose(model(tokens).detach(), before / 4)
+    with pytest.raises(tp.EvaluationError, match="module `head` has the factor already: remove the handle"):
+        plan.attach(model)
     handle.remove()
     assert torch.equal(model(tokens).detach(), before)
     with pytest.raises(tp.EvaluationError, match="no such module; give one of wte"):
@@ -108,6 +115,22 @@ def test_groups_hold_every_parameter_once_with_its_numbers():
     wrapped = nn.Sequential()
     wrapped.add_module("module", model)  # as DataParallel names things
     assert len(plan.param_groups(wrapped, lr=1e-3)) == len(groups)
+
+
+def _outer(n):
+    return nn.Sequential(OrderedDict(module=nn.Linear(5, n), last=nn.Linear(n, 2)))
+
+
+def _inner(n):
+    return nn.Sequential(OrderedDict(module=nn.Sequential(nn.Linear(5, n), nn.Linear(n, n), nn.Linear(n, 2))))
+
+
+@pytest.mark.parametrize("make", [_outer, _inner])
+def test_models_may_call_a_part_of_theirs_module(make):
+    plan = tp.scaling(make, torch.randn(4, 5), base=16, widths=(16, 32, 64))
+    for model in (make(32), nn.Sequential(OrderedDict(module=make(32)))):
+        held = [id(p) for g in plan.param_groups(plan.initialize_(model), lr=1e-3) for p in g["params"]]
+        assert sorted(held) == sorted(id(p) for p in model.parameters())
 
 
 def test_initial_entries_are_multiplied_once():
@@ -193,6 +216,44 @@ def _trained(model):
     return model
 
 
+def _untied():
+    model = Decoder(16)
+    model.head.weight = nn.Parameter(model.head.weight.detach().clone())
+    return model
+
+
+def _tied_groups(model):
+    return [{"params": [*model.parameters(), model.head.weight]}]
+
+
+class Sparse(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.e, self.h, self.o = nn.Embedding(7, n, sparse=True), nn.Linear(n, n), nn.Linear(n, 2)
+
+    def forward(self, i):
+        return self.o(torch.tanh(self.h(self.e(i))))
+
+
+def _partly(n, trained=False):
+    model = nn.Sequential(nn.Linear(5, n), nn.Linear(n, n), nn.Linear(n, 2))
+    model[1].weight.requires_grad_(trained)
+    return model
+
+
+@lru_cache
+def partly():
+    return tp.scaling(_partly, torch.randn(4, 5), base=16, widths=(16, 32, 64))
+
+
+def _checked(**changed):
+    """A check of a plan, with something that is none."""
+    settings = {"make": _partly, "data": (torch.randn(4, 5), None), "widths": (16, 32, 64), **changed}
+    return partly().check(settings.pop("make"), settings.pop("data"), **settings)
+
+
+TRAINED = [torch.zeros(1, requires_grad=True)]
+
 BAD = {
     "a group misses one": (
         lambda p, m: p.param_groups(m, lr=1, groups=[{"params": [m.hid.weight]}]), "stands in no group"),
@@ -215,6 +276,44 @@ BAD = {
     "no base": (lambda p, m: tp.scaling(imported(), base=0), "base=0: give the width"),
     "one width": (lambda p, m: p.check(Roles, 3, widths=(64,)), "widths=.64,.: give 3"),
     "no data": (lambda p, m: p.check(Roles, 3), "give .inputs, target."),
+    "a group of nothing": (
+        lambda p, m: p.param_groups(m, lr=1, groups=[{"params": None}]), "NoneType: give parameters of the model"),
+    "a group of names": (
+        lambda p, m: p.param_groups(m, lr=1, groups=[{"params": ["gain"]}]), "str: give parameters of the model"),
+    "a tied parameter twice": (
+        lambda p, m: tp.scaling(decoder(), base=16).param_groups(m := Decoder(16), lr=1, groups=_tied_groups(m)),
+        "`wte.weight` stands twice in groups.0.: leave it in one place"),
+    "not tied": (
+        lambda p, m: tp.scaling(decoder(), base=16).param_groups(_untied(), lr=1),
+        "`wte.weight` are one parameter in the plan, and two in the model"),
+    "trained, and frozen in the plan": (
+        lambda p, m: partly().param_groups(_partly(16, True), lr=1), "`1.weight` is trained here and was not"),
+    "all frozen": (lambda p, m: p.param_groups(m.requires_grad_(False), lr=1), "no parameter that is trained"),
+    "a class": (lambda p, m: p.param_groups(Roles, lr=1), "give a torch.nn.Module"),
+    "a lazy model": (lambda p, m: p.initialize_(nn.LazyLinear(64)), "`weight` has no shape yet"),
+    "a rate above all numbers": (lambda p, m: p.param_groups(m, lr=10**400), "give a number of 0 or more"),
+    "a depth": (lambda p, m: p.param_groups(m, lr=1, depth=3), "depth=3: the plan has no powers of it"),
+    "no threshold": (lambda p, m: p.clipping(128, -1), "threshold=-1: give a number"),
+    "no width": (lambda p, m: p.multipliers(None), "n=None: give a whole number"),
+    "Muon for the rest": (
+        lambda p, m: tp.scaling(imported(), optimizer={"matrix": "adam", "rest": "muon"}), "trains matrices alone"),
+    "no models": (lambda p, m: _checked(seeds=0), "seeds=0: give a whole number, at least 1"),
+    "no seed": (lambda p, m: _checked(seed="a"), "a seed is a whole number"),
+    "a make of another width": (lambda p, m: _checked(make=lambda n: _partly(2 * n)), "model of the width 32"),
+    "a make of nothing": (lambda p, m: _checked(make=lambda n: None), "builds a torch.nn.Module"),
+    "data of another size": (lambda p, m: _checked(data=(torch.randn(4, 7), None)), "cannot be called with the data"),
+    "a target of another size": (
+        lambda p, m: _checked(data=(torch.randn(4, 5), torch.randn(4, 1))), "the shape .4, 1., the output .4, 2."),
+    "a target that is none": (lambda p, m: _checked(data=(torch.randn(4, 5), "a")), "the target is str"),
+    "classes beyond the output": (
+        lambda p, m: _checked(data=(torch.randn(4, 5), torch.full((4,), 9))), "loss.f, target. raises IndexError"),
+    "a loss that is none": (lambda p, m: _checked(loss=lambda f, y: 3.0), "return one number, as a tensor"),
+    "a loss of all": (lambda p, m: _checked(loss=lambda f, y: f), "return one number, as a tensor"),
+    "no optimizer": (lambda p, m: _checked(setup=lambda model: None), "return the optimizer"),
+    "a setup that fails": (lambda p, m: _checked(setup=lambda: 3), "setup.model. raises TypeError"),
+    "sparse gradients": (
+        lambda p, m: tp.scaling(Sparse, torch.arange(4), base=16, widths=(16, 32, 64)).check(
+            Sparse, torch.arange(4), widths=(16, 32, 64)), "`e.weight` has sparse gradients"),
 }  # fmt: skip
 
 
@@ -224,3 +323,26 @@ def test_bad_input_is_told(name):
     call, said = BAD[name]
     with pytest.raises(tp.TplimitsError, match=said):
         call(plan, Roles(64))
+
+
+def test_optimizers_are_told_by_how_they_decay():
+    """PyTorch's Adam and NAdam decouple decay if asked, and others' Adafactor leaves the size of weights out."""
+    assert rule_of(torch.optim.Adam(TRAINED, decoupled_weight_decay=True)).name == "adamw"
+    assert rule_of(torch.optim.NAdam(TRAINED, decoupled_weight_decay=True)).decoupled
+    assert rule_of(torch.optim.Adam(TRAINED)).name == "adam"
+    other = torch.optim.Adafactor(TRAINED)
+    other.defaults["scale_parameter"] = False
+    with pytest.raises(tp.ProgramError, match="not multiplied by the size of the weights"):
+        rule_of(other)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_parameters_in_half_precision_are_planned_alike(kind):
+    make = lambda n: _partly(n).to(kind)  # noqa: E731
+    found = tp.scaling(make, torch.randn(4, 5, dtype=kind), base=16, widths=(16, 32, 64))
+    assert {r.name: r.powers for r in found.rows} == {r.name: r.powers for r in partly().rows}
+    model, same = make(64), make(64)
+    same.load_state_dict(model.state_dict())
+    found.initialize_(model)
+    assert model[2].weight.dtype == kind and torch.allclose(model[2].weight * 2, same[2].weight, rtol=1e-2)
+    assert {g["lr"] for g in found.param_groups(model, lr=1.0)} == {1.0, 0.25}

@@ -19,7 +19,7 @@ from torch import nn
 import tplimits as tp
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.torch.matching import _in_program
+from tplimits.torch.matching import _in_program, arrays_of
 from tplimits.torch.scaling.stepping import optimizers_of
 
 STEPS = 5
@@ -146,6 +146,85 @@ def test_five_steps_are_those_of_the_program(name, optimizer):
         assert numpy.abs(truth - _in_program(net, start)).max() > 1e-3
         assert numpy.abs(ours.reshape(truth.shape) - truth).max() < 1e-10
         assert numpy.abs(numpy.reshape(other, -1)[0] - truth.ravel()[0]) > 1e-8  # one rate 1 % off, or nothing at all
+
+
+class _InProgram:
+    """Tensors in PyTorch's layout whose gradients are those of the program."""
+
+    def __init__(self, net, model, example, goal):
+        self.net, self.data, self.ratios = net, net.data(*example), net.ratios
+        self.tensors = self._copied(dict(model.named_parameters()))
+        y = _in_program(net, goal)
+        self.trainer = Trainer(net, lambda f: (f - y.reshape(f.shape)) / len(goal), tp.SGD(), 1.0, parametrization=SP)
+        self.factors = {name: float(net.built.factors.get(name, 1)) for name in self.tensors}
+        self.order = {
+            name: (numbers * self.factors[name]).round().astype(int)
+            for name, numbers in self._arrays(
+                {k: torch.arange(p.numel()).reshape(p.shape) for k, p in self.tensors.items()}
+            ).items()
+        }
+
+    @staticmethod
+    def _copied(tensors):
+        return {k: p.detach().clone().requires_grad_() for k, p in tensors.items()}
+
+    def twin(self):
+        other = copy.copy(self)
+        other.tensors = self._copied(self.tensors)
+        return other
+
+    def _arrays(self, tensors):
+        return arrays_of(self.net.built, tensors)
+
+    def run(self, width):
+        return self.trainer.start(
+            self.data, width=width, parameters=self._arrays(self.tensors), ratios=self.ratios
+        )  # fmt: skip
+
+    def differentiate(self, width):
+        """Write the program's gradients onto the tensors; w = f·v, and the program's are those of v."""
+        for name, g in self.run(width).gradients().items():
+            flat = torch.zeros(self.tensors[name].numel(), dtype=torch.float64)
+            flat[self.order[name].ravel()] = torch.from_numpy(numpy.ravel(g) / self.factors[name])
+            self.tensors[name].grad = flat.reshape(self.tensors[name].shape)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "GPT"])
+def test_five_steps_of_orthogonalised_updates_are_those_of_the_program(name):
+    """PyTorch makes updates of gradients on both sides: of the model's by the plan's groups, and of the program's."""
+    make, example = MAKES[name]
+    net, base, n, lr = imported(name), 16, 48, {"muon": 0.02, "adamw": 3e-3}
+    plan = tp.scaling(net, optimizer="muon", base=base)
+    torch.manual_seed(3)
+    model = plan.initialize_(make(n).double())
+    goal = torch.randn(model(*example).shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    mine = _InProgram(net, model, example, goal)
+    twin = mine.twin()
+
+    def updating(program, wrong=1.0):
+        for kind, make_optimizer in (("muon", torch.optim.Muon), ("adamw", torch.optim.AdamW)):
+            rows = [(row, program.tensors[row.name]) for row in plan.rows if row.optimizer == kind]
+            assert {p.ndim for _, p in rows} == {2} or kind == "adamw"
+            groups = []
+            for row, p in rows:
+                power = {"lr": row.rate, "weight_decay": row.decay} | ({"eps": row.eps} if kind == "adamw" else {})
+                start = {"lr": lr[kind] * (wrong if kind == "muon" else 1), "weight_decay": 0.5, "eps": EPS}
+                groups.append({"params": [p], **{k: start[k] * (n / base) ** float(q) for k, q in power.items()}})
+            yield make_optimizer(groups)
+
+    groups = plan.param_groups(model, lr=lr, weight_decay=0.5, eps=EPS)
+    theirs, ours, others = optimizers_of("muon", groups), list(updating(mine)), list(updating(twin, 1.01))
+    start = _in_program(net, model(*example).detach())
+    for _ in range(STEPS):
+        model.zero_grad()
+        ((model(*example) - goal).pow(2).sum() / 2 / len(goal)).backward()
+        for program in (mine, twin):
+            program.differentiate(n)
+        for optimizer in (*theirs, *ours, *others):
+            optimizer.step()
+        truth = _in_program(net, model(*example).detach())
+        apart = [numpy.abs(program.run(n).outputs().reshape(truth.shape) - truth).max() for program in (mine, twin)]
+        assert numpy.abs(truth - start).max() > 1e-3 and apart[0] < 1e-10 and apart[1] > 1e-6, apart
 
 
 # -- mup --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +44,11 @@ def width(
             continue
         show(f"{name} is within {relative:g} of its limit from width {enough.mean} on average, {enough.network} in one")
     if n is not None:
-        rows = tuple((k, f"{e.at(n).value:.6g}", f"± {e.at(n).variance ** 0.5:.2g}") for k, e in found.items())
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always")
+            at = limit.at(n, **given)
+        for doubt in doubts:
+            show(str(doubt.message))
+        rows = tuple((k, f"{e.value:.6g}", f"± {e.variance**0.5:.2g}") for k, e in at.items())
         table(("quantity", f"mean at width {n}", "spread"), rows)
     write_report(limit, latex, html, json)

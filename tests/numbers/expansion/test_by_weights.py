@@ -10,8 +10,8 @@ from reweighted import Prepared, by_calculus, by_weights
 
 import tplimits as tp
 
-#: seeds of random programs whose expansion is not refused, fixed by a run over seeds 0 to 300
-SEEDS = (14, 18, 38, 40, 44, 49, 59, 89, 99, 109, 110, 114, 119, 124, 130, 149, 169, 179, 180, 189)
+#: seeds of random programs whose expansion is not refused, the first twelve from 0 on
+SEEDS = (14, 18, 38, 40, 44, 49, 59, 89, 99, 109, 110, 114)
 
 
 def compared(prepared, monkeypatch):
@@ -22,7 +22,7 @@ def compared(prepared, monkeypatch):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_programs(name, monkeypatch):
-    program, ratios, _, _ = KNOWN[name]
+    program, ratios, _ = KNOWN[name]
     compared(Prepared(program, size=12, ratios=ratios), monkeypatch)
 
 

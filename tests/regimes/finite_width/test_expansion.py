@@ -100,6 +100,44 @@ def test_the_command_line(tmp_path, capsys):
     assert "variance · n" in capsys.readouterr().out
 
 
+def test_the_command_line_warns(tmp_path, capsys):
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "import tplimits as tp\n\n\n@tp.program\ndef heavy(g: tp.Vector):\n"
+        "    return tp.avg((g**2 + g) ** 3) / tp.avg((g**2 + g) ** 2) ** 1.5\n"
+    )
+    assert main(["width", f"{source}:heavy", "--width", "32"]) == 0
+    assert "|b|/n = 0.89 is not small beside its limit" in " ".join(capsys.readouterr().out.split())
+
+
+def test_digits_end_where_errors_begin():
+    """A kink that is crossed for some values of the other variables alone is read with an error that is shown."""
+
+    @tp.program
+    def grazing(W: tp.Matrix, x: tp.Vector):
+        y = x * tp.tanh(x)
+        return tp.avg(tp.relu(y * tp.tanh(W @ y) - 0.3))
+
+    found = tp.derive(grazing, tp.FiniteWidth())
+    assert found.bias("return").error > 1e-4
+    assert "±" in repr(found).split("b = ")[1].split("C = ")[0]
+    assert r"\pm" in found.latex()
+
+
+@pytest.mark.sampling
+def test_networks_in_which_no_neuron_is_active():
+    """Of six entries none is above 1 in every third network: W is applied to the vector 0 there, and not in others."""
+
+    @tp.program
+    def sparse(W: tp.Matrix, x: tp.Vector):
+        return tp.avg((W @ tp.relu(x - 1)) ** 2)
+
+    found = tp.derive(sparse, tp.FiniteWidth())
+    exact = float(found.limit("return"))
+    verdict = tp.check(found, widths=(6, 12, 24), draws=400, seed=0, claims={"b(return)": 0.0})
+    assert verdict.accepted and exact < 0.1
+
+
 @pytest.mark.parametrize("claims", [None, {"b(return[1])": -0.17129345, "C(return[0], return[1])": None}])
 @pytest.mark.sampling
 def test_true_claims_are_accepted(claims):

@@ -134,3 +134,17 @@ def test_series_that_do_not_help_are_warned_of():
     with pytest.warns(UserWarning, match=r"\|b\|/n = 0.89 is not small"):
         found.at(32)
     assert found.at(2000)["return"].value < 3
+
+
+def test_kinks_that_are_met_in_any_order():
+    """A variable that a later one is divided along may be divided itself, or read more finely, afterwards."""
+
+    @tp.program
+    def later(x: tp.Vector, y: tp.Vector, R: tp.Matrix, W: tp.Matrix):
+        z = tp.maximum(y, x)
+        u = W @ x
+        return tp.avg(z**2), tp.avg(tp.sign(y) * z), tp.avg(tp.tanh(R @ u) ** 2)
+
+    found = tp.derive(later, tp.FiniteWidth())
+    assert abs(float(found.limit("return[0]")) - 1) < 1e-9  # half of x² + y²
+    assert abs(float(found.covariance("return[0]")) - 2) < 1e-9  # E max⁴ − 1, as E max⁴ = E x⁴

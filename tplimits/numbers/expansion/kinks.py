@@ -122,6 +122,8 @@ class Kinks:
             window = start[..., None] + numpy.arange(_NEAR)
             root, slope = _zero(*(numpy.take_along_axis(a, window, axis=-1) for a in (g, v)))
             crosses = here.any(axis=-1)
+            for row in map(tuple, numpy.argwhere(crosses & ~numpy.isfinite(root * slope))):
+                root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
             roots.append(numpy.where(crosses, root, _NOWHERE))
             slopes.append(numpy.where(crosses, slope, 1.0))
         return roots, slopes
@@ -159,6 +161,15 @@ class Kinks:
             )
         own = Field(tuple(d - by for d in place.dims), place.values)
         return Split(u.dims[-1] - by, own) if mark is None else Moved(u.dims[-1] - by, own, mark)
+
+
+def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
+    """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
+    differ, first = numpy.unique(g, return_index=True)
+    start = int(numpy.clip(numpy.searchsorted(differ, g[change]) + 1 - _NEAR // 2, 0, max(len(differ) - _NEAR, 0)))
+    window = first[start : start + _NEAR]
+    root, slope = _zero(g[window], v[window])
+    return float(root), float(slope)
 
 
 def _zero(g: Array, v: Array) -> tuple[Array, Array]:

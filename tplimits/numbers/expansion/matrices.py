@@ -23,6 +23,8 @@ from tplimits.numbers.expansion.nodes import Field, mapped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tplimits.program.nodes.evaluate import Array
+
 
 @dataclass
 class _Side:
@@ -87,11 +89,18 @@ class Matrix:
 
 
 def _root(averages: Averages, x: Jet, power: float) -> Jet:
-    """A power of a positive scalar."""
+    """A power of a positive scalar; 0 at 0, for a drawn network whose neurons all happen to be silent."""
     v = x.value
     return averages.function(
         x,
-        mapped(lambda a: numpy.power(a, power), v),
-        mapped(lambda a: power * numpy.power(a, power - 1), v),
-        mapped(lambda a: power * (power - 1) * numpy.power(a, power - 2), v),
+        mapped(lambda a: _power(a, power), v),
+        mapped(lambda a: power * _power(a, power - 1), v),
+        mapped(lambda a: power * (power - 1) * _power(a, power - 2), v),
     )
+
+
+def _power(a: Array, power: float) -> Array:
+    """a^power, 0 where a is 0."""
+    silent = a == 0
+    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
+    return found

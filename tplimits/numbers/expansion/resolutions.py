@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,13 +82,20 @@ def on_grid(
             return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
         except Rough as found:
             rough |= found.numbers
+            splits = _apart_from(splits, found.numbers)
         except Split as split:
+            splits = _apart_from(splits, {split.number})
             splits = {**splits, split.number: [*splits.get(split.number, []), split.place]}
         except Moved as moved:
             places = list(splits[moved.number])
             places[moved.mark] = moved.place
             splits = {**splits, moved.number: places}
     raise EvaluationError(f"`{program.name}` has more than {_MOST_PASSES} kinks that neurons cross.")
+
+
+def _apart_from(splits: Mapping[int, list[Field]], changed: AbstractSet[int]) -> dict[int, list[Field]]:
+    """Places that are no functions of variables whose nodes change; the others are found again."""
+    return {k: kept for k, places in splits.items() if (kept := [p for p in places if not changed & set(p.dims)])}
 
 
 def on_points(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tplimits.law.kets import Reference, Step
@@ -26,6 +28,8 @@ ASSUMPTIONS = (
 _MOST_PARTS = 6
 #: digits of numbers in texts
 _DIGITS = 8
+#: an error above this share of a number is shown beside it
+_DOUBTFUL = 1e-4
 
 
 def answer(limit: FiniteWidthLimit) -> str:
@@ -44,13 +48,24 @@ def sentence(e: Expansion) -> str:
     parts = [_shown(e.limit)]
     for number, power in ((e.root, "/√n"), (e.bias, "/n")):
         if abs(float(number)) > 10 * number.error and abs(float(number)) > 1e-9:
-            parts.append(f"{'-' if float(number) < 0 else '+'} {_shown(abs(float(number)))}{power}")
+            parts.append(f"{'-' if float(number) < 0 else '+'} {_size(number)}{power}")
     return " ".join(parts)
 
 
 def _shown(number: Number | float) -> str:
-    value = float(number)
-    return "0" if abs(value) < 1e-11 else f"{value:.{_DIGITS}g}"
+    """The digits that an error leaves, with the error where it leaves few."""
+    value, error = float(number), 0.0 if isinstance(number, float) else number.error
+    if max(abs(value), error) < 1e-11:
+        return "0"
+    if error > _DOUBTFUL * abs(value):
+        return with_error(value, error)
+    digits = _DIGITS if error == 0 else min(_DIGITS, math.ceil(math.log10(abs(value) / error)) + 1)
+    return f"{value:.{digits}g}"
+
+
+def _size(number: Number) -> str:
+    """The absolute value of a number, beside its sign."""
+    return _shown(abs(number) if isinstance(number, float) else replace(number, value=abs(float(number))))
 
 
 def text(limit: FiniteWidthLimit) -> str:
@@ -68,8 +83,8 @@ def text(limit: FiniteWidthLimit) -> str:
             row += f"  and {_shown(e.root)}/√n"
         lines.append(row.rstrip())
     for name, e in found.items():
-        if not e.limit.variance and float(e.bias):
-            lines += [f"  b of {name}", *_parts(limit.breakdown(name))]
+        if not e.limit.variance and (parts := _parts(limit.breakdown(name))):
+            lines += [f"  b of {name}", *parts]
     return "\n".join(lines)
 
 
@@ -151,16 +166,23 @@ def formulas(limit: FiniteWidthLimit) -> list[Formula]:
         if e.limit.variance:
             found.append(Formula(left, r"\to", (rf"N(0, {_shown(e.limit.variance)})",)))
             continue
-        mean = [_shown(e.limit)]
+        mean = [_latex(_shown(e.limit))]
         for number, power in ((e.root, r"\sqrt n"), (e.bias, "n")):
             if float(number):
                 sign = "-" if float(number) < 0 else "+"
-                mean.append(rf"{sign} \frac{{{_shown(abs(float(number)))}}}{{{power}}}")
+                mean.append(rf"{sign} \frac{{{_latex(_size(number))}}}{{{power}}}")
         found.append(Formula(rf"\operatorname{{E}}{left}", "=", (*mean, r"+ O(n^{-2})")))
         found.append(
-            Formula(rf"\operatorname{{Var}}{left}", "=", (rf"\frac{{{_shown(e.variance)}}}{{n}} + O(n^{{-2}})",))
+            Formula(
+                rf"\operatorname{{Var}}{left}", "=", (rf"\frac{{{_latex(_shown(e.variance))}}}{{n}} + O(n^{{-2}})",)
+            )
         )
     return found
+
+
+def _latex(shown: str) -> str:
+    """A number with its error, in a formula."""
+    return shown.replace("±", r"\pm")
 
 
 def _escaped(name: str) -> str:

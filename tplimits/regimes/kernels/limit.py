@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import named_once, several
@@ -20,8 +20,11 @@ from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
+from tplimits.regimes.kernels.first_order.evaluation import FirstOrder, first_order
+from tplimits.regimes.kernels.first_order.perceptron import Perceptron, perceptron
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
+from tplimits.regimes.kernels.numbers.request import KernelPair
 from tplimits.regimes.kernels.report import document, latex, picture, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Progress
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
-    from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
+    from tplimits.regimes.kernels.numbers.request import GramRequest, NNGPAlone
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
@@ -55,10 +58,18 @@ class Kernels:
 
     Axes in `infinite` have infinitely many independent members, such as attention heads.  Scalar parameters that are
     added to the output are trained like others; those that stand inside the network are held at their values.
+
+    With `order=1` kernels come with the coefficients of 1/n in their means and variances over networks of width n, for
+    perceptrons; NoLimitError for other networks.
+
+    >>> K = tp.derive(net, tp.Kernels(order=1)).evaluate([[1.0]])
+    >>> K.nngp.item(), K.nngp_bias.item(), K.nngp_variance.item()  # relu(g)⁴ has the mean 3/2
+    (0.5, 0.0, 1.25)
     """
 
     train: tuple[str, ...] | Mapping[str, Any] | None = None
     infinite: tuple[str, ...] = ()
+    order: int = 0
     word: ClassVar[str] = "kernels"
     formerly: ClassVar[str | None] = None
     takes: ClassVar[str] = "network"
@@ -106,7 +117,13 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
-    return KernelLimit(network, Kernels(train, infinite), derive_kernels(network, train, infinite, assumed), assumed)
+    if regime.order not in (0, 1) or isinstance(regime.order, bool):
+        raise ProgramError(
+            f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n."
+        )
+    derived = derive_kernels(network, train, infinite, assumed)
+    layers = perceptron(derived.network) if regime.order else None
+    return KernelLimit(network, Kernels(train, infinite, regime.order), derived, assumed, layers)
 
 
 @dataclass(frozen=True)
@@ -118,6 +135,8 @@ class KernelLimit(OfData, Mixture, Written):
     derivation: KernelTables = field(repr=False, compare=False)
     #: names of doubts that the user has taken on himself
     assumed: tuple[str, ...] = ()
+    #: the layers of a perceptron whose kernels are asked for to order 1/n
+    layers: Perceptron | None = field(default=None, repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
     _format: ClassVar[str] = document.KERNELS
     _template: ClassVar[str] = "kernel_limit.html"
@@ -161,7 +180,7 @@ class KernelLimit(OfData, Mixture, Written):
         for name in names if self.derivation.rates else ():
             if name not in rates:
                 raise ProgramError(f"contribution({name!r}): it is not trained, tp.Kernels(train={set(self.trained)}).")
-        return derive_kernel_limit(self.program, Kernels(rates or names, self.regime.infinite), self.assumed)
+        return derive_kernel_limit(self.program, replace(self.regime, train=rates or names), self.assumed)
 
     def assuming(self, names: Sequence[str]) -> KernelLimit:
         """The same limit, with doubts that are named taken on by the user; ProgramError for a name that is no doubt."""
@@ -275,6 +294,8 @@ class KernelLimit(OfData, Mixture, Written):
         given = named_once(constants, named, "evaluate()", EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
         sampling = {"draws": draws, "replicates": replicates, "seed": seed}
+        if self.layers is not None:
+            return self._to_first_order(asked, sampling, progress, out is not None or executor is not None)
         if out is None and executor is None:  # processes and folders need not be loaded
             here: KernelPair | NNGPAlone = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
             return here
@@ -282,3 +303,13 @@ class KernelLimit(OfData, Mixture, Written):
             found: KernelPair | NNGPAlone = kernels.grams.evaluated(asked, sampling, progress, executor)
             return found
         return StoredKernels(kernels.grams.stored(asked, sampling, progress, out, executor))
+
+    def _to_first_order(self, asked: GramRequest, sampling: Any, progress: Progress, apart: bool) -> FirstOrder:
+        if apart:
+            raise EvaluationError("tp.Kernels(order=1): out=… and executor=… are for kernels of order 0.")
+        pair = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
+        if not isinstance(pair, KernelPair):
+            raise NoLimitError(pair.reason)
+        rates = {name: float(self.derivation.rates.get(name, 1)) for name in self.trained}
+        assert self.layers is not None
+        return first_order(self.layers, asked, pair, rates)

@@ -7,10 +7,12 @@ ordinary tensors in ordinary groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import several
 from tplimits.torch.scaling.optimizers import RULES
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from tplimits.torch.scaling.table import Row, Size
 
 #: what wrappers put into names, and before them
-INNER, OUTER = ("_orig_mod", "_fsdp_wrapped_module"), "module"
-#: an attribute of a module whose entries were scaled; it is in no state dict
+INNER, OUTER = ("_orig_mod", "_fsdp_wrapped_module"), "module."
+#: an attribute of a module whose entries were scaled, in no state dict, and of hooks that multiply
 SCALED = "_scaled_by_plan"
 #: standard deviations of at least so many entries are known well enough to tell a new model from a trained one
 MANY, APART = 64, 2.0
@@ -28,23 +30,30 @@ MANY, APART = 64, 2.0
 def plain(name: str) -> str:
     """A name without what wrappers put into it.
 
-    >>> plain("module._orig_mod.blocks.0._fsdp_wrapped_module.fc.weight")
+    >>> plain("_orig_mod.blocks.0._fsdp_wrapped_module.fc.weight")
     'blocks.0.fc.weight'
     """
-    parts = [p for p in name.split(".") if p not in INNER]
-    return ".".join(parts[1:] if parts[0] == OUTER and len(parts) > 1 else parts)
+    return ".".join(part for part in name.split(".") if part not in INNER)
 
 
-def named(model: Any) -> dict[str, Any]:
-    """The parameters of a model, each once, under plain names."""
-    if not hasattr(model, "named_parameters"):
+def named(plan: Plan, model: Any) -> dict[str, Any]:
+    """The parameters of a model, each once, under the names that the plan has.
+
+    Wrappers hold the whole model as `module`, which a model may have as a name of its own, too.
+    """
+    if not hasattr(model, "named_parameters") or isinstance(model, type):
         raise EvaluationError(f"model={model!r:.60}: give a torch.nn.Module.")
-    return {plain(name): p for name, p in model.named_parameters()}
+    found = {plain(name): p for name, p in model.named_parameters()}
+    for name, p in found.items():
+        if hasattr(p, "materialize"):
+            raise EvaluationError(f"`{name}` has no shape yet: call the lazy module once.")
+    wrapped = all(name.startswith(OUTER) and plan.names.template(name) not in plan.by_template for name in found)
+    return {name.removeprefix(OUTER): p for name, p in found.items()} if wrapped else found
 
 
-def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
+def shapes_of(plan: Plan, model: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of all parameters."""
-    return {name: tuple(p.shape) for name, p in named(model).items()}
+    return {name: tuple(p.shape) for name, p in named(plan, model).items()}
 
 
 # -- groups -----------------------------------------------------------------------------------
@@ -55,7 +64,15 @@ def param_groups(
 ) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
     """See `Plan.param_groups`; base: rate, decay and ε of the base."""
     size = plan.size(model, depth)
-    parameters = {name: p for name, p in named(model).items() if p.requires_grad}
+    parameters = {name: p for name, p in named(plan, model).items() if p.requires_grad}
+    if not parameters:
+        raise EvaluationError("the model has no parameter that is trained: requires_grad is False for all.")
+    for name in parameters:
+        if plan.row(name).role == "frozen":
+            raise EvaluationError(
+                f"`{name}` is trained here and was not where the plan was derived (requires_grad=False), which has no "
+                "rate for it. Derive the plan from a make(n) that trains the same parameters."
+            )
     given = _given(groups, parameters) if groups is not None else [({}, list(parameters))]
     several = sorted({plan.row(name).optimizer for name in parameters})
     found: dict[str, dict[Any, dict[str, Any]]] = {optimizer: {} for optimizer in several}
@@ -68,7 +85,7 @@ def param_groups(
             group = found[row.optimizer].setdefault(key, {"name": row.role, "params": [], **kept, **numbers})
             group["params"].append(parameters[name])
     result = {optimizer: list(by_key.values()) for optimizer, by_key in found.items()}
-    return result if len(result) > 1 else next(iter(result.values()), [])
+    return result if len(result) > 1 else next(iter(result.values()))
 
 
 def _numbers(row: Row, size: Size, base: Mapping[str, Any]) -> dict[str, float]:
@@ -81,15 +98,19 @@ def _numbers(row: Row, size: Size, base: Mapping[str, Any]) -> dict[str, float]:
         lr = lr[row.optimizer]
     decay = rule.decay if base["weight_decay"] is None else base["weight_decay"]
     eps = rule.eps if base["eps"] is None else base["eps"]
-    found = {"lr": _positive("lr", lr) * size.to(row.rate, row.deep.rate)}
-    found["weight_decay"] = _positive("weight_decay", decay) * size.to(row.decay, row.deep.decay)
+    found = {"lr": positive("lr", lr) * size.to(row.rate, row.deep.rate)}
+    found["weight_decay"] = positive("weight_decay", decay) * size.to(row.decay, row.deep.decay)
     if row.eps is not None and eps is not None:
-        found["eps"] = _positive("eps", eps) * size.to(row.eps, row.deep.eps)
+        found["eps"] = positive("eps", eps) * size.to(row.eps, row.deep.eps)
     return found
 
 
-def _positive(what: str, value: Any) -> float:
-    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+def positive(what: str, value: Any) -> float:
+    """A number of the base; EvaluationError for what is none."""
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.inf
     if not number >= 0 or math.isinf(number):
         raise EvaluationError(f"{what}={value!r}: give a number of 0 or more, that of the base.")
     return number
@@ -100,14 +121,12 @@ def _given(groups: Any, parameters: Mapping[str, Any]) -> list[tuple[dict[str, A
     by_id = {id(p): name for name, p in parameters.items()}
     seen: dict[str, int] = {}
     found = []
-    for i, group in enumerate(groups if isinstance(groups, Iterable) else ()):
+    for i, group in enumerate(several(groups) or ()):
         if not isinstance(group, Mapping) or "params" not in group:
             raise EvaluationError(f'groups[{i}] is {type(group).__name__}: give dictionaries with "params".')
-        params = group["params"]
         names = []
-        for p in [params] if hasattr(params, "shape") else params:
-            tensor = p[1] if isinstance(p, tuple) else p
-            if not getattr(tensor, "requires_grad", True):
+        for tensor in _tensors(group["params"], f'groups[{i}]["params"]'):
+            if not tensor.requires_grad:
                 continue
             if id(tensor) not in by_id:
                 raise EvaluationError(
@@ -115,12 +134,23 @@ def _given(groups: Any, parameters: Mapping[str, Any]) -> list[tuple[dict[str, A
                 )
             name = by_id[id(tensor)]
             if name in seen:
-                raise EvaluationError(f"`{name}` stands in groups[{seen[name]}] and in groups[{i}]: leave it in one.")
+                places = f"twice in groups[{i}]" if seen[name] == i else f"in groups[{seen[name]}] and in groups[{i}]"
+                raise EvaluationError(f"`{name}` stands {places}: leave it in one place, under one of its names.")
             seen[name] = i
             names.append(name)
         found.append((dict(group), names))
     if missing := [name for name in parameters if name not in seen]:
         raise EvaluationError(f"`{missing[0]}` stands in no group, so that no optimizer trains it: put it into one.")
+    return found
+
+
+def _tensors(given: Any, where: str) -> list[Any]:
+    """The tensors of a group, which may come with their names."""
+    many = [given] if hasattr(given, "requires_grad") else several(given)
+    found = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in many or ()]
+    wrong = [p for p in found if not hasattr(p, "requires_grad")] if many is not None else [given]
+    if wrong:
+        raise EvaluationError(f"{where} has {type(wrong[0]).__name__}: give parameters of the model.")
     return found
 
 
@@ -132,7 +162,7 @@ def initialize(plan: Plan, model: Any, depth: int | None) -> Any:
     size = plan.size(model, depth)
     if getattr(model, SCALED, False):
         return model
-    parameters = named(model)
+    parameters = named(plan, model)
     rows = [(plan.row(name), name) for name in parameters]
     if any(p.is_meta for p in parameters.values()):
         raise EvaluationError(
@@ -172,6 +202,10 @@ def attach(plan: Plan, model: Any, at: str) -> Any:
     modules = dict(model.named_modules())
     if at not in modules:
         raise EvaluationError(f"at={at!r}: the model has no such module; give one of {', '.join(list(modules)[1:9])}.")
+    for name, module in modules.items():
+        if any(hasattr(hook, SCALED) for hook in module._forward_hooks.values()):
+            where = f"module `{name}`" if name else "model"
+            raise EvaluationError(f"the {where} has the factor already: remove the handle that attach returned first.")
 
     def times(_: Any, __: Any, result: Any) -> Any:
         if hasattr(result, "shape"):
@@ -181,4 +215,5 @@ def attach(plan: Plan, model: Any, at: str) -> Any:
             'the module that makes it, as in plan.attach(model, at="head").'
         )
 
+    setattr(times, SCALED, True)
     return modules[at].register_forward_hook(times)

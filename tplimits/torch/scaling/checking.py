@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 
-from tplimits.errors import CheckError, EvaluationError
+from tplimits.errors import CheckError, EvaluationError, TplimitsError
+from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.regimes.classification.finite.judging import OPEN, Rule, is_certain, judged, measured_power
 from tplimits.torch.rows import first_output
 from tplimits.torch.scaling.applying import named
@@ -59,7 +60,9 @@ def check_plan(
     family = Family(plan, make, depths is not None)
     sizes = _whole("widths", widths, 3) if depths is None else _whole("depths", depths, 3)
     times = _whole("steps", steps, 1)
-    inputs, target = _data(data)
+    whole_from("seeds", seeds, 1, CheckError)
+    seed_number(seed, CheckError)
+    inputs, target = _data(data, loss)
     rate = lr if lr is not None else RATES.get(plan.optimizer, RATE)
     runs: dict[Any, dict[int, list[float]]] = {}
 
@@ -67,13 +70,14 @@ def check_plan(
         with torch.random.fork_rng(devices=()):
             for n in sizes:
                 for draw in draws:
-                    torch.manual_seed(7919 * (3 * seeds * seed + draw) + n)
-                    model = family.model(n).eval()
-                    optimizers = setup(model) if setup else family.prepared(model, n, rate)
-                    optimizers = list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
-                    goal = target if target is not None else _drawn(model, inputs)
+                    torch.manual_seed((7919 * (3 * seeds * seed + draw) + n) % 2**63)
+                    model = family.model(n)
+                    optimizers = _prepared(setup, model) if setup else family.prepared(model, n, rate)
+                    drawn = _drawn(model, inputs, n)
+                    goal = target if target is not None else drawn
+                    error = _told(loss or _loss(goal))
                     found = recorded(
-                        model, optimizers, (inputs, goal), loss or _loss(goal), times, family.wide(model), named(model)
+                        model, optimizers, (inputs, goal), error, times, family.wide(model), named(plan, model)
                     )
                     for key, size in family.shown(found, model).items():
                         runs.setdefault(key, {}).setdefault(n, []).append(size)
@@ -120,21 +124,70 @@ def _whole(what: str, given: Any, least: int) -> list[int]:
     return found
 
 
-def _data(data: Any) -> tuple[tuple[Any, ...], Any]:
+def _data(data: Any, loss: Any) -> tuple[tuple[Any, ...], Any]:
     inputs, target = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if not any(torch.is_tensor(x) for x in inputs):
         raise EvaluationError("data: give (inputs, target), inputs being a tensor or a tuple of them.")
+    if loss is None and target is not None and not torch.is_tensor(target):
+        raise EvaluationError(f"data: the target is {type(target).__name__}; give a tensor, or a loss of your own.")
     return inputs, target
 
 
-def _drawn(model: Any, inputs: tuple[Any, ...]) -> Any:
-    with torch.no_grad():
-        f = first_output(model(*inputs))
+def _prepared(setup: Any, model: Any) -> list[Any]:
+    """The optimizers that a script prepares."""
+    try:
+        found = setup(model)
+    except TplimitsError:
+        raise
+    except Exception as error:  # whatever a user's code raises
+        raise EvaluationError(f"setup(model) raises {type(error).__name__}: {error}.") from error
+    optimizers = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not optimizers or any(isinstance(x, type) or not hasattr(x, "zero_grad") for x in optimizers):
+        raise EvaluationError(f"setup(model) returns {found!r:.60}: return the optimizer, or several in a list.")
+    return optimizers
+
+
+def _drawn(model: Any, inputs: tuple[Any, ...], n: int) -> Any:
+    """A target in the shape of the output."""
+    try:
+        with torch.no_grad():
+            f = first_output(model(*inputs))
+    except TplimitsError:
+        raise
+    except Exception as error:  # whatever a user's code raises
+        raise EvaluationError(f"make({n}) cannot be called with the data: {type(error).__name__}: {error}.") from error
+    if f is None:
+        raise EvaluationError(f"make({n}) returns no tensor of real numbers.")
     return torch.randn(f.shape, generator=torch.Generator().manual_seed(0), dtype=f.dtype)
 
 
 def _loss(target: Any) -> Callable[[Any, Any], Any]:
     if target.is_floating_point():
-        return lambda f, y: (f - y).pow(2).mean() / 2
+        return _squared
     return lambda f, y: F.cross_entropy(f.reshape(-1, f.shape[-1]), y.reshape(-1))
+
+
+def _squared(f: Any, y: Any) -> Any:
+    if f.shape != y.shape:
+        raise EvaluationError(
+            f"the target has the shape {tuple(y.shape)}, the output {tuple(f.shape)}: give the same, or a loss."
+        )
+    return (f - y).pow(2).mean() / 2
+
+
+def _told(loss: Any) -> Callable[[Any, Any], Any]:
+    """The loss, refused where it is none of the output."""
+
+    def told(f: Any, target: Any) -> Any:
+        try:
+            value = loss(f, target)
+        except TplimitsError:
+            raise
+        except Exception as error:  # whatever a user's code raises
+            raise EvaluationError(f"loss(f, target) raises {type(error).__name__}: {error}.") from error
+        if not torch.is_tensor(value) or value.numel() != 1 or not value.requires_grad:
+            raise EvaluationError("loss(f, target): return one number, as a tensor that depends on f.")
+        return value
+
+    return told

@@ -92,7 +92,10 @@ def optimizers_of(given: Any) -> Mapping[str, Rule]:
     if isinstance(given, Mapping):
         if set(given) != {"matrix", "rest"}:
             raise ProgramError(f'optimizer={given!r}: give one optimizer, or {{"matrix": …, "rest": …}}.')
-        return {key: rule_of(value) for key, value in given.items()}
+        chosen = {key: rule_of(value) for key, value in given.items()}
+        if chosen["rest"].matrices_only:
+            raise ProgramError(f'"rest": {chosen["rest"].name!r} trains matrices alone: give another one, as "adamw".')
+        return chosen
     rule = rule_of(given)
     return {"matrix": rule, "rest": rule_of("adamw") if rule.matrices_only else rule}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tplimits.errors import CheckError
+from tplimits.torch.exporting import module_of
 from tplimits.torch.scaling.applying import named
 from tplimits.torch.scaling.stepping import optimizers_of
 
@@ -39,10 +40,14 @@ class Family:
         return "L" if self.deep else "n"
 
     def model(self, size: int) -> Any:
-        """A model of a size, as make builds it."""
-        if self.plan.depth is None:
-            return self.make(size)
-        return self.make(self.plan.base, size) if self.deep else self.make(size, self.plan.depth)
+        """A model of a size, as make builds it, in evaluation."""
+        n = self.plan.base if self.deep else size
+        depth = size if self.deep else self.plan.depth
+        model = module_of(self.make if depth is None else lambda n: self.make(n, depth), n)
+        found = self.plan.width(model)
+        if found != n:
+            raise CheckError(f"make({n}) builds a model of the width {found}: give the make(n) of the plan.")
+        return model
 
     def prepared(self, model: Any, size: int, lr: Any) -> list[Any]:
         """The optimizers of a model trained as planned."""
@@ -55,7 +60,7 @@ class Family:
 
     def wide(self, model: Any) -> dict[str, list[int]]:
         """The dimensions of each parameter that grow with n."""
-        rows = {name: self.plan.row(name) for name in named(model)}
+        rows = {name: self.plan.row(name) for name in named(self.plan, model)}
         return {name: [d for d, size in enumerate(row.shape) if size.ratio] for name, row in rows.items()}
 
     def shown(self, every: Mapping[tuple[str, str, int], float], model: Any) -> dict[tuple[str, str, int], float]:

@@ -20,7 +20,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 def row_of(plan: Plan, name: str) -> Row:
     """The row of a parameter, at any depth; EvaluationError where the plan has none, or blocks that differ."""
-    template = plan.names.template(name)
+    template = plan.names.template(str(name))
     found = plan.by_template.get(template)
     if found is None:
         raise EvaluationError(
@@ -41,6 +41,11 @@ def size_of(plan: Plan, shapes: Shapes, depth: int | None = None) -> tuple[int, 
     rows = [(row_of(plan, name), name, shape) for name, shape in shapes.items()]
     known = {plan.names.template(name) for name in shapes}
     for row in plan.rows:
+        if len(apart := [name for name in row.names if name in shapes]) > 1:
+            raise EvaluationError(
+                f"`{apart[0]}` and `{apart[1]}` are one parameter in the plan, and two in the model: tie them, or "
+                "derive the plan from a make(n) that does not."
+            )
         if not known & {plan.names.template(name) for name in row.names}:
             raise EvaluationError(
                 f"the model has no parameter `{row.name}`, which the plan has: it was derived from another model."
@@ -73,6 +78,8 @@ def narrower(plan: Plan, n: int) -> EvaluationError:
 
 def _depth(plan: Plan, shapes: Shapes, given: int | None) -> Fraction | None:
     if plan.depth is None:
+        if given is not None:
+            raise EvaluationError(f"depth={given!r}: the plan has no powers of it; tp.scaling(make, …, depth=…) has.")
         return None
     told = plan.names.depth(list(shapes))
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):

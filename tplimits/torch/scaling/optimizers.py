@@ -73,6 +73,7 @@ def _rules() -> dict[str, Rule]:
             Rule("adam", Adam(eps=0), 1e-8),
             Rule("adamw", Adam(eps=0), 1e-8, decoupled=True, decay=1e-2),
             Rule("nadam", NAdam(eps=0), 1e-8),
+            Rule("nadam decoupled", NAdam(eps=0), 1e-8, decoupled=True),
             Rule("adamax", _adamax(), 1e-8),
             Rule("rmsprop", RMSProp(eps=0), 1e-8),
             Rule("adagrad", Adagrad(eps=0), 1e-10),
@@ -96,6 +97,7 @@ NO_RULE = {
     "asgd": "its rate falls by a schedule of its own",
     "sparseadam": "it skips the entries without gradients",
     "shampoo": "the powers of its preconditioners are not counted",
+    "without the size of weights": "its steps are not multiplied by the size of the weights (scale_parameter=False)",
     "soap": "the powers of its preconditioners are not counted",
 }
 
@@ -114,6 +116,10 @@ def rule_of(given: Any) -> Rule:
         key = "momentum"
     if key == "muon" and settings.get("adjust_lr_fn") == "match_rms_adamw":
         key = "muon matching adamw"
+    if settings.get("decoupled_weight_decay"):
+        key = {"adam": "adamw", "nadam": "nadam decoupled"}.get(key, key)
+    if settings.get("scale_parameter") is False:
+        key = "without the size of weights"
     if key not in RULES:
         why = NO_RULE.get(key, "nothing is known of how its steps depend on gradients")
         raise ProgramError(

@@ -16,6 +16,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.pages import files
 from tplimits.pages.report import Report, Reported
 from tplimits.program.files.fields import Fields, parse, rational
+from tplimits.program.nodes.given import whole_from
 from tplimits.torch.scaling import applying, fitting
 from tplimits.torch.scaling.naming import Names
 from tplimits.torch.scaling.table import ROLES, Deep, Dimension, Row, Size, power, powers, shortened, table
@@ -78,7 +79,7 @@ class Plan(Reported):
 
         Raises EvaluationError where it is not what make(n) builds, and where it is narrower than the base.
         """
-        shapes = applying.shapes_of(model)
+        shapes = applying.shapes_of(self, model)
         n, _ = fitting.size_of(self, shapes, self.depth if not self.names.containers else None)
         if n < self.base:
             raise fitting.narrower(self, n)
@@ -91,7 +92,7 @@ class Plan(Reported):
 
         Raises EvaluationError where it is not what make builds, and where it is smaller than the base.
         """
-        return fitting.relative(self, applying.shapes_of(model), depth)
+        return fitting.relative(self, applying.shapes_of(self, model), depth)
 
     def initialize_(self, model: Any, depth: int | None = None) -> Any:
         """Multiply the entries that make(n) drew by powers of n/base, in place; returns the model.
@@ -118,7 +119,8 @@ class Plan(Reported):
         rates and decays are those of the base; each is split by role.  depth: as in `size`.  Where the plan has several
         optimizers, the result is {optimizer: groups}, and lr may be {optimizer: rate}.
 
-        Raises EvaluationError for another model, and for groups that miss a parameter or hold it twice.
+        Raises EvaluationError for another model, for groups that miss a parameter or hold it twice, and for parameters
+        that are trained here and were not where the plan was derived.
         """
         base = {"lr": lr, "weight_decay": weight_decay, "eps": eps}
         return applying.param_groups(self, model, base, groups, depth)
@@ -129,7 +131,7 @@ class Plan(Reported):
         at: the module that makes the output, "head", where the model returns more than that, such as its loss.  A
         factor written into the model does the same, and is seen by compilers.
 
-        Raises EvaluationError for a module that the model does not have.
+        Raises EvaluationError for a module that the model does not have, and where a factor is attached already.
         """
         return applying.attach(self, model, at)
 
@@ -147,12 +149,11 @@ class Plan(Reported):
 
     def clipping(self, n: int, threshold: float, depth: int | None = None) -> float:
         """The threshold for the norm of the whole gradient at a width, given that of the base."""
-        return float(threshold) * self._asked(n, depth).to(self.norm, self.norm_deep)
+        return applying.positive("threshold", threshold) * self._asked(n, depth).to(self.norm, self.norm_deep)
 
     def _asked(self, n: Any, depth: Any) -> Size:
-        for what, given in (("n", n), ("depth", depth)):
-            if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
-                raise EvaluationError(f"{what}={given!r}: give a whole number.")
+        for what, given in (("n", n), ("depth", 1 if depth is None else depth)):
+            whole_from(what, given, 1, EvaluationError)
         return Size(n / self.base, (depth or self.depth or 1) / (self.depth or 1))
 
     def check(self, make: Any, data: Any, **settings: Any) -> Any:

@@ -211,6 +211,9 @@ def _nothing() -> Iterator[None]:
 
 def _refuse_rounding(parameters: Mapping[str, Any]) -> set[str]:
     """Gradients that are exactly 0, as those of the biases of keys, are rounding and move nothing: whose they are."""
+    for k, p in parameters.items():
+        if p.grad is not None and p.grad.layout != torch.strided:
+            raise EvaluationError(f"`{k}` has sparse gradients: build the module with sparse=False.")
     sizes = {k: rms(p.grad) for k, p in parameters.items() if p.grad is not None}
     largest = max(sizes.values(), default=0.0)
     for k, p in parameters.items():

@@ -40,6 +40,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "nadam": torch.optim.NAdam,
+    "nadam decoupled": lambda groups: torch.optim.NAdam(groups, decoupled_weight_decay=True),
     "adamax": torch.optim.Adamax,
     "rmsprop": torch.optim.RMSprop,
     "adagrad": torch.optim.Adagrad,

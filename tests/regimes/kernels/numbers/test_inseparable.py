@@ -6,8 +6,6 @@ import pytest
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import inseparable
 
-RNG = np.random.default_rng(0)
-
 
 @tp.network
 def gate(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
@@ -47,7 +45,7 @@ def lstm(steps):
 
 
 def test_four_tokens_and_two_inputs_are_drawn_and_symmetric():
-    K, X = tp.derive(gate, tp.Kernels()), RNG.standard_normal((2, 3, 4))
+    K, X = tp.derive(gate, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 4))
     pair = K.evaluate(X, draws=256)
     for value, error in ((pair.nngp, pair.nngp_error), (pair.ntk, pair.ntk_error)):
         assert (value == value.T).all() and value.shape == error.shape == (2, 2)
@@ -58,7 +56,7 @@ def test_four_tokens_and_two_inputs_are_drawn_and_symmetric():
 
 def test_bars_are_those_of_student_s_law(monkeypatch):
     """Beside quadrature, t of 8 replicates: 5 % beyond 2.36, and no bias; 4 numbers of one draw are not independent."""
-    K, X = tp.derive(smooth, tp.Kernels()), RNG.standard_normal((2, 3, 2))
+    K, X = tp.derive(smooth, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 2))
     exact = K.evaluate(X)
     assert np.ndim(exact.nngp_error) == 0, "quadrature is quick here"
     monkeypatch.setattr(inseparable, "_PATIENCE", 0.0)
@@ -74,7 +72,7 @@ def test_bars_are_those_of_student_s_law(monkeypatch):
 
 @pytest.mark.sampling
 def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate():
-    X = RNG.standard_normal((2, 3, 3))
+    X = np.random.default_rng(0).standard_normal((2, 3, 3))
     few = {"X1": X, "widths": (32, 64, 128), "draws": 400}
     limit = tp.derive(gate, tp.Kernels())
     assert tp.check(limit, **few).accepted
@@ -84,12 +82,22 @@ def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate()
 
 @pytest.mark.sampling
 def test_a_cell_of_an_lstm_is_drawn():
-    X = RNG.standard_normal((2, 3, 2))
+    X = np.random.default_rng(0).standard_normal((2, 3, 2))
     limit = tp.derive(lstm(2), tp.Kernels())
     few = {"X1": X, "widths": (32, 64, 128), "draws": 400}
     assert tp.check(limit, **few).accepted
     first = tp.derive(lstm(1), tp.Kernels()).evaluate(X[:, :, 1:])
     assert not tp.check(limit, **few, claims={"K[0,0]": float(first.nngp[0, 0])}).accepted, "without its memory"
+
+
+def test_drawn_covariances_need_not_be_those_of_vectors():
+    """Gates of both inputs are nearly equal here, and entries that are drawn apart give a negative eigenvalue."""
+    X = np.random.default_rng(0).standard_normal(66)[54:].reshape(2, 3, 2)
+    limit = tp.derive(lstm(2), tp.Kernels())
+    pair, finer = limit.evaluate(X, draws=128), limit.evaluate(X, draws=128, seed=1)
+    error = np.hypot(pair.nngp_error, finer.nngp_error)
+    assert (np.abs(pair.nngp - finer.nngp) <= 5 * error).all(), "t of 8 replicates, 4 entries: chance 3e-3 at most"
+    assert (error < 0.05 * np.max(pair.nngp)).all()
 
 
 def test_what_is_too_much_for_draws_is_refused_before_the_work():
@@ -99,7 +107,7 @@ def test_what_is_too_much_for_draws_is_refused_before_the_work():
         match=r"`gate` has a mean over 4 correlated variables that does not separate, in its output: E\[.*relu.*"
         r"quadrature more than .*fewer inputs at a time or a smaller draws=",
     ):
-        K.evaluate(RNG.standard_normal((64, 3, 64)))
+        K.evaluate(np.random.default_rng(0).standard_normal((64, 3, 64)))
 
 
 def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch):
@@ -111,7 +119,9 @@ def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch):
 
     monkeypatch.setattr(inseparable, "_PATIENCE", 0.0)
     K = tp.derive(net, tp.Kernels())
-    assert K.evaluate(RNG.standard_normal((1, 3, 2)), draws=64).nngp.item() > 0, "√(0.01 + m²) cannot vanish"
+    assert K.evaluate(np.random.default_rng(0).standard_normal((1, 3, 2)), draws=64).nngp.item() > 0, (
+        "√(0.01 + m²) cannot vanish"
+    )
 
 
 def test_long_cells_are_refused_with_what_does_not_separate():

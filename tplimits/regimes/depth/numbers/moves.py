@@ -77,15 +77,15 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def response(B: Any, Bt: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
-    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2."""
+def response(B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
+    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows."""
     m = B.shape[0]
     if symmetric:
         symmetric_noise(normals, 0.7071067811865476, other)
-        multiply(B, other, False, spare)
+        multiply(B, other, blocks, m, spare)
     else:
-        multiply(B, normals[: m * m].reshape(m, m), False, spare)
-    multiply(spare, Bt, False, R)
+        multiply(B, normals[: m * m].reshape(m, m), blocks, m, spare)
+    multiply(spare, Bt, m, -blocks, R)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -99,8 +99,8 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
         for j in range(m):
             fresh[i, j] = V[i, j] + D[i, j]
     if noisy:
-        multiply(B, K, False, spare)
-        multiply(spare, Bt, False, other)
+        multiply(B, K, m, m, spare)
+        multiply(spare, Bt, m, m, other)
         for i in range(m):
             for j in range(m):
                 # symmetric to the last bit, as the factor of the next step takes it to be
@@ -109,7 +109,7 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
     transpose(B, Bt)
     if positive:
         return 0
-    multiply(B, Bt, False, fresh)
+    multiply(B, Bt, m, m, fresh)
     return 1
 
 
@@ -124,33 +124,37 @@ def multiply_and_add(
     noisy: bool,
     B: Any,
     Bt: Any,
+    blocks: int,
     spare: Any,
     other: Any,
     fresh: Any,
 ) -> int:
     """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D: positive whatever X and S are.
 
-    B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return; 1 where V + D had to be made positive.
+    B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return; 1 where V + D had to be made positive.  X is zero above
+    diagonal blocks of `blocks` rows, and B where it was and nothing had to be made positive.
     """
     m = V.shape[0]
-    clipped = 0
+    clipped, held = 0, blocks
     # what is added goes inside the root, so that all that multiplies acts on a positive matrix
     if added:
         for i in range(m):
             for j in range(m):
                 fresh[i, j] = V[i, j] + D[i, j]
+        held = 1
         if not root(fresh, B, spare):
-            clipped = 1
+            clipped, held = 1, m
     if noisy:
-        multiply(B, S, True, other)
+        multiply(B, S, held, 1, other)
     else:
         copy(B, other)
     if factored:
         for i in range(m):
             X[i, i] += 1.0
-        multiply(X, other, False, B)
+        multiply(X, other, blocks, held, B)
+        held = max(blocks, held)
     else:
         copy(other, B)
     transpose(B, Bt)
-    multiply(B, Bt, False, fresh)
+    multiply(B, Bt, held, -held, fresh)
     return clipped

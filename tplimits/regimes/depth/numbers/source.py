@@ -175,13 +175,13 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     """The module of one SDE and method; `symmetric` tells the law of each response R0, R1, …"""
     made = assembly([Output("D", outputs.added, True), Output("X", outputs.factor, False)])
     responses = [f"R{k}" for k in range(len(symmetric))]
-    draw = "                moves.response(B, Bt, gaussians[{start} :], {symmetric}, R[{k}], spare, other)"
+    draw = "                moves.response(B, Bt, m, gaussians[{start} :], {symmetric}, R[{k}], spare, other)"
     counts, draws = drawn(symmetric, "m", draw)
     added, factor = bool(outputs.added), bool(outputs.factor)
     move = (
         "moves.add(W, D, K, noisy, B, Bt, spare, other, fresh)"
         if method == "euler"
-        else f"moves.multiply_and_add(W, D, {added}, X, {factor}, K, noisy, B, Bt, spare, other, fresh)"
+        else f"moves.multiply_and_add(W, D, {added}, X, {factor}, K, noisy, B, Bt, m, spare, other, fresh)"
     )
     text = _MODULE.format(
         given="".join(f"{r}, " for r in responses) + made.parameters,

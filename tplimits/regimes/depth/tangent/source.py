@@ -61,6 +61,7 @@ def batch(W, streams, step_count, halves, c, spread, low, high, alike, {arrays}e
         for step in range(1, step_count + 1):
             if stopped[path] < 0:
                 normals.draw(state, halves, gaussians, more)
+                blocks = products.diagonal_blocks(B)
                 if noisy:
                     moves.triangular_noise(gaussians, spread, centre, K)
 {draws}
@@ -71,7 +72,7 @@ def batch(W, streams, step_count, halves, c, spread, low, high, alike, {arrays}e
                 assemble(V, C, D, d, s, N, A, M, r, {passed}c, w1, w2, w3, k1, k2, DV, DC, DD, X, Y)
                 steps.joined(DV, DC, DD, X, Y, added, factor)
                 clipped[path] += moves.multiply_and_add(
-                    S, added, {added}, factor, {factor}, K, noisy, B, Bt, spare, other, fresh
+                    S, added, {added}, factor, {factor}, K, noisy, B, Bt, blocks, spare, other, fresh
                 )
                 if matrices.is_finite(fresh):
                     products.copy(fresh, S)
@@ -97,7 +98,7 @@ def tangent_source(outputs: Sequence[Output], symmetric: Sequence[bool]) -> Gene
     filled = {output.name: bool(output.terms) for output in outputs}
     names = [[f"R{k}{part}" for part in RESPONSES.values()] for k in range(len(symmetric))]
     draw = (
-        "                moves.response(B, Bt, gaussians[{start} :], {symmetric}, R, spare, other)\n"
+        "                moves.response(B, Bt, blocks, gaussians[{start} :], {symmetric}, R, spare, other)\n"
         "                steps.blocks(R, parts[{k}, 0], parts[{k}, 1], parts[{k}, 2], parts[{k}, 3])"
     )
     counts, draws = drawn(symmetric, "size", draw)

@@ -196,7 +196,8 @@ class MeanPoints:
             grams[:, i, j] = grams[:, j, i] = rows[:, k]
         lengths, vectors = numpy.linalg.eigh(grams)
         trace = numpy.einsum("kii->k", grams)
-        if (lengths[:, 0] < -_ROUNDING * numpy.maximum(trace, 0.0)).any():
+        # entries that are means of a layer below were drawn too, at points of their own: off by about 1/points
+        if (lengths[:, 0] < -max(_ROUNDING, 1 / self.many) * numpy.maximum(trace, 0.0)).any():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
         roots = vectors * numpy.sqrt(numpy.clip(lengths, 0.0, None))[:, None, :]
         z = points[:, ::-1] @ roots.transpose(0, 2, 1)  # the first coordinates are the most even: longest axes

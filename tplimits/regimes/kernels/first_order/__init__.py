@@ -1,0 +1,1 @@
+"""Kernels of networks of width n to order 1/n."""

@@ -1,0 +1,232 @@
+"""What the expansion of one layer reads of x = φ(h), h ~ N(0, Σ), for pairs of inputs.
+
+Derivatives by Σ are means of derivatives of φ (Price: ∂/∂Σ_ab → ∂_a ∂_b, ∂/∂Σ_aa → ½ ∂_a²) where φ is smooth; for a φ
+with kinks the closed forms of E φφ′ and E φ̇φ̇′ are differentiated.  Entries of pairs are in the order aa, ab, bb, inputs
+in the order a, b; for an input with itself there is one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from sympy import DiracDelta, Expr, Symbol
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.moments.function import moment
+from tplimits.program.nodes.functions import step
+from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
+from tplimits.regimes.kernels.first_order.perceptron import H
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
+
+_G = Symbol("g", real=True)
+_C = (Symbol("c11", positive=True), Symbol("c12", real=True), Symbol("c22", positive=True))
+#: derivatives of φ that the tangent kernel asks for
+_MOST = 5
+#: 1 − ρ² below this is that of inputs which a kink does not tell apart
+_ALIKE = 1e-9
+
+
+@dataclass(frozen=True)
+class LayerMeans:
+    """Means of one layer at P pairs; E entries (3, or 1) and C inputs (2, or 1) of a pair."""
+
+    #: E x x′ (P, E), its derivatives by Σ (P, E, E) and (P, E, E, E), covariances of x x′ (P, E, E)
+    features: Array
+    first: Array
+    second: Array
+    spread: Array
+    #: E φ̇ φ̇′ of the pair, its derivatives (P, E) and (P, E, E), and those of both inputs with themselves (P, C)
+    slope: Array
+    slope_first: Array
+    slope_second: Array
+    own: Array
+    #: E φ̇ φ̇′ x x′ (P, E), E φ̇² φ̇′² (P,), E h_c h_d φ̇ φ̇′ (P, C, C), E h_c φ̇_a x_e and E h_c φ̇_b x_e (P, C, C)
+    mixed: Array
+    square: Array
+    turned: Array
+    back: Array
+    forth: Array
+
+
+@dataclass(frozen=True)
+class Activation:
+    """One φ, an expression in `H`; NoLimitError where it jumps, or has kinks and no closed form."""
+
+    body: Expr
+
+    def __post_init__(self) -> None:
+        if self.slope.has(DiracDelta):
+            raise NoLimitError(f"tp.Kernels(order=1): φ = {self.body} jumps, so that its kernels have no derivatives.")
+        if not self.is_smooth and self._closed is None:
+            raise NoLimitError(
+                f"tp.Kernels(order=1): φ = {self.body} has a kink, and the mean of φ φ′ no closed form to be "
+                "differentiated. Smooth the kink, or place it at 0."
+            )
+
+    @cached_property
+    def slope(self) -> Expr:
+        """φ̇."""
+        return self.body.diff(H)
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether all derivatives that are read are functions."""
+        last = self.body.diff(H, _MOST)
+        return not last.has(DiracDelta, step, sympy.sign, sympy.Heaviside, sympy.Derivative, sympy.Subs)
+
+    @cached_property
+    def _closed(self) -> Callable[..., Any] | None:
+        """First and second derivatives of E φφ′ and of E φ̇φ̇′ by the covariances, from their closed forms."""
+        found = []
+        for f in (self.body, self.slope):
+            form = closed_form(MeanFunction(f * f.xreplace({H: _G}), (H, _G), _C, ()))
+            if form is None or form[0].has(DiracDelta):
+                return None
+            first = [form[0].diff(c) for c in _C]
+            found += [*first, *(d.diff(c) for i, d in enumerate(first) for c in _C[i:])]
+        made: Callable[..., Any] = sympy.lambdify(_C, found, "numpy", cse=True)
+        return made
+
+    # -- one input ----------------------------------------------------------------------------
+
+    def single(self, f: Expr, c: Array) -> Array:
+        """E f(h), h ~ N(0, c)."""
+        return _value(f)(c)
+
+    def alone(self, c: Array) -> LayerMeans:
+        """Inputs with themselves, of variances c."""
+        x, d = self.body, self.slope
+        k, fourth, p = (self.single(f, c) for f in (x**2, x**4, d**2))
+        first, second = self._by_variance(x**2, c)
+        slope_first, slope_second = self._by_variance(d**2, c)
+        mixed, square = self.single(d**2 * x**2, c), self.single(d**4, c)
+        turned, back = self.single(H**2 * d**2, c), self.single(H * d * x, c)
+        one = lambda a, more: a.reshape(-1, *[1] * more)  # noqa: E731
+        return LayerMeans(
+            one(k, 1),
+            one(first, 2),
+            one(second, 3),
+            one(fourth - k**2, 2),
+            p,
+            one(slope_first, 1),
+            one(slope_second, 2),
+            one(p, 1),
+            one(mixed, 1),
+            square,
+            one(turned, 2),
+            one(back, 2),
+            one(back, 2),
+        )
+
+    def _by_variance(self, f: Expr, c: Array) -> tuple[Array, Array]:
+        """d/dc and d²/dc² of E f(√c g): ½ E f″ and ¼ E f⁗, or by Hermite polynomials where these are no functions."""
+        if self.is_smooth:
+            return self.single(f.diff(H, 2), c) / 2, self.single(f.diff(H, 4), c) / 4
+        e0, e2, e4 = (self.single(H**k * f, c) for k in (0, 2, 4))
+        return (e2 / c - e0) / (2 * c), (e4 / c**2 - 6 * e2 / c + 3 * e0) / (4 * c**2)
+
+    # -- two inputs ---------------------------------------------------------------------------
+
+    def pairs(self, c11: Array, c12: Array, c22: Array) -> LayerMeans:
+        """Pairs of different inputs."""
+        x, d = self.body, self.slope
+        here = (c11, c12, c22)
+
+        def both(f: Expr, g: Expr) -> Array:
+            return _pair_value(f, g)(*here)
+
+        a, b = self._own(c11), self._own(c22)
+        middle = both(x, x)
+        features = numpy.stack([a["x2"], middle, b["x2"]], axis=-1)
+        p = both(d, d)
+        mean_first, mean_second, slope_first, slope_second = self._derivatives(here, p)
+        zero = numpy.zeros_like(middle)
+        first = _stacked([[a["first"], zero, zero], mean_first, [zero, zero, b["first"]]])
+        second = numpy.zeros((*middle.shape, 3, 3, 3))
+        second[..., 0, 0, 0], second[..., 2, 2, 2] = a["second"], b["second"]
+        second[..., 1, :, :] = _symmetric(mean_second)
+        x3a, x3b, x22 = both(x**3, x), both(x, x**3), both(x**2, x**2)
+        fourth = _stacked([[a["x4"], x3a, x22], [x3a, x22, x3b], [x22, x3b, b["x4"]]])
+        ratio_a, ratio_b = c12 / c11, c12 / c22
+        hd_x, d_hx = both(H * d, x), both(d, H * x)
+        x_hd, hx_d = both(x, H * d), both(H * x, d)
+        cross = both(H * d, H * d)
+        return LayerMeans(
+            features,
+            first,
+            second,
+            fourth - features[..., :, None] * features[..., None, :],
+            p,
+            numpy.stack(slope_first, axis=-1),
+            _symmetric(slope_second),
+            numpy.stack([a["d2"], b["d2"]], axis=-1),
+            numpy.stack([both(d * x**2, d), both(d * x, d * x), both(d, d * x**2)], axis=-1),
+            both(d**2, d**2),
+            _stacked([[both(H**2 * d, d), cross], [cross, both(d, H**2 * d)]]),
+            _stacked([[a["hdx"], hd_x], [ratio_a * a["hdx"], d_hx]]),
+            _stacked([[hx_d, ratio_b * b["hdx"]], [x_hd, b["hdx"]]]),
+        )
+
+    def _own(self, c: Array) -> dict[str, Array]:
+        x, d = self.body, self.slope
+        first, second = self._by_variance(x**2, c)
+        told = {"x2": x**2, "x4": x**4, "d2": d**2, "hdx": H * d * x}
+        return {"first": first, "second": second} | {name: self.single(f, c) for name, f in told.items()}
+
+    def _derivatives(self, here: tuple[Array, ...], p: Array) -> tuple[Any, Any, Any, Any]:
+        """First derivatives (3) and second ones (6, row by row) of E φφ′, and of E φ̇φ̇′."""
+        if not self.is_smooth:
+            assert self._closed is not None
+            c11, c12, c22 = here
+            if (c11 * c22 - c12**2 < _ALIKE * c11 * c22).any():
+                raise EvaluationError(
+                    f"tp.Kernels(order=1): two inputs are the same up to a factor in some layer, and φ = {self.body} "
+                    "has a kink there: derivatives of its kernel are infinite. Leave one of them out."
+                )
+            found = [numpy.broadcast_to(numpy.asarray(v, dtype=numpy.float64), p.shape) for v in self._closed(*here)]
+            return found[:3], found[3:9], found[9:12], found[12:]
+        order = [self.body.diff(H, k) for k in range(_MOST + 1)]
+        m = lambda i, j: _pair_value(order[i], order[j])(*here)  # noqa: E731
+        m22, m13, m31, m33 = m(2, 2), m(1, 3), m(3, 1), m(3, 3)
+        return (
+            [m(2, 0) / 2, p, m(0, 2) / 2],
+            [m(4, 0) / 4, m31 / 2, m22 / 4, m22, m13 / 2, m(0, 4) / 4],
+            [m31 / 2, m22, m13 / 2],
+            [m(5, 1) / 4, m(4, 2) / 2, m33 / 4, m33, m(2, 4) / 2, m(1, 5) / 4],
+        )
+
+
+def _stacked(rows: Any) -> Array:
+    return numpy.stack([numpy.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def _symmetric(upper: Any) -> Array:
+    """(…, 3, 3) from six entries row by row."""
+    a, b, c, d, e, f = upper
+    return _stacked([[a, b, c], [b, d, e], [c, e, f]])
+
+
+@lru_cache(maxsize=512)
+def _value(f: Expr) -> Callable[[Array], Array]:
+    if not f.has(H):
+        return lambda c: numpy.full(c.shape, float(f))
+    known = moment(sympy.expand(f), (H,))
+    return lambda c: known(c)[0]
+
+
+@lru_cache(maxsize=512)
+def _pair_value(f: Expr, g: Expr) -> Callable[..., Array]:
+    if f == 0 or g == 0:
+        return lambda c11, c12, c22: numpy.zeros(c12.shape)
+    if not f.has(H) or not g.has(H):
+        constant, other, place = (f, g, 2) if not f.has(H) else (g, f, 0)
+        return lambda *c: float(constant) * _value(other)(c[place])
+    known = moment(f * g.xreplace({H: _G}), (H, _G))
+    return lambda *c: known(*c)[0]

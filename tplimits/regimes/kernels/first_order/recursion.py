@@ -1,0 +1,216 @@
+"""NNGP and tangent kernel of a perceptron of width n, to order 1/n: E = K + b/n, Var = C/n.
+
+With K_l = Avg x_l x_l′, forward, and S_l = Avg δ_l δ_l′, backward, where δ_l = φ̇(h_l) u_l and u_l = w Wᵀ δ_{l+1},
+
+    Θ = Σ_l (r w² K_{l−1} + Σ r c²) S_l + r K_L,      K_l = Φ(Σ_l),  S_l = w² S_{l+1} P(Σ_l),  Σ_l = w² K_{l−1} + Σ c²,
+
+each K_l and S_l is an average over the neurons of layer l, given the averages before it: K_{l−1}, and S_{l+1}.  With D
+and H the derivatives of Φ by K_{l−1}, F the covariance of x x′, and j_l the derivative of S_l by K_{l−1},
+
+    V_l = F + D V_{l−1} Dᵀ,    G_l = D G_{l−1} + ½ H : V_{l−1}                    (n Cov K_l and n (E K_l − lim))
+    j_l = w² (S_{l+1} ∂P + P j_{l+1} D)
+    s_l = w² [P s_{l+1} + S_{l+1} (∂P G_{l−1} + ½ ∂²P : V_{l−1}) + ∂P V_{l−1} Dᵀ j_{l+1} + Cov(φ̇φ̇′, x x′) j_{l+1}]
+          + w⁴ E[φ̇ φ̇′ x_c x_d] Q_cd                                              (n (E S_l − lim))
+
+The last term is that Wᵀ comes back on what W made: given h = w W x + …, rows of W have mean (w/n) h Σ⁻¹ X and covariance
+(1 − (w²/n) Xᵀ Σ⁻¹ X)/n, so that u has w² X Σ⁻¹ M in it, M = Avg(h δ), which has mean 0 and covariance N/n:
+
+    N_l = w² S_{l+1} E[h h φ̇ φ̇′] + w⁴ T_a Q T_bᵀ,   T_a = E[h φ̇_a x],    Q = Σ⁻¹ (N_{l+1} − S_{l+1} Σ_{l+1}) Σ⁻¹ .
+
+Q is 0 above the last layer.  The variance of Θ adds up, layer by layer, what the neurons of each do to K_l and S_l.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
+    from tplimits.regimes.kernels.first_order.means import Activation, LayerMeans
+
+#: 1 − ρ² of two arguments below which the second direction of a pair, whose share goes to zero with it, is left out
+_ONE_DIRECTION = 1e-8
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Numbers of a layer: w², the variance that biases add to Σ, and what its matrix and its biases add to Θ.
+
+    `rate` is r c² of the matrix (it multiplies K), `biases` Σ r c² of the biases.
+    """
+
+    square: float
+    shift: float
+    rate: float
+    biases: float
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """b and C of both kernels at P pairs."""
+
+    nngp_bias: Array
+    nngp_variance: Array
+    ntk_bias: Array
+    ntk_variance: Array
+
+
+@dataclass
+class _Forward:
+    """One layer on the way up: its argument (P, E), its means, and K, G, V of the layer below."""
+
+    argument: Array
+    means: LayerMeans
+    below: Array
+    mean: Array
+    covariance: Array
+
+
+def coefficients(
+    layers: Sequence[tuple[Activation, Weights]], readout: Weights, data: Array, alone: bool
+) -> Coefficients:
+    """The expansion for Σ ξ ξ′ of P pairs, (P, 3) in the order aa, ab, bb, or (P, 1) of inputs with themselves."""
+    pair = 0 if alone else 1
+    up, K, G, V = _upwards(layers, data)
+    w = readout.square
+    ntk_bias, ntk_variance = _tangent([l for _, l in layers], up, readout, (K, G, V), pair)
+    return Coefficients(w * G[:, pair], w**2 * V[:, pair, pair], ntk_bias, ntk_variance)
+
+
+def _upwards(layers: Sequence[tuple[Activation, Weights]], data: Array) -> tuple[list[_Forward], Array, Array, Array]:
+    K, G = data, numpy.zeros_like(data)
+    V = numpy.zeros((*data.shape, data.shape[-1]))
+    found = []
+    for activation, weights in layers:
+        argument = weights.square * K + weights.shift
+        columns = [numpy.ascontiguousarray(c) for c in argument.T]
+        means = activation.alone(*columns) if len(columns) == 1 else activation.pairs(*columns)
+        found.append(_Forward(argument, means, K, G, V))
+        D, H = weights.square * means.first, weights.square**2 * means.second
+        G = _on(D, G) + numpy.einsum("peij,pij->pe", H, V) / 2
+        V = means.spread + D @ V @ D.swapaxes(1, 2)
+        K = means.features
+    return found, K, G, V
+
+
+def _on(matrix: Array, vector: Array) -> Array:
+    """Matrix times vector, pair by pair."""
+    found: Array = numpy.einsum("pij,pj->pi", matrix, vector)
+    return found
+
+
+def _dot(a: Array, b: Array) -> Array:
+    found: Array = numpy.einsum("pi,pi->p", a, b)
+    return found
+
+
+@dataclass
+class _Backward:
+    """S above a layer: its limit, that of both inputs with themselves (P, C), n (E S − lim), j (P, E), and Q (P, C, C)."""
+
+    limit: Array
+    own: Array
+    mean: Array
+    slope: Array
+    back: Array
+
+
+def _tangent(
+    weights: Sequence[Weights], up: Sequence[_Forward], readout: Weights, top: tuple[Array, Array, Array], pair: int
+) -> tuple[Array, Array]:
+    """b and C of Θ."""
+    count, entries = up[0].argument.shape
+    inputs = 1 if entries == 1 else 2
+    zero = numpy.zeros(count)
+    state = _Backward(
+        zero + 1, numpy.ones((count, inputs)), zero, numpy.zeros((count, entries)), numpy.zeros((count, inputs, inputs))
+    )
+    above = [*(w.square for w in weights[1:]), readout.square]
+    states = [state]
+    for w, forward, square in zip(reversed(weights), reversed(up), reversed(above), strict=True):
+        state = _downwards(forward, w, square, state)
+        states.append(state)
+    states.reverse()
+    bias = readout.rate * top[1][:, pair]
+    for w, forward, state in zip(weights, up, states, strict=False):
+        factor = w.rate * forward.below[:, pair] + w.biases
+        together = _on(forward.covariance, state.slope)[:, pair]
+        bias = bias + factor * state.mean + w.rate * (forward.mean[:, pair] * state.limit + together)
+    return bias, _variance(weights, up, states, readout, above, pair)
+
+
+def _downwards(forward: _Forward, weights: Weights, square: float, above: _Backward) -> _Backward:
+    """S of a layer from S above; `square` is w² of the matrix between."""
+    m, V, G = forward.means, forward.covariance, forward.mean
+    D = weights.square * m.first
+    p1, p2 = weights.square * m.slope_first, weights.square**2 * m.slope_second
+    limit = square * above.limit * m.slope
+    beside = m.mixed - m.slope[:, None] * m.features
+    carried = _on(D.swapaxes(1, 2), above.slope)
+    slope = square * (above.limit[:, None] * p1 + m.slope[:, None] * carried)
+    mean = square * (
+        m.slope * above.mean
+        + above.limit * (_dot(p1, G) + numpy.einsum("pij,pij->p", p2, V) / 2)
+        + _dot(p1, _on(V, carried))
+        + _dot(beside, above.slope)
+    )
+    mean = mean + square**2 * numpy.einsum("pij,pij->p", _matrix(m.mixed), above.back)
+    noise = square * above.limit[:, None, None] * m.turned
+    noise = noise + square**2 * m.back @ above.back @ m.forth.swapaxes(1, 2)
+    inverse = _inverse(_matrix(forward.argument))
+    rest = noise - limit[:, None, None] * _matrix(forward.argument)
+    return _Backward(limit, square * above.own * m.own, mean, slope, inverse @ rest @ inverse)
+
+
+def _matrix(entries: Array) -> Array:
+    """(P, C, C) from aa, ab, bb."""
+    if entries.shape[1] == 1:
+        return entries[:, :, None]
+    return entries[:, numpy.array([[0, 1], [1, 2]])]
+
+
+def _inverse(matrix: Array) -> Array:
+    """Σ⁻¹, on the direction of the first input alone where both are one."""
+    if matrix.shape[1] == 1:
+        return 1 / matrix
+    det = matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] ** 2
+    one = det < _ONE_DIRECTION * matrix[:, 0, 0] * matrix[:, 1, 1]
+    adjugate = numpy.stack([matrix[:, 1, 1], -matrix[:, 0, 1], -matrix[:, 0, 1], matrix[:, 0, 0]], axis=-1)
+    found = adjugate.reshape(-1, 2, 2) / numpy.where(one, 1.0, det)[:, None, None]
+    first = numpy.zeros_like(found)
+    first[:, 0, 0] = 1 / matrix[:, 0, 0]
+    return numpy.where(one[:, None, None], first, found)
+
+
+def _variance(
+    weights: Sequence[Weights],
+    up: Sequence[_Forward],
+    states: Sequence[_Backward],
+    readout: Weights,
+    above: Sequence[float],
+    pair: int,
+) -> Array:
+    """Σ_l Var(t x x′ + R w² φ̇φ̇′ γγ′), t and R the derivatives of Θ by K_l and S_l, γ ~ N(0, S_{l+1})."""
+    lower, direct = [], numpy.zeros_like(up[0].below[:, pair])
+    for i, (w, forward) in enumerate(zip(weights, up, strict=True)):
+        direct = (
+            w.rate * forward.below[:, pair] + w.biases + (above[i - 1] * up[i - 1].means.slope * direct if i else 0)
+        )
+        lower.append(direct)
+    unit = numpy.zeros_like(up[0].argument)
+    unit[:, pair] = 1.0
+    t, total = readout.rate * unit, 0.0
+    for i in reversed(range(len(up))):
+        m, over, square = up[i].means, states[i + 1], above[i]
+        s, r = over.limit, square * lower[i]
+        beside = m.mixed - m.slope[:, None] * m.features
+        four = m.square * (over.own.prod(axis=1) ** (3 - over.own.shape[1]) + 2 * s**2) - (m.slope * s) ** 2
+        total = total + _dot(t, _on(m.spread, t)) + 2 * r * s * _dot(beside, t) + r**2 * four
+        w = weights[i].square
+        t = _on(w * m.first.swapaxes(1, 2), t) + (r * s * w)[:, None] * m.slope_first
+        t = t + (weights[i].rate * states[i].limit)[:, None] * unit
+    return numpy.asarray(total)
