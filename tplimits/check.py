@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import CheckError
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import by_name, named_once
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.protocol import CheckAsked, Limit
 from tplimits.sampling.sampling import Given, Sampling
@@ -62,7 +62,7 @@ def check(
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     own, rest = _own(result, named)
     sampling = Sampling(widths, draws, seed, level, executor, progress)
-    given = Given(named_once(constants, rest, "check()", CheckError), ratios or {})
+    given = Given(named_once(constants, rest, "check()", CheckError), by_name(ratios, "ratios", CheckError))
     return result.judged(CheckAsked(sampling, given, claims, own))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.law.effort import deep
 from tplimits.law.hypotheses.fluctuation import is_place
 from tplimits.law.hypotheses.universality import refuse_unestablished
@@ -77,7 +77,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     asked = Width() if regime is None else regime
     if not isinstance(asked, tuple(kind for kind, _ in REGIMES)):
         known = ", ".join(f"tp.{kind.__name__}" for kind, _ in REGIMES)
-        raise ProgramError(f"derive() knows the regimes {known}, not {regime!r}.")
+        raise ProgramError(f"derive() knows the regimes {known}, not {shown(regime)}.")
     _refuse_unnamed(program, asked)
     if asked.takes != _kind(program):
         raise ProgramError(

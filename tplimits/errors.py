@@ -58,6 +58,19 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
+def shown(value: object, most: int = 200) -> str:
+    """What was given, as it may stand in a message: short, and whatever its own text does.
+
+    >>> print(shown("x" * 300, 9), shown([1.5, None]))
+    'xxxxx... [1.5, None]
+    """
+    try:
+        text = repr(value)
+    except Exception:  # the code of users
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 class ProgramError(TplimitsError):
     """The text of a program is not legal: which line, what was found, what would fix it."""
 

@@ -70,3 +70,5 @@ def test_the_error_of_the_claim_tightens_the_demand():
     tight = demand(moments(), Series(), 0.6, 0.001, 0.01, 1)
     assert tight.target == pytest.approx(math.sqrt(free.target**2 - 0.001**2))
     assert demand(moments(), Series(), 0.6, 0.01, 0.01, 1).target == 0.01, "no draws help against the claim's own error"
+    close = demand(moments(), Series(), 0.6, 0.99 * free.target, 0.01, 1)
+    assert close.target == free.target, "what would be left, a seventh, costs fifty times the draws"

@@ -166,3 +166,10 @@ def test_true_claims_of_a_variance_are_rejected_no_more_often_than_the_level_say
             missed += fit(judged_as_variance(moments, 4.0), form).two_sided(4.0, 0.0)[1] > 1e-2
         assert rejected <= 15  # 6 expected; 16 has a probability of 5e-4
         assert missed <= (60 if power == 1 else 240)
+
+
+def test_coefficients_may_be_as_large_as_the_means_show():
+    """b/n with b = 64·2 changes by 2 from n = 64 on, however small the scale of what is averaged."""
+    seen = SampleMoments((64, 128, 256), (100,) * 3, numpy.array([3.0, 1.5, 1.0]), numpy.ones(3), 1e-3)
+    assert seen.reach == pytest.approx(2 * 64 / estimate.RADIUS)
+    assert SampleMoments((64, 128), (9, 9), numpy.zeros(2), numpy.ones(2), 0.7).reach == 0.7

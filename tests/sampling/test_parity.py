@@ -32,6 +32,7 @@ def head(matrices: int, logits):
         (2, lambda root, G: root * G + G, HALVES),
         (2, lambda root, G: G / root + root * tp.tanh(G), WHOLE),
         (2, lambda root, G: G**2 / root**2, WHOLE),
+        (2, lambda root, G: root * G * tp.sign(G), WHOLE),  # |√n G|
     ],
 )
 def test_a_sign_of_a_matrix_undoes_that_of_a_root(matrices, logits, series):

@@ -153,7 +153,7 @@ def test_a_run_goes_on_from_a_frame_as_it_would_have():
 
 def test_functions_that_are_no_loss_have_no_loss():
     rec = watched(error=lambda f: f - 1, widths=4, seeds=1)
-    with pytest.raises(tp.EvaluationError, match=r"`loss` is no curve of this recording; its curves are gradient U"):
+    with pytest.raises(tp.EvaluationError, match=r"'loss' is no curve of this recording; its curves are gradient U"):
         rec.loss  # noqa: B018
 
 

@@ -26,7 +26,7 @@ def functions(text: str, kind: str) -> Mapping[str, Any]:
     """What a text defines, by name; `kind` begins the name of its module."""
     name = _name(text, kind)
     with _LOCK:
-        names = _LOADED[name] = _LOADED.pop(name, None) or _run(name, text)
+        names = _LOADED[name] = _LOADED.pop(name, {}) or _run(name, text)
         while len(_LOADED) > _MOST:
             _forget(next(iter(_LOADED)))
     return MappingProxyType(names)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from sympy import Symbol
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.conditioning import Normals, Population
@@ -203,12 +203,14 @@ class Particles:
 
     def checked(self) -> None:
         """EvaluationError for settings that are none."""
-        if self.conditioning not in CONDITIONINGS:
-            raise EvaluationError(f"conditioning={self.conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+        if not isinstance(self.conditioning, str) or self.conditioning not in CONDITIONINGS:
+            raise EvaluationError(f"conditioning={shown(self.conditioning)}: it is one of {', '.join(CONDITIONINGS)}.")
         if (whole_number(self.particles) or 0) < 16:
-            raise EvaluationError(f"particles={self.particles!r}: give a whole number of at least 16.")
+            raise EvaluationError(f"particles={shown(self.particles)}: give a whole number of at least 16.")
         if (whole_number(self.replicates) or 0) < 2:
-            raise EvaluationError(f"replicates={self.replicates!r}: an error bar needs at least 2, and 8 to be honest.")
+            raise EvaluationError(
+                f"replicates={shown(self.replicates)}: an error bar needs at least 2, and 8 to be honest."
+            )
         seed_number(self.seed, EvaluationError)
         working_executor(self.executor, EvaluationError)
 

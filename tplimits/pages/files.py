@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 
 
 def place_of(what: str, path: Any) -> Path:
@@ -23,10 +23,11 @@ def place_of(what: str, path: Any) -> Path:
     """
     try:
         found = os.fsdecode(path)
-    except (TypeError, UnicodeDecodeError):
+        os.fsencode(found)
+    except Exception:  # half a surrogate pair, what is no name, and the code of users
         found = ""
     if not found or "\0" in found:
-        raise EvaluationError(f"{what}={path!r:.60}: give the name of a file.")
+        raise EvaluationError(f"{what}={shown(path, 60)}: give the name of a file.")
     return Path(found)
 
 

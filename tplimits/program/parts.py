@@ -44,7 +44,7 @@ def remembered(most: int) -> Callable[[Callable[..., Answer]], functools._lru_ca
 
     def table(function: Callable[..., Answer]) -> functools._lru_cache_wrapper[Answer]:
         made = functools.lru_cache(most)(function)
-        _TABLES.append(made)  # type: ignore[arg-type]
+        _TABLES.append(made)
         return made
 
     return table

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.law.hypotheses.universality import UNIVERSALITY, unestablished
 from tplimits.program.nodes.given import names_of
 from tplimits.sampling.sampling import Given, Sampling
@@ -53,7 +53,7 @@ def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequenc
     for name in names_of("assume", names, ProgramError):
         if name not in (*known, *taken_on):
             raise ProgramError(
-                f"assume={name!r}: `{program.name}` has no such doubt; its doubts are "
+                f"assume={shown(name)}: `{program.name}` has no such doubt; its doubts are "
                 f"{', '.join(map(repr, (*known, *taken_on))) or 'none'}."
             )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import CheckError, EvaluationError
+from tplimits.errors import CheckError, EvaluationError, shown
 from tplimits.program.nodes.given import real_array
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def _checked(claim: Claim, labels: dict[str, str]) -> Claim:
     try:
         value, error = float(claim.value), float(claim.error)
     except (TypeError, ValueError):
-        raise CheckError(f"the claim on `{claim.label}` is {claim.value!r} ± {claim.error!r}; give numbers.") from None
+        raise CheckError(
+            f"the claim on `{claim.label}` is {shown(claim.value)} ± {shown(claim.error)}; give numbers."
+        ) from None
     if not math.isfinite(value):
         raise CheckError(f"the claim {claim.name} = {value} is not a finite number; a check needs one.")
     if not 0 <= error < math.inf:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, shown
 from tplimits.program.nodes.given import by_name, seed_number, working_executor
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Given:
 def _probability(level: Any) -> float:
     try:
         value = float(level)
-    except (TypeError, ValueError):
+    except Exception:  # the code of users
         value = math.nan
     if not 0 < value < 1:
-        raise CheckError(f"level={level!r}: the level is a probability between 0 and 1, such as 0.01.")
+        raise CheckError(f"level={shown(level)}: the level is a probability between 0 and 1, such as 0.01.")
     return value

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, shown
 from tplimits.law.observables import observables
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_verdict
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Report as Progress
 from tplimits.progress import reporting
 from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
@@ -199,17 +199,16 @@ def _verdict(
 
 def _draws(draws: int | Sequence[int], widths: Sequence[int]) -> tuple[int, ...]:
     """Draws at each width."""
-    given = [draws] * len(widths) if whole_number(draws) is not None else draws
-    try:
-        whole = [whole_number(d) for d in given]  # type: ignore[union-attr]  # what is no sequence is a TypeError
-    except TypeError:
-        raise CheckError(f"draws={draws!r}: give a whole number, or one for each width.") from None
+    given = (draws,) * len(widths) if whole_number(draws) is not None else several(draws)
+    if given is None:
+        raise CheckError(f"draws={shown(draws)}: give a whole number, or one for each width.")
+    whole = [whole_number(d) for d in given]
     if len(whole) != len(widths):
-        raise CheckError(f"draws={draws!r}: {len(whole)} numbers for {len(widths)} widths; give one for each.")
+        raise CheckError(f"draws={shown(draws)}: {len(whole)} numbers for {len(widths)} widths; give one for each.")
     if None in whole or any(d < LEAST_DRAWS for d in whole if d is not None):
         raise CheckError(
-            f"draws={draws!r}: each width needs at least {LEAST_DRAWS} draws for a standard error; leave draws out "
-            "to let the check choose."
+            f"draws={shown(draws)}: each width needs at least {LEAST_DRAWS} draws for a standard error; leave draws "
+            "out to let the check choose."
         )
     return tuple(d for d in whole if d is not None)
 

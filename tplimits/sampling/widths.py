@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tplimits.errors import CheckError
-from tplimits.program.nodes.given import whole_number
+from tplimits.errors import CheckError, shown
+from tplimits.program.nodes.given import several, whole_number
 from tplimits.sampling.work import MOST_ENTRIES, Ratios, affordable, fitting_width, width_cap
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def sampled_widths(
 
 
 def _asked(widths: Sequence[int], form: Series) -> tuple[int, ...]:
-    try:
-        numbers = [whole_number(w) for w in widths]
-    except TypeError:
-        raise CheckError(f"widths={widths!r}: give a sequence such as {WIDTHS}.") from None
+    listed = several(widths)
+    if listed is None:
+        raise CheckError(f"widths={shown(widths)}: give a sequence such as {WIDTHS}.")
+    numbers = [whole_number(w) for w in listed]
     found = tuple(w for w in numbers if w is not None and w > 0)
     if len(found) < len(numbers):
-        raise CheckError(f"widths={tuple(widths)}: widths are positive whole numbers.")
+        raise CheckError(f"widths={shown(widths)}: widths are positive whole numbers.")
     if not _increasing(found):
         raise CheckError(f"widths={found}: widths increase, each larger than the one before.")
     if len(found) < form.parameters:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.data import inputs_of
@@ -72,7 +72,7 @@ class Recording(Reported):
         chosen = widths[0] if width is None and widths else _number(width)
         found = [run for run in self.runs if run.width == chosen]
         if not found:
-            raise EvaluationError(f"width={width!r:.60}: the recording has {_listed(widths)}.")
+            raise EvaluationError(f"width={shown(width, 60)}: the recording has {_listed(widths)}.")
         if seed is None:
             return found[0]
         number = whole_number(seed)
@@ -80,7 +80,7 @@ class Recording(Reported):
             if run.seed == number:
                 return run
         raise EvaluationError(
-            f"seed={seed!r:.60}: at this width the recording has {', '.join(str(r.seed) for r in found)}."
+            f"seed={shown(seed, 60)}: at this width the recording has {', '.join(str(r.seed) for r in found)}."
         )
 
     def _frame(self, run: Run, frame: Any) -> int:
@@ -89,7 +89,7 @@ class Recording(Reported):
             raise EvaluationError(f"frame={frame!r:.60}: {run.title} has no frame yet.")
         if number is None or not -run.frames <= number < run.frames:
             raise EvaluationError(
-                f"frame={frame!r:.60}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
+                f"frame={shown(frame, 60)}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
             )
         return number % run.frames
 
@@ -108,7 +108,7 @@ class Recording(Reported):
                 found.setdefault(run.width, []).append(run.curves[name])
         if not found:
             known = ", ".join(dict.fromkeys(c for run in self.runs for c in run.curves)) or "none"
-            raise EvaluationError(f"`{name!s:.60}` is no curve of this recording; its curves are {known}.")
+            raise EvaluationError(f"{shown(name, 60)} is no curve of this recording; its curves are {known}.")
         return {width: numpy.array([c[: min(map(len, many))] for c in many]) for width, many in found.items()}
 
     # -- values -------------------------------------------------------------------------------

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,11 @@ VALUES: tuple[Callable[[], Any], ...] = tuple(
         type("Odd", (), {"__array__": lambda *_: 1 / 0})(), type("Odd", (), {"__float__": lambda *_: 1 / 0})(),
         type("Odd", (), {"__eq__": lambda *_: 1 / 0, "__hash__": lambda *_: 1})(),
         type("Odd", (), {"__len__": lambda *_: -1})(), type("Odd", (), {"__iter__": lambda *_: 1 / 0})(), type("Odd", (str,), {})("x"),
+        type("Odd", (), {"__repr__": lambda _: 1 / 0})(), type("Odd", (str,), {"__repr__": lambda _: 1 / 0})("x"),
+        type("Odd", (), {"__index__": lambda _: 1 / 0})(), type("Odd", (), {"__bool__": lambda _: 1 / 0})(), [type("Odd", (), {"__repr__": lambda _: 1 / 0})()],
+        10**400, -(10**400), "3", "\ud800", b"3", [[[1, 2], [3, 4]]], [[1, 2], [3]], np.bool_(True), np.uint8(2), np.float32("nan"), np.array(2),
+        range(10**6), np.broadcast_to(1.0, (10**6, 10**6)), np.zeros(2, [("a", float)]), np.ma.masked_array([1.0, 2.0], [True, False]),
+        memoryview(b"abc"), Decimal("0.5"), Decimal("sNaN"), math, (float("nan"),), {"lr": 1j}, np.datetime64("NaT"),
     )
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from tplimits.errors import shown
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
 from tplimits.program.nodes.laws import ORTHOGONAL, PLACES, Law, of_columns, truncated_normal, uniform
@@ -141,7 +142,7 @@ def _numbers(call: str, **values: Any) -> list[Expr]:
         try:
             found.append(normalise(value) if isinstance(value, Expr) else exact(value))
         except (TypeError, ValueError) as error:
-            fail(f"{call}({name}={value!r}): {error}", "give a finite real number")
+            fail(f"{call}({name}={shown(value)}): {error}", "give a finite real number")
     if "std" in values and call != "truncated" and found[1].is_negative:
         fail(f"{call}(std={values['std']})", "a standard deviation is not negative")
     return found

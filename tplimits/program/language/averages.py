@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.errors import shown
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import fail
@@ -23,7 +24,7 @@ def neuron(name: str) -> Neuron:
     Neuron(name='β')
     """
     if not isinstance(name, str) or not name.isprintable() or not name:
-        fail(f"tp.neuron({name!r})", 'give the index a name: tp.neuron("β")')
+        fail(f"tp.neuron({shown(name)})", 'give the index a name: tp.neuron("β")')
     return Neuron(name)
 
 
@@ -60,7 +61,7 @@ def avg(value: Any, over: Neuron | Sequence[Neuron] | None = None) -> Value:
         return _average_named(value.derived(value.expr.xreplace({OWN: own}), width=None), (own,))
     neurons = tuple(over) if isinstance(over, (tuple, list)) else (over,)
     if not neurons or not all(isinstance(b, Neuron) for b in neurons) or len(set(neurons)) != len(neurons):
-        fail(f"tp.avg(over={over!r})", 'over= takes tp.neuron("β") or a tuple of them; finite axes use tp.mean')
+        fail(f"tp.avg(over={shown(over)})", 'over= takes tp.neuron("β") or a tuple of them; finite axes use tp.mean')
     for b in neurons:
         if b.symbol not in value.neurons:
             fail(f"tp.avg over {b.name} of {value.describe()}", f"index a vector by it first: x[{b.name}]")

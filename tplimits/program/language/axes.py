@@ -9,6 +9,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr, Integer
 
+from tplimits.errors import shown
 from tplimits.program.language.tracing import Trace, fail
 from tplimits.program.nodes.entries import axis_symbol
 
@@ -31,7 +32,10 @@ def axis_names(names: Any, action: str) -> tuple[str, ...]:
     except Exception:  # what says that it can be gone through, and cannot
         found = (names,)
     if not all(isinstance(name, str) for name in found):
-        fail(f"{action} with {names!r} for the names of axes", 'axes have names in quotes: "token" or ("tap", "pos")')
+        fail(
+            f"{action} with {shown(names)} for the names of axes",
+            'axes have names in quotes: "token" or ("tap", "pos")',
+        )
     if len(set(found)) != len(found):
         fail(f"{action} with the axes {found}", "name each axis once")
     return found

@@ -34,7 +34,9 @@ def members(value: Any, depth: int = _DEEPEST) -> Iterator[tuple[str, Any]]:
     [('[0]', 1), ('[1][a]', 2)]
     """
     if isinstance(value, dict):
-        places = [(k, v) for k, v in value.items() if isinstance(k, int) or (isinstance(k, str) and k.isidentifier())]
+        places = [
+            (k, v) for k, v in dict.items(value) if isinstance(k, int) or (isinstance(k, str) and k.isidentifier())
+        ]
     else:
         places = list(enumerate(value)) if isinstance(value, (list, tuple)) else []
     for place, member in places:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 from sympy import Integer
 
+from tplimits.errors import shown
 from tplimits.program.language.averages import avg, neuron
 from tplimits.program.language.axes import axis_names, need_axis
 from tplimits.program.language.entrywise import (
@@ -131,8 +132,9 @@ def constant(array: Any, axes: Iterable[str] = ()) -> Value:
         fail("tp.constant outside a program", "use it inside a function decorated with @tp.program")
     try:
         values = numpy.array(array)
-    except ValueError as error:
-        fail(f"tp.constant of something that is no array ({error})", "give an array of numbers")
+    except (ValueError, MemoryError) as error:
+        why = str(error) or "it does not fit into memory"
+        fail(f"tp.constant of something that is no array ({why})", "give an array of numbers")
     names = axis_names(axes, "tp.constant")
     if values.dtype != bool and not numpy.issubdtype(values.dtype, numpy.number):
         fail(f"tp.constant of an array of {values.dtype}", "give an array of numbers")
@@ -162,6 +164,8 @@ def size(axis: str) -> Quantity:
     |token|
     """
     trace = active()
+    if not isinstance(axis, str) or not axis.isprintable() or not axis:
+        fail(f"tp.size({shown(axis)})", 'give the name of a finite axis, as in tp.size("token")')
     if trace is not None and axis not in trace.axes:
         fail(f"tp.size({axis!r})", f"the finite axes so far are ({', '.join(trace.axes)})")
     return Quantity(size_symbol(axis))
@@ -176,7 +180,7 @@ def width(name: str) -> Quantity:
     """
     trace = active()
     if not isinstance(name, str) or not name.isprintable() or not name:
-        fail(f"tp.width({name!r:.200})", 'give the name of a width, as in tp.width("k")')
+        fail(f"tp.width({shown(name)})", 'give the name of a width, as in tp.width("k")')
     if trace is not None and name not in trace.widths:
         fail(f"tp.width({name!r})", f"the widths of this program are ({', '.join(trace.widths)})")
     return Quantity(width_symbol(name))

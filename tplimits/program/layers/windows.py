@@ -11,14 +11,18 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.errors import shown
 from tplimits.program.language.axes import axis_names, need_axis
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.tracing import fail
 from tplimits.program.language.values import Value
+from tplimits.program.nodes.given import whole_number
 
 Indices = NDArray[numpy.int64]
 #: a grid of positions on one axis, row by row, by the name of the axis
 Grids = dict[str, tuple[int, ...]]
+#: no grid has so many positions in one direction
+_SIZES = 1 << 20
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
 
 
@@ -71,17 +75,17 @@ class Spreading(Sliding):
 def sliding(what: str, rank: int, stride: Any, padding: Any, dilation: Any = 1) -> Sliding:
     """Windows over a grid with `rank` directions, as a user asks for them; ProgramError for what is none."""
     if not isinstance(padding, str) or padding not in PADDINGS:
-        fail(f"{what}(padding={padding!r})", "paddings are " + ", ".join(map(repr, PADDINGS)))
+        fail(f"{what}(padding={shown(padding)})", "paddings are " + ", ".join(map(repr, PADDINGS)))
     return Sliding(what, whole(what, "stride", stride, rank), padding, whole(what, "dilation", dilation, rank))
 
 
 def whole(what: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
     """A whole number from 1 for each direction, given once or for each."""
     found = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
-    right = all(isinstance(v, (int, numpy.integer)) and not isinstance(v, bool) and v > 0 for v in found)
+    right = all((whole_number(v, below=_SIZES) or 0) > 0 for v in found)
     if not right or len(found) != rank:
         several = f", or {rank} of them, one for each direction" if rank > 1 else ""
-        fail(f"{what}({name}={value!r})", f"give a whole number from 1{several}")
+        fail(f"{what}({name}={shown(value)})", f"give a whole number from 1{several}")
     return tuple(map(int, found))
 
 
@@ -97,13 +101,16 @@ def grids(what: str, name: str, given: Any, x: Value, rank: int | None) -> Grids
         if size is None:
             known = x.trace.size(axis)
             if known is None:
-                fail(f"{what}({name}={given!r}): the size of `{axis}` is open", f"give it: {name}={{{axis!r}: …}}")
+                fail(
+                    f"{what}({name}={shown(given)}): the size of `{axis}` is open",
+                    f"give it: {name}={{{shown(axis)}: …}}",
+                )
             size = int(known)
         own = len(size) if isinstance(size, (tuple, list)) else 1
-        found[axis] = whole(what, f"{name}[{axis!r}]", size, own)
+        found[axis] = whole(what, f"{name}[{shown(axis)}]", size, own)
     if not found or rank not in (None, directions(found)):
-        shown = ", ".join(f"`{a}` of {' × '.join(map(str, g))}" for a, g in found.items())
-        fail(f"{what} with {name} {shown or 'nothing'}", f"name {'two directions' if rank == 2 else 'one direction'}")
+        grid = ", ".join(f"`{a}` of {' × '.join(map(str, g))}" for a, g in found.items())
+        fail(f"{what} with {name} {grid or 'nothing'}", f"name {'two directions' if rank == 2 else 'one direction'}")
     return found
 
 

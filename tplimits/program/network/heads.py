@@ -16,7 +16,7 @@ import networkx
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.backward import Use, Walk
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.loss import error_signal
@@ -52,7 +52,7 @@ class Head:
 
     def __post_init__(self) -> None:
         if not isinstance(self.program, Program):
-            raise ProgramError(f"tp.Head({self.program!r:.60}): give a program of scalars, made by @tp.program.")
+            raise ProgramError(f"tp.Head({shown(self.program, 60)}): give a program of scalars, made by @tp.program.")
         name = self.program.name
         strange = [s for s in self.program if not isinstance(s, (InitialScalar, ScalarNonlin))]
         if strange or self.program.is_network:

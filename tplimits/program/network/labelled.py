@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array
 
 Array = NDArray[numpy.float64]
@@ -62,7 +62,7 @@ def mask_of(call: str, train: Any, inputs: int) -> Mask:
         return fixed(numpy.ones(inputs, dtype=bool))
     try:
         given = numpy.asarray(train)
-    except ValueError:
+    except Exception:  # rows of different lengths, what has no end, and the code of users
         given = numpy.empty((0, 0))
     mask = numpy.zeros(inputs, dtype=bool)
     if given.dtype == bool and given.shape == (inputs,):
@@ -71,7 +71,8 @@ def mask_of(call: str, train: Any, inputs: int) -> Mask:
         mask[given.astype(numpy.int64)] = True
     else:
         raise EvaluationError(
-            f"{call}(train={train!r:.60}): give True or False for each of the {inputs} inputs, or numbers of inputs."
+            f"{call}(train={shown(train, 60)}): give True or False for each of the {inputs} inputs, or some of their "
+            "numbers."
         )
     if not mask.any():
         raise EvaluationError(f"{call}(train=…): the mask selects no input; there is nothing to train on.")

@@ -13,7 +13,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import can_be_called
@@ -59,7 +59,7 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
     """
     if not callable(error):
         raise EvaluationError(
-            f"error={error!r:.60}: give a function of the outputs, such as tp.squared_error(y), or lambda f: f - y."
+            f"error={shown(error, 60)}: give a function of the outputs, as tp.squared_error(y), or lambda f: f - y."
         )
     if not (can_be_called(error, None, 0) or can_be_called(error, None)):
         raise EvaluationError(

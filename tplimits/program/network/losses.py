@@ -16,7 +16,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.labelled import classes_of, fixed, mask_of, numbers, weights_of
 from tplimits.program.nodes.given import finite_number
@@ -303,6 +303,6 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     found[~whole] = numpy.nan  # of inputs that are not trained on
     ε = finite_number("smoothing", smoothing, EvaluationError)
     if not 0 <= ε < 1:
-        raise EvaluationError(f"cross_entropy(smoothing={smoothing!r}): give a number from 0 on, below 1.")
+        raise EvaluationError(f"cross_entropy(smoothing={shown(smoothing)}): give a number from 0 on, below 1.")
     weighed = weights_of("cross_entropy", weights, found.shape)
     return CrossEntropy(fixed(found), mask, weighed, ε)._with_weight("cross_entropy(weights=…)")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import can_be_called, finite_number
 
 
@@ -81,4 +81,4 @@ def _bounded(label: str, value: Any, below: float) -> float:
         return number
     if below == math.inf:
         raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
-    raise EvaluationError(f"{label}={value!r}: give a number, 0 or more and below 1.")
+    raise EvaluationError(f"{label}={shown(value)}: give a number, 0 or more and below 1.")

@@ -11,7 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.kinds import (
@@ -78,7 +78,7 @@ def _size(name: str, value: Any) -> Expr:
     except (TypeError, ValueError):
         size = sympy.nan
     if isinstance(value, bool) or not size.is_Integer:
-        raise ProgramError(f"bind({name}={value!r}): the size of an axis is a whole number.")
+        raise ProgramError(f"bind({name}={shown(value)}): the size of an axis is a whole number.")
     if size <= 0:
         raise ProgramError(f"bind({name}={value}): an axis needs at least one entry.")
     return size

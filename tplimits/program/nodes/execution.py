@@ -14,7 +14,7 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Kron
 from tplimits.program.nodes.evaluate import (
     ARRAY_FUNCTIONS,
@@ -278,7 +278,7 @@ def run(
     """One draw of the program; see `Program.run`."""
     width = whole_number(n)
     if width is None or width < 1:
-        raise EvaluationError(f"run(n={n!r}): the width is a positive whole number.")
+        raise EvaluationError(f"run(n={shown(n)}): the width is a positive whole number.")
     rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
     try:
         execution = Execution(program, width, 1, rng, ratios, given).run()

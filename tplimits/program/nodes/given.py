@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
+import numbers
 import operator
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,27 +16,44 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError, TplimitsError
+from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
 from tplimits.program.language.tracing import exact
 
+#: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
+_SEVERAL = 1 << 20
 
-def whole_number(value: Any) -> int | None:
-    """The value as an int, or None when it is not a whole number.
 
-    >>> whole_number(3), whole_number(3.5), whole_number(True)
-    (3, None, None)
+def whole_number(value: Any, below: int | None = 1 << 1000) -> int | None:
+    """The value as an int, or None when it is not a whole number, or so large that no float is near.
+
+    >>> whole_number(3), whole_number(3.5), whole_number(True), whole_number(10**400)
+    (3, None, None, None)
     """
     try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+        number = None if isinstance(value, bool) else int(operator.index(value))
+    except Exception:  # the code of users
         return None
+    return number if number is None or below is None or abs(number) < below else None
+
+
+def real_number(value: Any) -> float | None:
+    """The value as a float, infinite ones too; None for what is no real number, for NaN, and beyond 1e308.
+
+    >>> real_number(3), real_number("3"), real_number(10**400), real_number(math.nan)
+    (3.0, None, None, None)
+    """
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except Exception:  # among others the code of users
+        return None
+    return None if math.isnan(number) else number
 
 
 def whole_from(name: str, value: Any, least: int, error: type[TplimitsError]) -> int:
     """A whole number that is not below `least`."""
     number = whole_number(value)
     if number is None or number < least:
-        raise error(f"{name}={value!r}: give a whole number, at least {least}.")
+        raise error(f"{name}={shown(value)}: give a whole number, at least {least}.")
     return number
 
 
@@ -47,16 +67,21 @@ def exact_number(name: str, value: Any, error: type[TplimitsError]) -> Expr:
         number = None if isinstance(value, (bool, numpy.bool_)) else value if isinstance(value, Expr) else exact(value)
     except (TypeError, ValueError, OverflowError, ProgramError):
         number = None
-    if number is None or number.free_symbols or not number.is_finite or not number.is_real:
-        raise error(f"{name}={value!r}: give a finite number.")
+    if number is None or number.free_symbols or not number.is_finite or not number.is_real or _is_beyond(number):
+        raise error(f"{name}={shown(value)}: give a finite number.")
     return number
+
+
+def _is_beyond(number: Expr) -> bool:
+    """Whether no float is near: exact numbers come without an end."""
+    return bool(number.is_Rational and abs(number) > sys.float_info.max)
 
 
 def finite_number(name: str, value: Any, error: type[TplimitsError]) -> float:
     """A finite real number as a float."""
     number = float(exact_number(name, value, error))
     if not math.isfinite(number):
-        raise error(f"{name}={value!r}: give a finite number, below 1e308.")
+        raise error(f"{name}={shown(value)}: give a finite number, below 1e308.")
     return number
 
 
@@ -67,7 +92,7 @@ def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:
     except error:
         number = 0.0
     if not number > 0:
-        raise error(f"{name}={value!r}: give a positive, finite number.")
+        raise error(f"{name}={shown(value)}: give a positive, finite number.")
     return number
 
 
@@ -77,26 +102,37 @@ def width_ratios(program: str, widths: Sequence[str], ratios: Any, error: type[T
     for name, value in given.items():
         if name not in widths:
             known = ", ".join(widths) or "none"
-            raise error(f"ratios={{{name!r}: …}}: the widths of `{program}` besides n are {known}.")
+            raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program}` besides n are {known}.")
         try:
             positive = exact_number(name, value, error) > 0
         except error:
             positive = False
         if not positive:
-            raise error(f"ratios={{{name!r}: {value!r}}}: a ratio of widths is a positive number.")
+            raise error(f"ratios={{{shown(name)}: {shown(value)}}}: a ratio of widths is a positive number.")
     return {name: exact_number(name, given.get(name, 1), error) for name in widths}
+
+
+def true_or_false(name: str, value: Any, error: type[TplimitsError]) -> bool:
+    """True or False, of Python or NumPy; other things have a truth that nobody meant.
+
+    >>> true_or_false("covariance", True, EvaluationError)
+    True
+    """
+    if not isinstance(value, (bool, numpy.bool_)):
+        raise error(f"{name}={shown(value)}: give True or False.")
+    return bool(value)
 
 
 def seed_number(seed: Any, error: type[TplimitsError]) -> int:
     """A seed: a whole number, 0 or more."""
-    value = whole_number(seed)
+    value = whole_number(seed, below=None)  # generators take any, as those of numpy.random.SeedSequence().entropy
     if value is None or value < 0:
-        raise error(f"seed={seed!r}: a seed is a whole number, 0 or more.")
+        raise error(f"seed={shown(seed)}: a seed is a whole number, 0 or more.")
     return value
 
 
 def several(value: Any) -> tuple[Any, ...] | None:
-    """What a list, an array or another iterable holds; None for text, for mappings, and for what is one thing.
+    """What a list, an array or another iterable holds; None for text, mappings, what is one thing or has no end.
 
     >>> several([1, 2]), several("ab"), several(3)
     ((1, 2), None, None)
@@ -104,15 +140,16 @@ def several(value: Any) -> tuple[Any, ...] | None:
     if isinstance(value, (str, bytes, Mapping)):
         return None
     try:
-        return tuple(value)
+        found = tuple(itertools.islice(value, _SEVERAL + 1))
     except Exception:  # arrays without dimensions have the method, and no entries; others run the code of users
         return None
+    return found if len(found) <= _SEVERAL else None
 
 
 def word_of(name: str, value: Any, words: Sequence[str], error: type[TplimitsError]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in words:
-        raise error(f"{name}={value!r:.200}: give {' or '.join(map(repr, words))}.")
+        raise error(f"{name}={shown(value)}: give {' or '.join(map(repr, words))}.")
     return value
 
 
@@ -120,7 +157,7 @@ def names_of(name: str, value: Any, error: type[TplimitsError]) -> tuple[str, ..
     """A name, or several."""
     found = (value,) if isinstance(value, str) else several(value)
     if found is None or not all(isinstance(one, str) for one in found):
-        raise error(f'{name}={value!r:.200}: give names, as in {name}=("x", "y").')
+        raise error(f'{name}={shown(value)}: give names, as in {name}=("x", "y").')
     return found
 
 
@@ -129,10 +166,12 @@ def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, An
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise error(f'{option}={value!r}: give names and numbers as in {option}={{"k": 2}}.')
+        raise error(f'{option}={shown(value)}: give names and numbers as in {option}={{"k": 2}}.')
     for name in value:
         if not isinstance(name, str):
-            raise error(f'{option}={value!r}: {name!r} is not a name; give names and numbers as in {{"k": 2}}.')
+            raise error(
+                f'{option}={shown(value)}: {shown(name)} is not a name; give names and numbers as in {{"k": 2}}.'
+            )
     return dict(value)
 
 
@@ -149,7 +188,7 @@ def working_executor(executor: Any, error: type[TplimitsError]) -> None:
     """Refuse an executor that cannot take work."""
     if executor is not None and not (hasattr(executor, "submit") and hasattr(executor, "map")):
         raise error(
-            f"executor={executor!r}: give an executor of concurrent.futures, such as ProcessPoolExecutor(), or None."
+            f"executor={shown(executor)}: give an executor of concurrent.futures, as ProcessPoolExecutor(), or None."
         )
 
 
@@ -179,6 +218,8 @@ def can_be_called(function: Any, *arguments: Any) -> bool:
         return False
     except ValueError:  # built-in functions without a signature take one argument
         return len(arguments) == 1
+    except Exception:  # the code of users
+        return False
     return True
 
 

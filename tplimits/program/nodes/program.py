@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import networkx
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language import render
 from tplimits.program.language.compose import inline
 from tplimits.program.nodes.bind import bind
@@ -130,7 +130,7 @@ class Program:
         Raises ProgramError, with near names, when there is none.
         """
         if not isinstance(name, str):
-            raise ProgramError(f'program `{self.name}` is asked for {name!r}; names are text, as in "return".')
+            raise ProgramError(f'program `{self.name}` is asked for {shown(name)}; names are text, as in "return".')
         found = self.names.get(name)
         if found is None and name.endswith("#1"):
             found = next((i for i, s in enumerate(self.instructions) if s.name == name[:-2]), None)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.nodes.functions import where
 from tplimits.program.optimizers.recursion import (
     Optimizer,
@@ -52,8 +52,8 @@ class _Adaptive(Optimizer):
     def __post_init__(self) -> None:
         if not isinstance(self._convention, str) or self._convention not in CONVENTIONS:
             raise ProgramError(
-                f"{self.name}(convention={self._convention!r}): it is {INSIDE!r}, ε inside the root, or {TORCH!r}, "
-                "ε beside it."
+                f"{self.name}(convention={shown(self._convention)}): it is {INSIDE!r}, ε inside the root, or "
+                f"{TORCH!r}, ε beside it."
             )
         for field, symbol in self.symbols_of.items():
             need_range(self.name, field, getattr(self, field), below=None if symbol == "ε" else 1)

@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import by_name
@@ -60,7 +60,7 @@ class Entrywise(Optimizer):
                 raise ProgramError(f"Entrywise(states={{{name!r}: …}}): name states by words other than g and t.")
         for name in starts:
             if name not in names:
-                raise ProgramError(f"Entrywise(initial={{{name!r}: …}}): there is no such state.")
+                raise ProgramError(f"Entrywise(initial={{{shown(name)}: …}}): there is no such state.")
         known = {"g": G, "t": TIME, **{name: state_symbol(name) for name in names}}
         text = tuple(
             OptimizerState(name, exact_of(starts.get(name, 0)), _expression(update, known, f"the update of {name}"))
@@ -108,7 +108,7 @@ class Entrywise(Optimizer):
 def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what: str) -> Expr:
     """A function of named symbols as an expression of them."""
     if not callable(function):
-        raise ProgramError(f"Entrywise: {what} is {function!r}; give a function of {', '.join(known)}.")
+        raise ProgramError(f"Entrywise: {what} is {shown(function)}; give a function of {', '.join(known)}.")
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

@@ -24,7 +24,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
 from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
@@ -61,7 +61,7 @@ class _Around(Joint):
 
     def _check_inner(self) -> None:
         if not isinstance(self.optimizer, Optimizer) or not self.optimizer.is_entrywise:
-            raise ProgramError(f"{self.name}({self.optimizer!r}): give an entrywise optimizer, such as tp.Adam().")
+            raise ProgramError(f"{self.name}({shown(self.optimizer)}): give an entrywise optimizer, such as tp.Adam().")
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:
         return self.optimizer
@@ -150,9 +150,9 @@ class Clipped(_Around):
         self._check_inner()
         positive_number("threshold", self.threshold, ProgramError)
         if not isinstance(self.reading, str) or self.reading not in ("usual", "printed"):
-            raise ProgramError(f'Clipped(reading={self.reading!r}): give reading="usual" or reading="printed".')
+            raise ProgramError(f'Clipped(reading={shown(self.reading)}): give reading="usual" or reading="printed".')
         if not isinstance(self.of, str) or self.of not in ("update", "gradient"):
-            raise ProgramError(f'Clipped(of={self.of!r}): give of="update" or of="gradient".')
+            raise ProgramError(f'Clipped(of={shown(self.of)}): give of="update" or of="gradient".')
 
     @property
     def degree(self) -> int | None:

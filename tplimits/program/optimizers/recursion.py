@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.nodes.given import exact_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
@@ -258,7 +258,7 @@ def need_range(owner: str, name: str, value: Any, below: int | None = None) -> N
     number = value if isinstance(value, Expr) and value.free_symbols else exact_number(name, value, ProgramError)
     if number.is_negative or (below is not None and (number >= below) == sympy.true):
         allowed = "0 or more" if below is None else f"0 or more and below {below}"
-        raise ProgramError(f"{owner}({name}={value!r}): give a number, {allowed}.")
+        raise ProgramError(f"{owner}({name}={shown(value)}): give a number, {allowed}.")
 
 
 def warn_of_lost(optimizer: Optimizer, stacklevel: int = 4) -> None:

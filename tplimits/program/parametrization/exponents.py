@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Exponents:
             return values
         four = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
         if len(four) != 4:
-            raise ProgramError(f"{what}={values!r}: give the four exponents (a, b, c, d).")
+            raise ProgramError(f"{what}={shown(values)}: give the four exponents (a, b, c, d).")
         return cls(*(exponent(v, f"{what}.{name}") for v, name in zip(four, "abcd", strict=True)))
 
     def __iter__(self) -> Iterator[Expr]:
@@ -71,10 +71,10 @@ def exponent(value: Any, what: str = "exponent") -> Expr:
     if not isinstance(value, bool):
         try:
             found = Fraction(value) if not isinstance(value, Expr) else sympy.Rational(value)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        except Exception:  # among others the code of users
             found = None
     if found is None or (isinstance(found, Fraction) and found.denominator > 10**6):
         raise ProgramError(
-            f'{what}={value!r}: an exponent of n is an exact rational, such as 1, "1/2" or Fraction(1, 2).'
+            f'{what}={shown(value)}: an exponent of n is an exact rational, such as 1, "1/2" or Fraction(1, 2).'
         )
     return sympy.Rational(found.numerator, found.denominator) if isinstance(found, Fraction) else found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.optimizers.recursion import Optimizer
@@ -94,7 +94,7 @@ class Parametrization:
             chosen = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
             if chosen is not None and not isinstance(chosen, Optimizer):
                 raise EvaluationError(
-                    f"optimizer={chosen!r:.60}: give an optimizer such as tp.Adam(), or one by parameter."
+                    f"optimizer={shown(chosen, 60)}: give an optimizer such as tp.Adam(), or one by parameter."
                 )
             power = chosen.extra_power(kinds[name], e) if chosen is not None else sympy.S.Zero
             found[name] = Exponents(e.a, e.b, e.c - power, e.d)
@@ -170,9 +170,9 @@ def ABCD(table: Mapping[str, Any], base: Parametrization = SP, name: str = "ABCD
     Raises ProgramError for exponents that are not exact, or a kind that is given twice.
     """
     if not isinstance(table, Mapping) or not all(isinstance(k, str) for k in table):
-        raise ProgramError(f'ABCD({table!r}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
+        raise ProgramError(f'ABCD({shown(table)}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
     if not isinstance(base, Parametrization):
-        raise ProgramError(f"ABCD(base={base!r:.200}): give a parametrization, as tp.SP.")
+        raise ProgramError(f"ABCD(base={shown(base)}): give a parametrization, as tp.SP.")
     kinds = {k: base.kind(k) for k in KINDS}
     a_out, by_name, seen = base.a_out, dict(base.by_name), set()
     for key, values in table.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, whole_from
 from tplimits.regimes.depth import numbers, picture, tangent
 from tplimits.regimes.depth import report as covariance
@@ -57,7 +57,7 @@ class Proportional:
             if width == "n" or width not in program.widths:
                 others = ", ".join(w for w in program.widths if w != "n") or "none"
                 raise ProgramError(
-                    f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+                    f"tp.Proportional(fixed=({shown(width)},)): the widths of `{program.name}` besides n: {others}."
                 )
         if not isinstance(self.tangent, bool):
             raise ProgramError(f"tp.Proportional(tangent={self.tangent!r}): give True or False.")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import named_once, several
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
@@ -82,9 +82,9 @@ class Kernels:
 
 
 def _names(value: Any, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
+    names = (value,) if isinstance(value, str) else several(value)
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
+        raise ProgramError(f'tp.Kernels({option}={shown(value)}): give names, as in {option}=("W",).')
     return tuple(dict.fromkeys(names))
 
 
@@ -118,7 +118,9 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
     if regime.order not in (0, 1) or isinstance(regime.order, bool):
-        raise ProgramError(f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n.")
+        raise ProgramError(
+            f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n."
+        )
     derived = derive_kernels(network, train, infinite, assumed)
     layers = perceptron(derived.network) if regime.order else None
     return KernelLimit(network, Kernels(train, infinite, regime.order), derived, assumed, layers)

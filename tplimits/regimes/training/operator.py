@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.run_asked import RunAsked
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import named_once, several
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
 from tplimits.regimes.training import numbers
@@ -63,17 +63,19 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
     """The operator of a network, for a regime whose fields are checked here."""
     if not isinstance(regime.optimizer, (Optimizer, Mapping)):
         raise ProgramError(
-            f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
+            f"tp.NeuralTangent({shown(regime.optimizer)}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
         )
-    infinite = (regime.infinite,) if isinstance(regime.infinite, str) else regime.infinite
-    if not isinstance(infinite, Iterable) or not all(isinstance(a, str) for a in infinite):
-        raise ProgramError(f'tp.NeuralTangent(infinite={regime.infinite!r}): give names, as in infinite=("head",).')
+    infinite = (regime.infinite,) if isinstance(regime.infinite, str) else several(regime.infinite)
+    if infinite is None or not all(isinstance(a, str) for a in infinite):
+        raise ProgramError(
+            f'tp.NeuralTangent(infinite={shown(regime.infinite)}): give names, as in infinite=("head",).'
+        )
     for axis in infinite:
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
     if regime.f0 is not None and not (isinstance(regime.f0, (int, float)) and regime.f0 == 0):
-        raise ProgramError(f"tp.NeuralTangent(f0={regime.f0!r}): None or 0; evaluate(f0=…) takes other outputs.")
+        raise ProgramError(f"tp.NeuralTangent(f0={shown(regime.f0)}): None or 0; evaluate(f0=…) takes other outputs.")
     operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
     return TangentLimit(network, regime, operator)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.law import targets
 from tplimits.law.observables import Observable, keys
 from tplimits.law.state import Derivation, width_ratio
@@ -92,7 +92,7 @@ def evaluate(
 ) -> dict[str, Number]:
     """A Number for every observable; see `WidthLimit.evaluate`."""
     if not isinstance(method, str) or method not in METHODS:
-        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+        raise EvaluationError(f"method={shown(method)}: the methods are {', '.join(METHODS)}.")
     constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
     asked.checked()
     values = constants_of(program, constants, ratios)
@@ -118,7 +118,7 @@ def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> li
     only = names_of("only", only, EvaluationError)
     for name in only:
         if name not in labels:
-            raise EvaluationError(f"only={name!r}: the labels are {', '.join(labels)}.")
+            raise EvaluationError(f"only={shown(name)}: the labels are {', '.join(labels)}.")
     return [o for o in observables if o.label in only]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law import targets
 from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
@@ -48,7 +48,7 @@ class Width:
         """Kets and scalars; ProgramError for infinite axes."""
         if self.infinite is not None and names_of("infinite", self.infinite, ProgramError):
             raise ProgramError(
-                f"tp.Width(infinite={self.infinite!r}): finite axes stay finite in the width limit so far."
+                f"tp.Width(infinite={shown(self.infinite)}): finite axes stay finite in the width limit so far."
             )
         return WidthLimit(program, derive_width(program.released))
 
@@ -109,7 +109,7 @@ class WidthLimit(Written):
         known = {o.label: o for o in self._scalar_entries()}
         for name in (a, b):
             if not isinstance(name, str) or name not in known:
-                raise ProgramError(f"no scalar `{name!s:.200}`; the scalars are {', '.join(known)}.")
+                raise ProgramError(f"no scalar {shown(name)}; the scalars are {', '.join(known)}.")
         return self._tidied(targets.covariance(self.state, known[a], known[b]))
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.law.unroll import indices, label
 from tplimits.program.nodes.given import whole_number
 from tplimits.program.nodes.kinds import InitialMatrix
@@ -89,7 +89,7 @@ def _index(axis: str, value: Any) -> int:
 def _parsed(name: str) -> tuple[str, dict[str, int]]:
     """ "A[token=0,key=1]" as ("A", {"token": 0, "key": 1}); other brackets belong to the name."""
     if not isinstance(name, str):
-        raise ProgramError(f'{name!r} is not a name; names are text, as in .ket("h").')
+        raise ProgramError(f'{shown(name)} is not a name; names are text, as in .ket("h").')
     base, bracket, rest = name.partition("[")
     if not bracket or "=" not in rest or not rest.endswith("]"):
         return name, {}

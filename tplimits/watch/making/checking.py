@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
@@ -76,7 +76,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     data = inputs_of(net, X, "X")
     error_signal(how.error)
     if not isinstance(how.parametrization, Parametrization | None):
-        raise EvaluationError(f"parametrization={how.parametrization!r:.60}: give one such as tp.MUP or tp.NTP.")
+        raise EvaluationError(f"parametrization={shown(how.parametrization, 60)}: give one such as tp.MUP or tp.NTP.")
     only = _names("only", how.only)
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
     bound, initial, schedules = _bound(net, data, given)
@@ -85,7 +85,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     for name in only or ():
         if name not in parameters(bound):
             raise EvaluationError(
-                f"only={how.only!r:.60}: `{name}` is no parameter of `{bound.name}`; it has "
+                f"only={shown(how.only, 60)}: `{name}` is no parameter of `{bound.name}`; it has "
                 f"{', '.join(parameters(bound))}."
             )
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
@@ -155,7 +155,7 @@ def _names(what: str, given: Any) -> tuple[str, ...] | None:
         return None
     names = (given,) if isinstance(given, str) else several(given)
     if names is None or not all(isinstance(name, str) for name in names):
-        raise EvaluationError(f"{what}={given!r:.60}: give a name, or several.")
+        raise EvaluationError(f"{what}={shown(given, 60)}: give a name, or several.")
     return names
 
 
@@ -189,7 +189,7 @@ def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair |
         return found
     if not isinstance(start, Mapping):
         raise EvaluationError(
-            f"start={start!r:.60}: give parameters by name, a recording, or a recording and the number of a frame."
+            f"start={shown(start, 60)}: give parameters by name, a recording, or a recording and the number of a frame."
         )
     found[None] |= _named(net, start)
     return found
@@ -225,7 +225,11 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
     probes = inputs_of(net, given, "probes")
     if looked.labels is None:
         return probes, None
-    labels, count = numpy.asarray(looked.labels), len(next(iter(probes.values())))
+    count = len(next(iter(probes.values())))
+    try:
+        labels = numpy.asarray(looked.labels)
+    except Exception:  # rows of different lengths, what has no end, and the code of users
+        labels = numpy.empty(0)
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
         raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
     if labels.dtype.kind == "f" and not numpy.isfinite(labels).all():
@@ -240,7 +244,7 @@ def _frames(steps: int, every: Any) -> tuple[int, ...]:
     if every is not None and whole_number(every) is None:
         numbers = [whole_number(t) for t in several(every) or (None,)]
         if any(t is None or not 0 <= t <= steps for t in numbers):
-            raise EvaluationError(f"every={every!r:.60}: give a whole number, or steps between 0 and {steps}.")
+            raise EvaluationError(f"every={shown(every, 60)}: give a whole number, or steps between 0 and {steps}.")
         return tuple(sorted({t for t in numbers if t is not None} | {0, steps}))
     each = max(1, math.ceil(steps / _FRAMES)) if every is None else whole_from("every", every, 1, EvaluationError)
     return tuple(dict.fromkeys((*range(0, steps, each), steps)))
@@ -282,7 +286,7 @@ def widths_of(widths: Any) -> tuple[float, ...]:
         number = math.inf if limit else whole_number(width)
         if number is None or not (limit or 1 <= number < 10**9):
             raise EvaluationError(
-                f"widths={widths!r:.60}: widths are positive whole numbers, and tp.inf for the limit."
+                f"widths={shown(widths, 60)}: widths are positive whole numbers, and tp.inf for the limit."
             )
         found.append(number)
     if not found:
@@ -293,8 +297,8 @@ def widths_of(widths: Any) -> tuple[float, ...]:
 def seeds_of(seeds: Any) -> tuple[int, ...]:
     """Seeds: several by their numbers, or how many, 0, 1, …"""
     if whole_number(seeds) is not None:
-        return tuple(range(whole_from("seeds", seeds, 1, EvaluationError)))
+        seeds = range(whole_from("seeds", seeds, 1, EvaluationError))
     listed = several(seeds)
     if not listed:
-        raise EvaluationError(f"seeds={seeds!r:.60}: give how many, or their numbers.")
+        raise EvaluationError(f"seeds={shown(seeds, 60)}: give how many, or their numbers.")
     return tuple(dict.fromkeys(seed_number(seed, EvaluationError) for seed in listed))

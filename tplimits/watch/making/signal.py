@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.network.batches import Batches
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
@@ -34,7 +34,7 @@ def refuse_no_batches(error: Any, batches: Any, inputs: int) -> None:
             "tp.cross_entropy(labels), not a function of all outputs."
         )
     if not isinstance(batches, Batches):
-        raise EvaluationError(f"batches={batches!r:.60}: give tp.batches(size), or None for all inputs.")
+        raise EvaluationError(f"batches={shown(batches, 60)}: give tp.batches(size), or None for all inputs.")
     error.rows_at(0, batches)
 
 

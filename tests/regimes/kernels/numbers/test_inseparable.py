@@ -119,7 +119,9 @@ def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch):
 
     monkeypatch.setattr(inseparable, "_PATIENCE", 0.0)
     K = tp.derive(net, tp.Kernels())
-    assert K.evaluate(np.random.default_rng(0).standard_normal((1, 3, 2)), draws=64).nngp.item() > 0, "√(0.01 + m²) cannot vanish"
+    assert K.evaluate(np.random.default_rng(0).standard_normal((1, 3, 2)), draws=64).nngp.item() > 0, (
+        "√(0.01 + m²) cannot vanish"
+    )
 
 
 def test_long_cells_are_refused_with_what_does_not_separate():

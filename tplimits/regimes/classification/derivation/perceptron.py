@@ -6,7 +6,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.language.annotations import Input, Matrix, Vector
 from tplimits.program.language.operations import relu, sum
 from tplimits.program.network.network import network
@@ -21,12 +21,14 @@ def asked(target: Any, parametrization: Any) -> tuple[Program, Parametrization]:
     """The network, and its parametrization, that a network or a number of hidden layers stands for."""
     if not isinstance(parametrization, Parametrization):
         raise ProgramError(
-            f"classify(…, {parametrization!r}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
+            f"classify(…, {shown(parametrization)}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
         )
     if isinstance(target, Program):
         return target, parametrization
     if isinstance(target, bool) or not isinstance(target, int) or target < 1:
-        raise ProgramError(f"classify({target!r}, …): give a network, or the number of hidden layers of a perceptron.")
+        raise ProgramError(
+            f"classify({shown(target)}, …): give a network, or the number of hidden layers of a perceptron."
+        )
     if target > MOST_LAYERS:
         raise ProgramError(
             f"classify({target if target < 10**20 else '10^20 and more'}, …): at most {MOST_LAYERS} hidden layers are "
@@ -56,7 +58,7 @@ def perceptron(hidden_layers: int) -> Program:
             x = relu((W @ x).named(f"h{layer}")).named(f"x{layer}")
         return weights[-1] * x
 
-    forward.__name__ = f"perceptron{hidden_layers}"
+    forward.__name__ = f"perceptron{int(hidden_layers)}"
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     arguments = [inspect.Parameter(n, place, annotation=k) for n, k in zip(names, kinds, strict=True)]
     setattr(forward, "__signature__", inspect.Signature(arguments))  # noqa: B010

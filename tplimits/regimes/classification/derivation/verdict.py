@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
@@ -274,7 +274,7 @@ def optimizer_of(optimizer: Any, name: str) -> Optimizer:
     found = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
     if not isinstance(found, Optimizer):
         raise ProgramError(
-            f"optimizer={found!r} for `{name}`: give an optimizer such as tp.Adam(), or one by parameter."
+            f"optimizer={shown(found)} for `{name}`: give an optimizer such as tp.Adam(), or one by parameter."
         )
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import finite_number, positive_number, seed_number, whole_from
 from tplimits.regimes.depth.numbers.covariance import covariances, positive
 from tplimits.regimes.depth.numbers.paths import MEMORY
@@ -65,7 +65,7 @@ def settings(
         raise EvaluationError(f"V0 has shape {V0.shape}; it is (m, m), or (paths, m, m) with paths={paths}.")
     low, high = _interval(stop)
     if not isinstance(halve, bool):
-        raise EvaluationError(f"halve={halve!r}: give True, for steps half as long as well, or False.")
+        raise EvaluationError(f"halve={shown(halve)}: give True, for steps half as long as well, or False.")
     every = int(record) if isinstance(record, bool) else whole_from("record", record, 1, EvaluationError)
     _insist_on_memory(record, every, steps, count, 8 * m * m * (3 if halve else 1))
     if threads is not None:
@@ -105,7 +105,7 @@ def _interval(stop: Any) -> tuple[float, float | None]:
         return 0.0, None
     if isinstance(stop, (tuple, list)):
         if len(stop) != 2:
-            raise EvaluationError(f"stop={stop!r}: give a radius, or (low, high) for the eigenvalues.")
+            raise EvaluationError(f"stop={shown(stop)}: give a radius, or (low, high) for the eigenvalues.")
         low = finite_number("stop", 0 if stop[0] is None else stop[0], EvaluationError)
         high = math.inf if stop[1] in (None, math.inf) else finite_number("stop", stop[1], EvaluationError)
         if 0 <= low < high:

@@ -15,7 +15,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.derivation.algebra import SPAN
@@ -208,7 +208,7 @@ def engine(
     Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
     """
     if not isinstance(method, str) or method not in METHODS:
-        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+        raise EvaluationError(f"method={shown(method)}: the methods are {', '.join(METHODS)}.")
     if limit.weights and limit.diffusion:
         raise EvaluationError(
             "the drift holds means over random weights of order 1, and there is noise beside them; paths of both are "

@@ -81,9 +81,7 @@ def coefficients(
     return Coefficients(w * G[:, pair], w**2 * V[:, pair, pair], ntk_bias, ntk_variance)
 
 
-def _upwards(
-    layers: Sequence[tuple[Activation, Weights]], data: Array
-) -> tuple[list[_Forward], Array, Array, Array]:
+def _upwards(layers: Sequence[tuple[Activation, Weights]], data: Array) -> tuple[list[_Forward], Array, Array, Array]:
     K, G = data, numpy.zeros_like(data)
     V = numpy.zeros((*data.shape, data.shape[-1]))
     found = []
@@ -199,7 +197,9 @@ def _variance(
     """Σ_l Var(t x x′ + R w² φ̇φ̇′ γγ′), t and R the derivatives of Θ by K_l and S_l, γ ~ N(0, S_{l+1})."""
     lower, direct = [], numpy.zeros_like(up[0].below[:, pair])
     for i, (w, forward) in enumerate(zip(weights, up, strict=True)):
-        direct = w.rate * forward.below[:, pair] + w.biases + (above[i - 1] * up[i - 1].means.slope * direct if i else 0)
+        direct = (
+            w.rate * forward.below[:, pair] + w.biases + (above[i - 1] * up[i - 1].means.slope * direct if i else 0)
+        )
         lower.append(direct)
     unit = numpy.zeros_like(up[0].argument)
     unit[:, pair] = 1.0

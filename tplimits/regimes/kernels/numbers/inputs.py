@@ -11,7 +11,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.state import width_ratio
 from tplimits.program.nodes.bind import constant_value, resolved
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
@@ -194,7 +194,7 @@ def read_constants(
         if value is None:
             raise EvaluationError(f"the constant `{name}` of `{network.name}` has no value: give {name}=….")
         try:
-            values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+            values[constant_symbol(name)] = constant_value(network, value, f"{name}={shown(value)}")
         except ProgramError as error:
             raise EvaluationError(str(error)) from None
     leaves: dict[Expr, float] = {size_symbol(a): float(s) for a, s in sizes.items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.errors import EvaluationError, NoLimitError, shown
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.regimes.kernels.numbers.drawn import sampled
 from tplimits.regimes.kernels.numbers.request import GramRequest, shape_of
@@ -92,7 +92,7 @@ def excess_kurtosis(asked: GramRequest, draws: int, seed: int) -> Kurtosis:
 def _batches(asked: GramRequest, draws: int, seed: int) -> Iterator[tuple[Array, Array]]:
     count, base = whole_number(draws), seed_number(seed, EvaluationError)
     if count is None or count < 2:
-        raise EvaluationError(f"draws={draws!r}: the number of draws is a whole number, 2 or more.")
+        raise EvaluationError(f"draws={shown(draws)}: the number of draws is a whole number, 2 or more.")
     if not asked.derivation.is_mixture:
         raise EvaluationError(
             f"the kernels of `{asked.derivation.network.name}` are not random; there is nothing to draw: .evaluate(X) "

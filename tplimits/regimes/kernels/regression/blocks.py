@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, squares, tiles
 from tplimits.regimes.kernels.numbers.request import (
@@ -192,6 +192,6 @@ def kernel_name(kernel: Any) -> str:
     """Which of the two kernels is asked for."""
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise EvaluationError(
-            f'kernel={kernel!r}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
+            f'kernel={shown(kernel)}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
         )
     return kernel

@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.matrices import coloured, report_of
 from tplimits.pages.report import Report, Reported
+from tplimits.program.nodes.given import true_or_false
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
 from tplimits.regimes.kernels.regression.factor import Factor, factored
 from tplimits.regimes.kernels.regression.targets import Targets, read_noise, read_targets
@@ -63,7 +64,7 @@ class Conditioned:
         """K*ᵀ(K + σ²)⁻¹y and K** − K*ᵀ(K + σ²)⁻¹K* at the test inputs of blocks with the same training inputs."""
         cross = blocks.gram(self.kernel, TRAIN, TEST)
         mean = self.targets.folded(cross.T @ self.weights, blocks.outputs(TEST))
-        if not covariance:
+        if not true_or_false("covariance", covariance, EvaluationError):
             return Prediction(mean)
         half = self.factor.half(cross)
         spread = blocks.gram(self.kernel, TEST, TEST)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
-from tplimits.program.nodes.given import real_array, whole_number
+from tplimits.errors import EvaluationError, shown
+from tplimits.program.nodes.given import real_array, real_number, several, whole_number
 
 Array = NDArray[numpy.float64]
 
@@ -45,16 +44,17 @@ def read_targets(y: Any, many: int, outputs: Sequence[int]) -> Targets:
 
 def read_noise(noise: Any) -> float:
     """A variance: a finite number, 0 or more."""
-    if isinstance(noise, numbers.Real) and not isinstance(noise, bool) and 0 <= float(noise) < math.inf:
-        return float(noise)
-    raise EvaluationError(f"noise={noise!r}: the variance of the noise is a finite number, 0 or more.")
+    found = real_number(noise)
+    if found is not None and 0 <= found < math.inf:
+        return found
+    raise EvaluationError(f"noise={shown(noise)}: the variance of the noise is a finite number, 0 or more.")
 
 
 def read_momentum(momentum: Any) -> float:
     """A number from 0 to below 1."""
-    found = _real(momentum)
+    found = real_number(momentum)
     if found is None or not 0 <= found < 1:
-        raise EvaluationError(f"momentum={momentum!r}: a momentum is a number from 0 to below 1.")
+        raise EvaluationError(f"momentum={shown(momentum)}: a momentum is a number from 0 to below 1.")
     return found
 
 
@@ -71,30 +71,26 @@ def read_schedule(time: Any, steps: Any, lr: Any) -> Schedule:
     """Either `time`, ∞ by default, or `steps` with `lr`; several of them as a sequence."""
     if steps is None and lr is None:
         moments, single = _several(math.inf if time is None else time)
-        if all(m is not None and m >= 0 for m in map(_real, moments)) and moments:
+        if all(m is not None and m >= 0 for m in map(real_number, moments)) and moments:
             return Schedule(tuple(map(float, moments)), None, single)
-        raise EvaluationError(f"time={time!r}: a time is a number, 0 or more, or math.inf; several are a list of them.")
+        raise EvaluationError(
+            f"time={shown(time)}: a time is a number, 0 or more, or math.inf; several are a list of them."
+        )
     if time is not None or steps is None or lr is None:
         raise EvaluationError("give time=… of gradient flow, or steps=… with lr=… of gradient descent.")
-    rate = _real(lr)
+    rate = real_number(lr)
     if rate is None or not 0 < rate < math.inf:
-        raise EvaluationError(f"lr={lr!r}: a learning rate is a positive number.")
+        raise EvaluationError(f"lr={shown(lr)}: a learning rate is a positive number.")
     moments, single = _several(steps)
     counts = [whole_number(m) for m in moments]
     if not counts or any(c is None or c < 0 for c in counts):
         raise EvaluationError(
-            f"steps={steps!r}: a number of steps is a whole number, 0 or more; several are a list of them."
+            f"steps={shown(steps)}: a number of steps is a whole number, 0 or more; several are a list of them."
         )
     return Schedule(tuple(float(c) for c in counts if c is not None), rate, single)
 
 
 def _several(value: Any) -> tuple[list[Any], bool]:
     if isinstance(value, (list, tuple, range)) or (isinstance(value, numpy.ndarray) and value.ndim == 1):
-        return list(value), False
+        return list(several(value) or ()), False
     return [value], True
-
-
-def _real(value: Any) -> float | None:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(float(value)):
-        return float(value)
-    return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.given import can_be_called, exact_number
 from tplimits.program.optimizers.linear import Frozen
@@ -22,7 +22,9 @@ def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str
     found = _by_name(network, names, given, f"{regime}(optimizer={{…}})", Optimizer, Frozen())
     for name, optimizer in found.items():
         if not isinstance(optimizer, Optimizer):
-            raise ProgramError(f"{regime}: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+            raise ProgramError(
+                f"{regime}: {shown(optimizer)} for `{name}` is no optimizer; give one such as tp.Adam()."
+            )
     return found
 
 
@@ -63,6 +65,6 @@ def _decay(name: str, value: Any) -> Expr:
     number = exact_number("weight_decay", value, ProgramError)
     if number.is_negative or not number < 1:
         raise ProgramError(
-            f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
+            f"weight_decay={shown(value)} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
         )
     return number

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.render import number_text
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.parameters import parameters
@@ -82,7 +82,7 @@ def starts(
     drawn = open_scalars(network, given)
     if not drawn:
         if draws is not None:
-            raise EvaluationError(f"draws={draws!r:.40}: all scalar parameters are given; nothing is drawn.")
+            raise EvaluationError(f"draws={shown(draws, 40)}: all scalar parameters are given; nothing is drawn.")
         return {}
     if checkpoint is not None:
         raise EvaluationError(f"checkpoint=…: `{drawn[0]}` is drawn, and a file holds one draw: give {drawn[0]}=….")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.numbers.particles import CONDITIONINGS
 from tplimits.pages.files import place_of
 from tplimits.program.network.data import inputs_of
@@ -55,8 +55,8 @@ def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dic
     """The fields of `Settings`; EvaluationError names what is wrong."""
     data = inputs_of(network, asked.X, "X")
     error_signal(asked.error)  # refused here if it is no function
-    if asked.conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={asked.conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    if not isinstance(asked.conditioning, str) or asked.conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={shown(asked.conditioning)}: it is one of {', '.join(CONDITIONINGS)}.")
     others = [w for w in network.widths if w != "n"]
     ratios = width_ratios(network.name, others, asked.ratios, EvaluationError)
     return {
