@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy
@@ -62,13 +63,19 @@ class Rates:
         return Weights(square(matrix), sum(map(square, biases)), rate(matrix), sum(map(rate, biases)))
 
 
+@lru_cache(maxsize=128)
+def _activation(body: Expr) -> Activation:
+    """Formulas of an activation are made once."""
+    return Activation(body)
+
+
 def first_order(network: Perceptron, asked: GramRequest, pair: KernelPair, rates: Mapping[str, float]) -> FirstOrder:
     """b and C beside the kernels of a request."""
     numbers = asked.constants
     of = Rates(rates)
     values = {s: float(numbers[s]) for layer in network.layers for s in layer.activation.free_symbols & set(numbers)}
     layers = [
-        (Activation(layer.activation.xreplace(values)), of.weights(layer.matrix, layer.biases, numbers))
+        (_activation(layer.activation.xreplace(values)), of.weights(layer.matrix, layer.biases, numbers))
         for layer in network.layers
     ]
     readout = of.weights(network.readout, (), numbers)
