@@ -118,7 +118,9 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
     if regime.order not in (0, 1) or isinstance(regime.order, bool):
-        raise ProgramError(f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n.")
+        raise ProgramError(
+            f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n."
+        )
     derived = derive_kernels(network, train, infinite, assumed)
     layers = perceptron(derived.network) if regime.order else None
     return KernelLimit(network, Kernels(train, infinite, regime.order), derived, assumed, layers)
