@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.recursion import Coefficients, Weights, coefficients
-from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair
+from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -69,8 +69,12 @@ def _activation(body: Expr) -> Activation:
     return Activation(body)
 
 
-def first_order(network: Perceptron, asked: GramRequest, pair: KernelPair, rates: Mapping[str, float]) -> FirstOrder:
-    """b and C beside the kernels of a request."""
+def first_order(
+    network: Perceptron, asked: GramRequest, pair: KernelPair | NNGPAlone, rates: Mapping[str, float]
+) -> FirstOrder:
+    """b and C beside the kernels of a request; NoLimitError where there is no tangent kernel."""
+    if isinstance(pair, NNGPAlone):
+        raise NoLimitError(pair.reason)
     numbers = asked.constants
     of = Rates(rates)
     values = {s: float(numbers[s]) for layer in network.layers for s in layer.activation.free_symbols & set(numbers)}
