@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once, several
+from tplimits.program.nodes.given import named_once
+from tplimits.regimes.kernels import first_order
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
-from tplimits.regimes.kernels.first_order.evaluation import FirstOrder, first_order
-from tplimits.regimes.kernels.first_order.perceptron import Perceptron, perceptron
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
-from tplimits.regimes.kernels.numbers.request import KernelPair
 from tplimits.regimes.kernels.report import document, latex, picture, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Progress
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
-    from tplimits.regimes.kernels.numbers.request import GramRequest, NNGPAlone
+    from tplimits.regimes.kernels.first_order.evaluation import FirstOrder
+    from tplimits.regimes.kernels.first_order.perceptron import Perceptron
+    from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
@@ -63,7 +63,7 @@ class Kernels:
     perceptrons; NoLimitError for other networks.
 
     >>> K = tp.derive(net, tp.Kernels(order=1)).evaluate([[1.0]])
-    >>> K.nngp.item(), K.nngp_bias.item(), K.nngp_variance.item()  # relu(g)⁴ has the mean 3/2
+    >>> K.nngp.item(), K.nngp_bias.item(), round(K.nngp_variance.item(), 9)  # relu(g)⁴ has the mean 3/2
     (0.5, 0.0, 1.25)
     """
 
@@ -82,9 +82,9 @@ class Kernels:
 
 
 def _names(value: Any, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else several(value)
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f'tp.Kernels({option}={shown(value)}): give names, as in {option}=("W",).')
+        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
     return tuple(dict.fromkeys(names))
 
 
@@ -122,7 +122,7 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
             f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n."
         )
     derived = derive_kernels(network, train, infinite, assumed)
-    layers = perceptron(derived.network) if regime.order else None
+    layers = first_order.perceptron.perceptron(derived.network) if regime.order else None
     return KernelLimit(network, Kernels(train, infinite, regime.order), derived, assumed, layers)
 
 
@@ -308,8 +308,7 @@ class KernelLimit(OfData, Mixture, Written):
         if apart:
             raise EvaluationError("tp.Kernels(order=1): out=… and executor=… are for kernels of order 0.")
         pair = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
-        if not isinstance(pair, KernelPair):
-            raise NoLimitError(pair.reason)
         rates = {name: float(self.derivation.rates.get(name, 1)) for name in self.trained}
         assert self.layers is not None
-        return first_order(self.layers, asked, pair, rates)
+        found: FirstOrder = first_order.evaluation.first_order(self.layers, asked, pair, rates)
+        return found

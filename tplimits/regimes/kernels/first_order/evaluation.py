@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.recursion import Coefficients, Weights, coefficients
-from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair
+from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -62,13 +63,23 @@ class Rates:
         return Weights(square(matrix), sum(map(square, biases)), rate(matrix), sum(map(rate, biases)))
 
 
-def first_order(network: Perceptron, asked: GramRequest, pair: KernelPair, rates: Mapping[str, float]) -> FirstOrder:
-    """b and C beside the kernels of a request."""
+@lru_cache(maxsize=128)
+def _activation(body: Expr) -> Activation:
+    """Formulas of an activation are made once."""
+    return Activation(body)
+
+
+def first_order(
+    network: Perceptron, asked: GramRequest, pair: KernelPair | NNGPAlone, rates: Mapping[str, float]
+) -> FirstOrder:
+    """b and C beside the kernels of a request; NoLimitError where there is no tangent kernel."""
+    if isinstance(pair, NNGPAlone):
+        raise NoLimitError(pair.reason)
     numbers = asked.constants
     of = Rates(rates)
     values = {s: float(numbers[s]) for layer in network.layers for s in layer.activation.free_symbols & set(numbers)}
     layers = [
-        (Activation(layer.activation.xreplace(values)), of.weights(layer.matrix, layer.biases, numbers))
+        (_activation(layer.activation.xreplace(values)), of.weights(layer.matrix, layer.biases, numbers))
         for layer in network.layers
     ]
     readout = of.weights(network.readout, (), numbers)

@@ -17,7 +17,9 @@ import sympy
 from sympy import DiracDelta, Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.moments.function import moment
+from tplimits.numbers.moments.determinants import gram_determinant
+from tplimits.numbers.moments.function import MomentFunction, closed_code, moment
+from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.regimes.kernels.first_order.perceptron import H
@@ -29,6 +31,12 @@ _G = Symbol("g", real=True)
 _C = (Symbol("c11", positive=True), Symbol("c12", real=True), Symbol("c22", positive=True))
 #: derivatives of φ that the tangent kernel asks for
 _MOST = 5
+#: of which functions of h_a and of h_b means are read
+_PAIRS = (
+    *(("x", "x"), ("x3", "x"), ("x", "x3"), ("x2", "x2"), ("d", "d"), ("d2", "d2")),
+    *(("dx2", "d"), ("dx", "dx"), ("d", "dx2"), ("h2d", "d"), ("hd", "hd"), ("d", "h2d")),
+    *(("hd", "x"), ("d", "hx"), ("hx", "d"), ("x", "hd")),
+)
 #: 1 − ρ² below this is that of inputs which a kink does not tell apart
 _ALIKE = 1e-9
 
@@ -136,43 +144,64 @@ class Activation:
 
     def pairs(self, c11: Array, c12: Array, c22: Array) -> LayerMeans:
         """Pairs of different inputs."""
-        x, d = self.body, self.slope
         here = (c11, c12, c22)
-
-        def both(f: Expr, g: Expr) -> Array:
-            return _pair_value(f, g)(*here)
-
+        of = self._together(here)
         a, b = self._own(c11), self._own(c22)
-        middle = both(x, x)
-        features = numpy.stack([a["x2"], middle, b["x2"]], axis=-1)
-        p = both(d, d)
-        mean_first, mean_second, slope_first, slope_second = self._derivatives(here, p)
-        zero = numpy.zeros_like(middle)
+        features = numpy.stack([a["x2"], of["x", "x"], b["x2"]], axis=-1)
+        mean_first, mean_second, slope_first, slope_second = self._derivatives(here, of["d", "d"])
+        zero = numpy.zeros_like(c12)
         first = _stacked([[a["first"], zero, zero], mean_first, [zero, zero, b["first"]]])
-        second = numpy.zeros((*middle.shape, 3, 3, 3))
+        second = numpy.zeros((*c12.shape, 3, 3, 3))
         second[..., 0, 0, 0], second[..., 2, 2, 2] = a["second"], b["second"]
         second[..., 1, :, :] = _symmetric(mean_second)
-        x3a, x3b, x22 = both(x**3, x), both(x, x**3), both(x**2, x**2)
-        fourth = _stacked([[a["x4"], x3a, x22], [x3a, x22, x3b], [x22, x3b, b["x4"]]])
-        ratio_a, ratio_b = c12 / c11, c12 / c22
-        hd_x, d_hx = both(H * d, x), both(d, H * x)
-        x_hd, hx_d = both(x, H * d), both(H * x, d)
-        cross = both(H * d, H * d)
+        left, right, both = of["x3", "x"], of["x", "x3"], of["x2", "x2"]
+        fourth = _stacked([[a["x4"], left, both], [left, both, right], [both, right, b["x4"]]])
+        cross, own_a, own_b = of["hd", "hd"], a["hdx"], b["hdx"]
         return LayerMeans(
             features,
             first,
             second,
             fourth - features[..., :, None] * features[..., None, :],
-            p,
+            of["d", "d"],
             numpy.stack(slope_first, axis=-1),
             _symmetric(slope_second),
             numpy.stack([a["d2"], b["d2"]], axis=-1),
-            numpy.stack([both(d * x**2, d), both(d * x, d * x), both(d, d * x**2)], axis=-1),
-            both(d**2, d**2),
-            _stacked([[both(H**2 * d, d), cross], [cross, both(d, H**2 * d)]]),
-            _stacked([[a["hdx"], hd_x], [ratio_a * a["hdx"], d_hx]]),
-            _stacked([[hx_d, ratio_b * b["hdx"]], [x_hd, b["hdx"]]]),
+            numpy.stack([of["dx2", "d"], of["dx", "dx"], of["d", "dx2"]], axis=-1),
+            of["d2", "d2"],
+            _stacked([[of["h2d", "d"], cross], [cross, of["d", "h2d"]]]),
+            _stacked([[own_a, of["hd", "x"]], [c12 / c11 * own_a, of["d", "hx"]]]),
+            _stacked([[of["hx", "d"], c12 / c22 * own_b], [of["x", "hd"], own_b]]),
         )
+
+    @cached_property
+    def _functions(self) -> dict[str, Expr]:
+        """The functions of one argument that pairs are averaged of."""
+        x, d = self.body, self.slope
+        powers = {"x": x, "x2": x**2, "x3": x**3, "d": d, "d2": d**2}
+        return powers | {"dx": d * x, "dx2": d * x**2, "hd": H * d, "hx": H * x, "h2d": H**2 * d}
+
+    @cached_property
+    def _closed_pairs(self) -> tuple[tuple[tuple[str, str], ...], Callable[..., Any]]:
+        """Which of the means of pairs have formulas, and all of these in one function."""
+        of = self._functions
+        found = {
+            (f, g): known
+            for f, g in _PAIRS
+            if of[f].has(H) and of[g].has(H) and (known := _moment_of(of[f], of[g])).route == "closed"
+        }
+        code = closed_code(list(found.values()), scalar=False)
+        return tuple(found), function(code, "means_of_a_layer", ("c11", "c12", "c22", "det"), scalar=False)
+
+    def _together(self, here: tuple[Array, Array, Array]) -> dict[tuple[str, str], Array]:
+        """E f(h_a) g(h_b) for all that is asked of pairs."""
+        closed, run = self._closed_pairs
+        found: dict[tuple[str, str], Array] = {}
+        if closed:
+            with numpy.errstate(all="ignore"):
+                values = run(*here, gram_determinant(*here))
+            found = dict(zip(closed, values, strict=True))
+        of = self._functions
+        return found | {(f, g): _pair_value(of[f], of[g])(*here) for f, g in _PAIRS if (f, g) not in found}
 
     def _own(self, c: Array) -> dict[str, Array]:
         x, d = self.body, self.slope
@@ -228,5 +257,9 @@ def _pair_value(f: Expr, g: Expr) -> Callable[..., Array]:
     if not f.has(H) or not g.has(H):
         constant, other, place = (f, g, 2) if not f.has(H) else (g, f, 0)
         return lambda *c: float(constant) * _value(other)(c[place])
-    known = moment(f * g.xreplace({H: _G}), (H, _G))
+    known = _moment_of(f, g)
     return lambda *c: known(*c)[0]
+
+
+def _moment_of(f: Expr, g: Expr) -> MomentFunction:
+    return moment(f * g.xreplace({H: _G}), (H, _G))

@@ -126,8 +126,8 @@ class _Reader:
         argument = _argument(plain, set(leaves))
         if argument is None:
             self._refuse(where, "holds its image W x and its biases in more than one sum")
-        factors = {s: argument.coeff(s) for s in leaves}
-        rest = argument - sympy.Add(*(c * s for s, c in factors.items()))
+        factors = {s: argument.diff(s) for s in leaves}
+        rest = argument.xreplace(dict.fromkeys(leaves, S.Zero))
         activation = plain.xreplace({argument: H + rest})
         return activation, leaves[main[0]], factors[main[0]], [(leaves[s], factors[s]) for s in biases]
 
@@ -151,8 +151,10 @@ class _Reader:
         return self._lawful(where, s, factor)
 
     def _once(self, where: int, key: tuple[int, tuple[Expr, ...]]) -> None:
-        if key in self._used:
-            self._refuse(where, f"uses `{self.network[key[0]].name}` a second time")
+        source, indices = key
+        same = [other for position, other in self._used if position == source]
+        if any(other == indices or not all(i.is_Integer for i in (*other, *indices)) for other in same):
+            self._refuse(where, f"uses `{self.network[source].name}` a second time")
         self._used.add(key)
 
     def _lawful(self, where: int, s: InitialMatrix | InitialVector, factor: Expr) -> Share:
@@ -181,7 +183,7 @@ def _argument(body: Expr, leaves: set[Expr]) -> Expr | None:
     if len(leaves) == 1:
         return next(iter(leaves))
     for node in sorted(body.atoms(sympy.Add) | {body}, key=lambda a: a.count_ops()):
-        if leaves <= node.free_symbols and not body.xreplace({node: H}).free_symbols & leaves:
-            if all(node.diff(s).free_symbols.isdisjoint(leaves) for s in leaves):
-                return node
+        holds = leaves <= node.free_symbols and not body.xreplace({node: H}).free_symbols & leaves
+        if holds and all(node.diff(s).free_symbols.isdisjoint(leaves) for s in leaves):
+            return node
     return None

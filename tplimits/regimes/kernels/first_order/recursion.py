@@ -12,8 +12,8 @@ and H the derivatives of Φ by K_{l−1}, F the covariance of x x′, and j_l th
     s_l = w² [P s_{l+1} + S_{l+1} (∂P G_{l−1} + ½ ∂²P : V_{l−1}) + ∂P V_{l−1} Dᵀ j_{l+1} + Cov(φ̇φ̇′, x x′) j_{l+1}]
           + w⁴ E[φ̇ φ̇′ x_c x_d] Q_cd                                              (n (E S_l − lim))
 
-The last term is that Wᵀ comes back on what W made: given h = w W x + …, rows of W have mean (w/n) h Σ⁻¹ X and covariance
-(1 − (w²/n) Xᵀ Σ⁻¹ X)/n, so that u has w² X Σ⁻¹ M in it, M = Avg(h δ), which has mean 0 and covariance N/n:
+The last term is that Wᵀ comes back on what W made: given h = w W x + …, rows of W have the mean (w/n) h Σ⁻¹ X and the
+covariance (1 − (w²/n) Xᵀ Σ⁻¹ X)/n, so that u has w² X Σ⁻¹ M in it, M = Avg(h δ), which has mean 0 and covariance N/n:
 
     N_l = w² S_{l+1} E[h h φ̇ φ̇′] + w⁴ T_a Q T_bᵀ,   T_a = E[h φ̇_a x],    Q = Σ⁻¹ (N_{l+1} − S_{l+1} Σ_{l+1}) Σ⁻¹ .
 
@@ -77,7 +77,7 @@ def coefficients(
     pair = 0 if alone else 1
     up, K, G, V = _upwards(layers, data)
     w = readout.square
-    ntk_bias, ntk_variance = _tangent([l for _, l in layers], up, readout, (K, G, V), pair)
+    ntk_bias, ntk_variance = _tangent([numbers for _, numbers in layers], up, readout, (K, G, V), pair)
     return Coefficients(w * G[:, pair], w**2 * V[:, pair, pair], ntk_bias, ntk_variance)
 
 
@@ -110,7 +110,7 @@ def _dot(a: Array, b: Array) -> Array:
 
 @dataclass
 class _Backward:
-    """S above a layer: its limit, that of both inputs with themselves (P, C), n (E S − lim), j (P, E), and Q (P, C, C)."""
+    """S above a layer: its limit, that of inputs with themselves (P, C), n (E S − lim), j (P, E), and Q (P, C, C)."""
 
     limit: Array
     own: Array
@@ -197,9 +197,8 @@ def _variance(
     """Σ_l Var(t x x′ + R w² φ̇φ̇′ γγ′), t and R the derivatives of Θ by K_l and S_l, γ ~ N(0, S_{l+1})."""
     lower, direct = [], numpy.zeros_like(up[0].below[:, pair])
     for i, (w, forward) in enumerate(zip(weights, up, strict=True)):
-        direct = (
-            w.rate * forward.below[:, pair] + w.biases + (above[i - 1] * up[i - 1].means.slope * direct if i else 0)
-        )
+        passed = above[i - 1] * up[i - 1].means.slope * direct if i else 0.0
+        direct = w.rate * forward.below[:, pair] + w.biases + passed
         lower.append(direct)
     unit = numpy.zeros_like(up[0].argument)
     unit[:, pair] = 1.0
@@ -210,7 +209,7 @@ def _variance(
         beside = m.mixed - m.slope[:, None] * m.features
         four = m.square * (over.own.prod(axis=1) ** (3 - over.own.shape[1]) + 2 * s**2) - (m.slope * s) ** 2
         total = total + _dot(t, _on(m.spread, t)) + 2 * r * s * _dot(beside, t) + r**2 * four
-        w = weights[i].square
-        t = _on(w * m.first.swapaxes(1, 2), t) + (r * s * w)[:, None] * m.slope_first
+        below = weights[i].square
+        t = _on(below * m.first.swapaxes(1, 2), t) + (r * s * below)[:, None] * m.slope_first
         t = t + (weights[i].rate * states[i].limit)[:, None] * unit
     return numpy.asarray(total)

@@ -1,0 +1,2 @@
+from . import evaluation as evaluation
+from . import perceptron as perceptron
