@@ -240,6 +240,7 @@ def _source(file: str) -> str:
 def judged(file: str, number: int, tests: list[dict[str, Any]], patience: float) -> dict[str, Any]:
     """One mutant, and the tests that call its function."""
     _, about = planted(ast.parse((ROOT / file).read_bytes()), number)
+    about["text"] = (ROOT / file).read_text(encoding="utf-8").splitlines()[about["line"] - 1].strip()
     through = sorted((t for t in tests if f"{file}:{about['function']}" in t["calls"]), key=lambda t: t["seconds"])
     chosen, seconds = [], 0.0
     for test in through:
@@ -252,8 +253,8 @@ def judged(file: str, number: int, tests: list[dict[str, Any]], patience: float)
 
 
 def _reason(row: dict[str, Any], equivalent: list[dict[str, str]]) -> str:
-    """Why a mutant changes nothing; lines move, so that they do not count."""
-    same = ("file", "function", "before", "after")
+    """Why a mutant changes nothing; lines move, so that their numbers do not count."""
+    same = ("file", "function", "text", "before", "after")
     return next((e["reason"] for e in equivalent if all(e[k] == row[k] for k in same)), "")
 
 

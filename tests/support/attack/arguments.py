@@ -88,7 +88,7 @@ def calls() -> dict[str, Right]:
     error = tp.squared_error(Y)
     found: dict[str, Right] = {
         "tp.derive": (tp.derive, {"program": tied, "regime": None, "assume": ()}),
-        "tp.Kernels": (lambda **g: tp.derive(mlp, tp.Kernels(**g)), {"train": ("W",), "infinite": ()}),
+        "tp.Kernels": (lambda **g: tp.derive(mlp, tp.Kernels(**g)), {"train": ("W",), "infinite": (), "order": 0}),
         "tp.Width": (lambda **g: tp.derive(tied, tp.Width(**g)), {"infinite": ()}),
         "tp.FiniteWidth": (lambda program: tp.derive(program, tp.FiniteWidth()), {"program": tied}),
         "tp.FiniteWidthLimit": (tp.derive(tied, tp.FiniteWidth()).evaluate, {"method": "auto", "particles": 64, "replicates": 2, "seed": 0, "ratios": None, "constants": None}),

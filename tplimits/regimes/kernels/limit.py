@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.given import named_once, whole_number
 from tplimits.regimes.kernels import first_order
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
@@ -117,9 +117,9 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
-    if regime.order not in (0, 1) or isinstance(regime.order, bool):
+    if whole_number(regime.order) not in (0, 1):
         raise ProgramError(
-            f"tp.Kernels(order={regime.order!r}): order=0 is the limit, order=1 adds terms of order 1/n."
+            f"tp.Kernels(order={shown(regime.order)}): order=0 is the limit, order=1 adds terms of order 1/n."
         )
     derived = derive_kernels(network, train, infinite, assumed)
     layers = first_order.perceptron.perceptron(derived.network) if regime.order else None
