@@ -120,6 +120,8 @@ def widening_text(found: Widening) -> str:
             f"  at most, for `{found.saturated}` saturates at the start, and lets less pass than is counted: powers "
             "that follow are bounds"
         )
+    if found.averages:
+        lines.append("  at most: averages over neurons count as small only where symmetry makes their means zero")
     lines += [f"  {line}" for line in (*_layers(found), *_outputs(found))]
     c = found.largest_rate
     lines.append(f"the largest rate at which nothing grows: of order {power_of_n(-c)}, for all parameters alike")

@@ -14,6 +14,7 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.pages.report import Report, Reported, document
+from tplimits.program.nodes.kinds import Avg
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
@@ -111,6 +112,11 @@ class Widening(Reported):
             if size.start > 0 and body is not None and saturates(body):
                 return self.response.name(position)
         return None
+
+    @cached_property
+    def averages(self) -> bool:
+        """Whether the network averages over neurons: that such a mean is zero is known where symmetry tells it."""
+        return any(isinstance(s, Avg) for s in self.response.network)
 
     @cached_property
     def vanishing_starts(self) -> dict[str, Power]:
