@@ -241,7 +241,7 @@ class Loop:
         return is_compiled(self.text, _kind(self.text))
 
 
-#: sums of products are rounded once (`contract`) in the fast loop alone: the careful one lives from what cancels exactly
+#: sums of products are rounded once (`contract`) in the fast loop alone: the careful one lives from exact cancellation
 _OPTIONS = 'error_model="numpy"'
 _HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
 
