@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ MAP, ROWS = ROOT / "build/mutants_map.jsonl", ROOT / "build/mutants.jsonl"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 TESTS = (*FOLDERS, *(f"tests/{part}" for part in ("law", "numbers", "sampling", "program", "regimes", "report")))
 #: seconds of the processor for one mutant, and of the tests that are chosen for it: it counts as noticed between them
-PATIENCE, CHOSEN = 60, 15
+PATIENCE, CHOSEN = 60, 10
+#: a function that fewer tests call may be a compiled one, whose calls are not seen
+FEW = 3
 
 
 def corpus(count: int, seed: int = 0) -> list[tuple[str, int]]:
@@ -146,6 +148,16 @@ class Judge:
                 seconds += test["seconds"]
         return chosen
 
+    def _calling(self, file: str, function: str) -> list[dict[str, Any]]:
+        """The tests that call a function; where nothing tells, as of compiled ones, those of modules that import its own."""
+        found, asked, seen = self._through[f"{file}:{function}"], {file}, {file}
+        while len(found) < FEW and asked:
+            asked = {importer for one in asked for importer in _imports().get(one, ())} - seen
+            seen |= asked
+            calls = [c for one in asked for c in self._through if c.startswith(f"{one}:")]
+            found = list({t["test"]: t for t in [*found, *(t for c in calls for t in self._through[c])]}.values())
+        return found
+
     def _noticed(self, file: str, number: int, tests: list[str]) -> str:
         from judging_mutants import first_failure
 
@@ -159,6 +171,19 @@ class Judge:
         if test not in self._right:
             self._right[test] = in_a_copy(lambda: first_failure([self._items[test]]), PATIENCE) == ""
         return self._right[test]
+
+
+@cache
+def _imports() -> dict[str, tuple[str, ...]]:
+    """The modules of the package that import each of its modules."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "tplimits").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tplimits."):
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                for name in names:
+                    found[f"{name.replace('.', '/')}.py"].append(str(path.relative_to(ROOT)))
+    return {name: tuple(importers) for name, importers in found.items()}
 
 
 def _near(file: str, test: str) -> int:

@@ -13,9 +13,14 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _SWAPPED: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And, ast.In: ast.NotIn, ast.NotIn: ast.In,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+#: a bound of whole numbers is moved by one
+_MOVED: dict[type, type] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+#: any other comparison says the contrary: whether a real number may be equal to a bound is of no consequence as a rule
+_CONTRARY: dict[type, type] = {
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
+    ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 
 
@@ -25,7 +30,7 @@ def places(tree: ast.Module) -> Iterator[tuple[str, ast.AST, str]]:
         for node in _inside(function):
             if isinstance(node, (ast.BinOp, ast.BoolOp)) and type(node.op) in _SWAPPED:
                 yield function.name, node, "operator"
-            elif isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPPED:
+            elif isinstance(node, ast.Compare) and type(node.ops[0]) in _CONTRARY:
                 yield function.name, node, "comparison"
             elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
                 yield function.name, node, "sign"
@@ -56,7 +61,9 @@ def planted(tree: ast.Module, number: int) -> tuple[ast.Module, dict[str, Any]]:
     if kind == "operator":
         node.op = _SWAPPED[type(node.op)]()  # type: ignore[attr-defined]
     elif kind == "comparison":
-        node.ops[0] = _SWAPPED[type(node.ops[0])]()  # type: ignore[attr-defined]
+        assert isinstance(node, ast.Compare)
+        moved = _MOVED.get(type(node.ops[0])) if _of_whole_numbers(node) else None
+        node.ops[0] = (moved or _CONTRARY[type(node.ops[0])])()
     elif kind == "number":
         node.value = node.value + 1  # type: ignore[attr-defined]
     else:
@@ -66,6 +73,16 @@ def planted(tree: ast.Module, number: int) -> tuple[ast.Module, dict[str, Any]]:
     return ast.fix_missing_locations(made), {
         "function": function, "line": line, "kind": kind, "before": before[:120], "after": after[:120],
     }  # fmt: skip
+
+
+def _of_whole_numbers(node: ast.Compare) -> bool:
+    """Whether a side of a comparison is written as a whole number or a length."""
+    sides = [node.left, node.comparators[0]]
+    return any(
+        (isinstance(s, ast.Constant) and type(s.value) is int and s.value > 0)
+        or (isinstance(s, ast.Call) and isinstance(s.func, ast.Name) and s.func.id == "len")
+        for s in sides
+    )
 
 
 class _Replaced(ast.NodeTransformer):

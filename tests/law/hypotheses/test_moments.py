@@ -10,6 +10,7 @@ from sympy import Rational, sqrt
 
 import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes import functions as tp_functions
@@ -267,3 +268,16 @@ def test_only_doubts_can_be_assumed():
 
     with pytest.raises(tp.ProgramError, match="`network` has no such doubt; its doubts are none"):
         tp.derive(network, tp.Kernels(), assume=("moment of z",))
+
+
+def test_a_sum_keeps_off_zero_where_a_term_does_and_none_is_negative():
+    assert keeps_off(sympy.exp(x) + x**2) and keeps_off(sympy.exp(x) + sympy.Abs(y))
+    assert not keeps_off(sympy.exp(x) + y) and not keeps_off(x**2 + y**2)
+
+
+@pytest.mark.parametrize(
+    ("argument", "known"),
+    [(tp_functions.relu(x), False), (x**2 + tp_functions.relu(x), True), (x * tp_functions.relu(y), False)],
+)
+def test_logarithms_of_what_vanishes_on_half_of_all_neurons(law, argument, known):
+    assert (tail(sympy.log(argument), law).kind is Growth.POLYNOMIAL) == known

@@ -25,6 +25,13 @@ def test_every_kind_of_field():
     read.finish()
 
 
+@pytest.mark.parametrize("word", ["1e999", "-1e999"])
+def test_numbers_of_documents_are_finite(word):
+    with pytest.raises(ProgramError, match=f"the file: the number '{word}'; numbers are finite"):
+        parse(f'{{"a": {word}}}', numbers=True)
+    assert parse('{"a": -1e308}', numbers=True)
+
+
 def test_what_is_left_is_refused():
     with pytest.raises(ProgramError, match="the file: the unknown field 'b'; remove it"):
         fields(c="1", b="1").finish()
