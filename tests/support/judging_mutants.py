@@ -16,7 +16,7 @@ from _pytest.runner import runtestprotocol
 from planting import ROOT
 
 #: seconds of a test while a map is made: no mutant waits for a longer one
-LONGEST = 5.0
+LONGEST = 3.0
 
 
 class Collected:

@@ -13,6 +13,7 @@ from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
 
 
@@ -281,3 +282,16 @@ def test_a_sum_keeps_off_zero_where_a_term_does_and_none_is_negative():
 )
 def test_logarithms_of_what_vanishes_on_half_of_all_neurons(law, argument, known):
     assert (tail(sympy.log(argument), law).kind is Growth.POLYNOMIAL) == known
+
+
+@pytest.mark.parametrize(
+    ("expr", "seen"),
+    [
+        (y * sympy.tanh(x) + sympy.exp(x), True),  # given x, a density
+        (tp_functions.relu(x) * y + tp_functions.relu(x), False),
+        (y * tp_functions.relu(x) + sympy.exp(x), False),
+        (y + tp_functions.relu(x), True),
+    ],
+)
+def test_affine_functions_of_a_variable_of_their_own_vanish_almost_never(law, expr, seen):
+    assert almost_never_zero(expr, law) == seen

@@ -119,6 +119,7 @@ def test_sums_of_products_and_constants():
     assert found.route == "closed"
     assert float(found(2.0, 2.0, 2.0)[0]) == pytest.approx(2.0, rel=1e-15)
     shifted = moment(sympy.exp(X) * sympy.exp(-Y / 2), (X, Y))
+    assert shifted.route == "closed"
     assert float(shifted(1.0, 0.5, 2.0)[0]) == pytest.approx(math.exp(0.5), rel=1e-14)
 
 
