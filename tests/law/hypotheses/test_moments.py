@@ -295,3 +295,16 @@ def test_logarithms_of_what_vanishes_on_half_of_all_neurons(law, argument, known
 )
 def test_affine_functions_of_a_variable_of_their_own_vanish_almost_never(law, expr, seen):
     assert almost_never_zero(expr, law) == seen
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind"),
+    [
+        (sympy.exp(-x * tp_functions.relu(x)), Growth.BOUNDED),  # exp(−x²) on one side, 1 on the other
+        (sympy.exp(tp_functions.relu(x) ** 2 / 8), Growth.EXPONENTIAL),
+        (sympy.exp(tp_functions.leaky_relu(x, Rational(1, 4)) ** 2 / 8), Growth.EXPONENTIAL),
+        (sympy.exp(tp_functions.relu(x) ** 2 / 2), Growth.UNKNOWN),  # its second moment is infinite on one side
+    ],
+)
+def test_what_is_seen_on_each_side_of_a_kink_is_seen(law, expr, kind):
+    assert tail(expr, law).kind is kind
