@@ -93,6 +93,40 @@ def test_numbers_of_every_kind_are_arrays():
     working_executor(None, CheckError)
 
 
+@pytest.mark.parametrize("value", [range(10**9), [range(10**9)], [[0.0], range(10**12)], [[[range(1 << 24), 1]]]])
+def test_numbers_given_one_by_one_have_an_end(value):
+    """Counted, not written out: 10⁹ of them would take 32 GB."""
+    with pytest.raises(EvaluationError, match="more than 16777216 numbers one by one: give an array"):
+        real_array("x", value)
+
+
+def test_ranges_and_lists_of_them_are_arrays():
+    assert real_array("x", range(3)).tolist() == [0, 1, 2]
+    assert real_array("x", [range(2), (3, 4)]).tolist() == [[0, 1], [3, 4]]
+
+
+class Silent(dict):
+    """A mapping that does not say what it holds."""
+
+    def __getitem__(self, key):
+        raise RuntimeError
+
+    items = __getitem__
+
+
+class Wordless(int):
+    def __repr__(self):
+        raise RuntimeError
+
+
+def test_the_code_of_users_is_refused_in_words():
+    with pytest.raises(EvaluationError, match=r"constants=.*give names and numbers"):
+        LIMIT.evaluate(constants=Silent(s=1))
+    with pytest.raises(ProgramError, match=r"ABCD.*give exponents by name"):
+        tp.ABCD(Silent(hidden=1))
+    assert str(tp.Adam(eps=Wordless(1))).endswith("eps=a value of type Wordless)")
+
+
 @pytest.mark.parametrize("claims", [3, {3: 1}, ["return"], "return"])
 def test_claims_are_a_mapping(claims):
     with pytest.raises(CheckError, match=r"claims=.*give names and numbers"):

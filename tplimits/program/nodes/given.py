@@ -21,6 +21,8 @@ from tplimits.program.language.tracing import exact
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
+#: more than so many numbers are an array, or a mistake: one by one they take 30 bytes each
+_ENTRIES = 1 << 24
 
 
 def whole_number(value: Any, below: int | None = 1 << 1000) -> int | None:
@@ -165,14 +167,23 @@ def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, An
     """What an option gives by name; None gives nothing."""
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    found = entries_of(value)
+    if found is None:
         raise error(f'{option}={shown(value)}: give names and numbers as in {option}={{"k": 2}}.')
-    for name in value:
+    for name in found:
         if not isinstance(name, str):
             raise error(
                 f'{option}={shown(value)}: {shown(name)} is not a name; give names and numbers as in {{"k": 2}}.'
             )
-    return dict(value)
+    return found
+
+
+def entries_of(value: Any) -> dict[Any, Any] | None:
+    """What a mapping holds; None for what is no mapping, or does not say."""
+    try:
+        return {key: value[key] for key in value} if isinstance(value, Mapping) else None
+    except Exception:  # the code of users
+        return None
 
 
 def named_once(option: Any, named: Mapping[str, Any], call: str, error: type[TplimitsError]) -> dict[str, Any]:
@@ -243,6 +254,20 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     return array.astype(numpy.int64)
 
 
+def _entries(value: Any) -> int:
+    """How many numbers lists of lists hold, none of them written out; counted until they are too many."""
+    if not isinstance(value, (list, tuple, range)):  # an array, or another thing that is one in memory
+        return 1
+    many = len(value)
+    if many <= _ENTRIES and not isinstance(value, range):
+        for inner in value:
+            if isinstance(inner, (list, tuple, range)):
+                many += _entries(inner)
+            if many > _ENTRIES:
+                break
+    return many
+
+
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
     """An array of finite real numbers, given for `name`."""
     try:
@@ -250,6 +275,8 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
             raise EvaluationError(
                 f"`{name}` is a masked array, whose mask would be lost: fill it, and give a mask as data."
             )
+        if _entries(value) > _ENTRIES:
+            raise EvaluationError(f"`{name}` is given more than {_ENTRIES} numbers one by one: give an array of NumPy.")
         found = numpy.asarray(value)
         if numpy.iscomplexobj(found):
             raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")

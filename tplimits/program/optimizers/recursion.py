@@ -240,12 +240,19 @@ class Optimizer:
         return Stepper(self)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.shown.items())})"
+        return f"{self.name}({', '.join(f'{name}={_told(value)}' for name, value in self.shown.items())})"
 
     @property
     def shown(self) -> dict[str, Any]:
         """The fields that are printed."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _told(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # the code of users
+        return shown(value)
 
 
 def exact_of(value: Any) -> Expr:
