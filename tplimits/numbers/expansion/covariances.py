@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
+#: what is left of a token beside the ones before, as a part of its square, where it is a combination of them
+_SINGULAR = 1e-10
+
+
 def pairs(m: int) -> list[tuple[int, int]]:
     """The pairs a ≤ b in row order: entries of a covariance as a vector."""
     return [(a, b) for a in range(m) for b in range(a, m)]
@@ -98,9 +102,9 @@ class Layer:
     def _divisions(self, law: Given) -> Divisions:
         key = law.value.tobytes()
         if key not in self._met:
-            rough = next((d.rough for d in self._met.values()), frozenset())
+            before = next(iter(self._met.values()), Divisions())
             self._met.clear()
-            self._met[key] = Divisions(rough)
+            self._met[key] = before.elsewhere()
         return self._met[key]
 
     def _run(self, frame: Frame, law: Given, values_only: bool, size: int | None = None) -> _Layer:
@@ -138,7 +142,7 @@ class _Layer(Pass):
                 known = (do.scaled(do.product(L[a, k], L[b, k]), -1.0) for k in range(b))
                 left = do.sum(V[b, a], *known)
                 if a == b:
-                    if left.value.values <= self.frame.tolerance * V[a, a].value.values:
+                    if left.value.values <= _SINGULAR * V[a, a].value.values:
                         raise EvaluationError(
                             f"V is singular, or nearly so: token {a} is a combination of those before it, where the "
                             "coefficients have no derivatives."

@@ -94,6 +94,11 @@ class Divisions:
     rough: frozenset[int] = frozenset()
     splits: dict[int, list[Field]] = field(default_factory=dict)
 
+    def elsewhere(self) -> Divisions:
+        """What is the same at other numbers: places that depend on nothing."""
+        kept = {k: [p for p in places if not p.dims and p.values == 0] for k, places in self.splits.items()}
+        return Divisions(self.rough, {k: places for k, places in kept.items() if places})
+
 
 def divided(
     name: str, step: float, made: Callable[[Frame], T], few: int | None = None, met: Divisions | None = None

@@ -35,10 +35,12 @@ def refuse_fixed(program: Program) -> None:
     reason = frames.reason(program.state)
     if reason is not None:
         position, body = reason
+        kind = "averages" if isinstance(program[position], Avg) else "is a function of"
         raise NoLimitError(
-            f"{program.where(position)}: not closed: `{render.body_text(program, body)}` reads single neurons of the "
-            "state, or of vectors that are added to it, so that the next covariance is no function of V; put a matrix "
-            "between, as in f(W @ x), and behind it, as in U @ f(W @ x)."
+            f"{program.where(position)}: not closed: `{render.body_text(program, body)}` {kind} single neurons of the "
+            "state, or of vectors that are added to it, so that the next covariance is no function of V. Averages of "
+            "products of two vectors are such functions, as in RMSNorm, and so is what stands between two matrices, "
+            "as in U @ f(W @ x)."
         )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.expanded.layers import Layers
 
 #: M(V) is V up to this, an eigenvalue is 1 up to this
-_SAME, _ONE = 1e-9, 1e-6
+_SAME, _ONE = 1e-6, 1e-6
 #: an eigenvalue of modulus above this is not attracted in a few layers
 _SLOW = 0.985
 #: layers until V is to be near its fixed point, and how near before the rest is solved for
