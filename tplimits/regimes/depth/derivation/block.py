@@ -144,7 +144,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
         diffusion,
         root,
         _verdict(program.name, diffusion),
-        (*_assumptions(program, fixed), *layer.remarks),
+        (*assumed(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
         {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
@@ -197,7 +197,8 @@ def _verdict(name: str, diffusion: Form) -> DepthVerdict:
     )
 
 
-def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
+def assumed(program: Program, fixed: tuple[str, ...]) -> list[str]:
+    """What the limit of a block rests on."""
     others = [w for w in program.widths if w != "n"]
     found = ["depth d and width n go to infinity with d/n → T; weights are drawn afresh in every layer"]
     growing = [w for w in others if w not in fixed]
