@@ -9,7 +9,7 @@ from tplimits.numbers.expansion.matrices import _root
 from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Split
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import drawn
-from tplimits.regimes.finite_width.evaluation import numbers_of
+from tplimits.numbers.expansion.tables import numbers_of
 
 
 class Layer(Pass):
