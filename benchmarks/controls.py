@@ -8,8 +8,8 @@ be rejected in 3 % of the seeds, limits 2 % off must be in 95 %.
 
     python benchmarks/controls.py [--seeds 200] [--quick]
 
-Prints both and exits with 1 when the median is below 10 or a bound is broken; a measurement over all seeds is written to
-benchmarks/results/controls.json.
+Prints both and exits with 1 when the median is below 10 or a bound is broken; a measurement over all seeds is written
+to benchmarks/results/controls.json.
 """
 
 from __future__ import annotations

@@ -102,11 +102,16 @@ class Plain(Inquiry):
         means -= {label for c in self.claims if c.statistic != "mean" for label in c.labels}
         if not wanted or not (means or self.controls):
             return self
+        if not means:
+            return self._without("they are for means, and none is claimed.")
         assert isinstance(self.sampler, Sampler)
         try:
             return self._controlled(self.sampler, means)
         except TplimitsError as refused:
-            return replace(self, remarks=(*self.remarks, f"{_WITHOUT} {refused}"), controls=False)
+            return self._without(str(refused))
+
+    def _without(self, why: str) -> Plain:
+        return replace(self, remarks=(*self.remarks, f"{_WITHOUT} {why}"), controls=False)
 
     def _missing(self, pilot: Sequence[Draws]) -> float:
         """The work that is still to do by draws as they are."""
@@ -114,14 +119,12 @@ class Plain(Inquiry):
         return sum(m * c for m, c in zip(missing, self.costs, strict=True))
 
     def _controlled(self, sampler: Sampler, means: set[str]) -> Inquiry:
-        """The same with control variates; TplimitsError where the program has no expansion, or no mean is claimed."""
+        """The same with control variates; TplimitsError where the program has no expansion."""
         table = tables.expanded(sampler.program, sampler.given or {}, sampler.ratios or {})
         labels = sampler.labels
         places = [table.labels.index(label) for label in labels]
         at, error = centre(table, sampler.observables, places, sampler.seed)
         taken = [x in means and not table.value.random[i] for x, i in zip(labels, places, strict=True)]
-        if not any(taken):
-            raise tables.NoRoom("they are for means, and no mean is claimed.")
         mean = tuple(float(m) if t else None for m, t in zip(at, taken, strict=True))
         source = Controlled(sampler, table, mean)
         errors = {x: float(e) for x, e, t in zip(labels, error, taken, strict=True) if t}
@@ -175,8 +178,8 @@ class WithControls(Inquiry):
         plain = judge(self.claims, self.series, self._drawn, samples, self.level)
         worth = [
             (p.stderr / max(r.stderr, 1e-300)) ** 2
-            for p, r, (e, _) in zip(plain, self.judged(samples), self.errors, strict=True)
-            if e
+            for p, r in zip(plain, self.judged(samples), strict=True)
+            if p.claim.statistic == "mean"
         ]
         times = f"{float(f'{min(worth):.1e}' if min(worth) >= 10 else f'{min(worth):.1f}'):g}"
         return [f"Control variates took part: with them these draws are worth {times} times as many."]
