@@ -22,19 +22,21 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.errors import TplimitsError
+from tplimits.errors import EvaluationError, TplimitsError
+from tplimits.law.effort import deep
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.coupled import REPLICATES, centre, off_limits
 from tplimits.sampling.adaptive import Inquiry, affordable_draws
 from tplimits.sampling.rows import Row, judge, slope
 from tplimits.sampling.sample import Draws, Sampler
+from tplimits.sampling.work import expansion_work
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
-#: more work than this, in normal random numbers, is worth an expansion: about 1 s
+#: more work than this, in normal random numbers, is worth a second pilot: about 1 s
 _DEAR = 1e8
 #: draws of a pilot at each width: noise is small, and its law as wide as that of a square
 _PILOT = 32
@@ -97,7 +99,7 @@ class Plain(Inquiry):
     def sharper(self, pilot: Sequence[Draws]) -> Inquiry:
         wanted = self.controls
         if wanted is None:
-            wanted = bool(pilot) and self._missing(pilot) > _DEAR
+            wanted = bool(pilot) and self._missing(pilot) > _DEAR + expansion_work(self.sampler.program)
         means = {c.label for c in self.claims if c.statistic == "mean"}
         means -= {label for c in self.claims if c.statistic != "mean" for label in c.labels}
         if not wanted or not (means or self.controls):
@@ -106,7 +108,8 @@ class Plain(Inquiry):
             return self._without("they are for means, and none is claimed.")
         assert isinstance(self.sampler, Sampler)
         try:
-            return self._controlled(self.sampler, means)
+            with deep(self.sampler.program.name, EvaluationError):
+                return self._controlled(self.sampler, means)
         except TplimitsError as refused:
             return self._without(str(refused))
 

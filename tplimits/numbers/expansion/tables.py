@@ -154,7 +154,7 @@ def expanded(program: Program, constants: Mapping[str, Any], ratios: Mapping[str
     bound, numbers = numbers_of(program, constants, ratios)
     found = table(bound, observables(program), numbers, Asked("quadrature"))
     if not found.is_exact:
-        raise EvaluationError("functions of two neurons answer to the law of all of them, no average of theirs does.")
+        raise EvaluationError("it has functions of two neurons, which are no functions of one neuron and of averages.")
     return found
 
 
