@@ -11,7 +11,9 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.hypotheses import universality
+from tplimits.law.observables import observables
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
@@ -125,14 +127,14 @@ def _scalar(
     return {(position, i): value for i in places}
 
 
-def table(program: Program, observables: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table:
-    """All observables to order 1/n: on a grid, which may have no room for them, or on spread points."""
+def table(program: Program, scalars: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table:
+    """All scalars to order 1/n: on a grid, which may have no room for them, or on spread points."""
     with numpy.errstate(all="ignore"):  # what is not finite is told below
         seen = drawn(program, numbers)
         if asked.method == "particles":
-            found: Table | None = _on_points(program, observables, numbers, seen, asked)
+            found: Table | None = _on_points(program, scalars, numbers, seen, asked)
         else:
-            found = _on_grids(program, observables, numbers, seen)
+            found = _on_grids(program, scalars, numbers, seen)
     if found is None:
         raise NoRoom(f"`{program.name}` has functions of more variables than a grid has room for.")
     for i, label in enumerate(found.labels):
@@ -140,6 +142,19 @@ def table(program: Program, observables: Sequence[Observable], numbers: Numbers,
             numpy.isfinite(t).all() for t in (found.value.limit[i], found.value.bias[i], found.error.covariance[i])
         ):
             raise EvaluationError(f"moment not established: the expansion of `{label}` is not finite.")
+    return found
+
+
+def expanded(program: Program, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> Table:
+    """The expansion of all observables on a grid, whose averages are functions that drawn neurons can be put in.
+
+    Raises NoLimitError or EvaluationError where there is none.
+    """
+    refuse_unlike_normal(program)
+    bound, numbers = numbers_of(program, constants, ratios)
+    found = table(bound, observables(program), numbers, Asked("quadrature"))
+    if not found.is_exact:
+        raise EvaluationError("it has functions of two neurons, which are no functions of one neuron and of averages.")
     return found
 
 
@@ -187,9 +202,20 @@ def _combined(function: Any, *runs: Expanded) -> Expanded:
     )
 
 
-def refuse_places(program: Program) -> str:
-    """The name of a vector of places, whose averages do not fluctuate; empty where there is none."""
-    return next((s.name for s in program if isinstance(s, InitialVector) and s.law.shape == GRID), "")
+def refuse_unlike_normal(program: Program) -> None:
+    """NoLimitError where matrices are not normal, or vectors hold places of neurons, whose averages are still."""
+    if names := universality.unlike_normal(program):
+        raise NoLimitError(
+            f"entries of {', '.join(f'`{name}`' for name in names)} are not normal: fourth moments of entries "
+            "enter at order 1/n, where universality ends. Take normal entries, tp.Matrix."
+        )
+    universality.refuse_orthogonal(program, of_order_one_over_n=True)
+    places = [s.name for s in program if isinstance(s, InitialVector) and s.law.shape == GRID]
+    if places:
+        raise NoLimitError(
+            f"`{places[0]}` holds places of neurons: averages over them do not fluctuate as those of independent "
+            "entries do, so that their expansion is another one. Leave it out."
+        )
 
 
 def without_roots(program: Program) -> Program:
