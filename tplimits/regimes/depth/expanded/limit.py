@@ -72,6 +72,8 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
             "cannot stay fixed."
         )
     for part in program.parts or (program,):
+        if any(len(part[p].axes) != 1 for p in (part.state or 0, part.returns[0])):
+            raise refused
         refuse_fixed(part)
     found = NumericSDE(program)
     m = found.tokens or 2
