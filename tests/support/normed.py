@@ -44,3 +44,8 @@ def attention_before(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matri
 @tp.block
 def attention_behind(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
     return rms(tp.sqrt(1 - γ**2) * x + γ * attended(x, WQ, WK, WV, τ0))
+
+
+@tp.block
+def linear_behind(x: tp.State["token"], W: tp.Matrix, *, γ):
+    return rms(tp.sqrt(1 - γ**2) * x + γ * (W @ x))

@@ -77,6 +77,38 @@ def test_where_layers_do_not_change_v_everything_is_a_fixed_point():
     np.testing.assert_allclose(found.projection, np.eye(3), atol=1e-12)
 
 
+def test_blocks_of_a_stack_add_where_each_ends_on_the_manifold():
+    V, constants = two(0.4), {"γ": 0.6, "τ0": 0.9}
+    one, other = normed.attention_behind, normed.linear_behind
+    both, *parts = (tp.derive(b, tp.Proportional()) for b in (tp.stack(one, other), one, other))
+    given = [constants, {"γ": 0.6}]
+    drifts, noises = zip(*((s.drift_at(V, **k), s.diffusion_at(V, **k)) for s, k in zip(parts, given, strict=True)))
+    np.testing.assert_allclose(both.drift_at(V, **constants), sum(drifts), atol=1e-12)
+    np.testing.assert_allclose(both.diffusion_at(V, **constants), sum(noises), atol=1e-12)
+
+
+def test_what_the_expansion_has_no_place_for_is_refused_as_before():
+    @tp.block
+    def uniform(x: tp.State["token"], W: tp.Matrix.uniform()):
+        return normed.rms(x + W @ x)
+
+    @tp.block
+    def two_axes(x: tp.State["token", "image"], W: tp.Matrix):
+        return normed.rms(x + W @ x)
+
+    @tp.block
+    def narrow(x: tp.State["token"], W: tp.Matrix["k", "n"], U: tp.Matrix["n", "k"]):
+        return normed.rms(x + U @ (W @ x))
+
+    for block, regime, message in (
+        (uniform, tp.Proportional(), "fourth moments"),
+        (two_axes, tp.Proportional(), "has 2 axes"),
+        (narrow, tp.Proportional(fixed=("k",)), "k cannot stay fixed"),
+    ):
+        with pytest.raises(tp.NoLimitError, match=message):
+            tp.derive(block, regime)
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 
@@ -102,7 +134,7 @@ def growing(x: tp.State["token"], W: tp.Matrix):
     ("block", "message"),
     [
         (bending, "it has a fixed point alone, where all V end"),
-        (colliding, "layers make tokens multiples of one another"),
+        (colliding, "it has a fixed point alone, where all V end"),
         (growing, "after 300 layers V still moves by"),
     ],
 )
@@ -148,6 +180,9 @@ def test_blocks_whose_covariance_is_a_function_of_that_of_the_state():
     closed(ended_by_a_function)
 
 
+_SINGLE = r"not closed: .* (averages|is a function of) single neurons of the state"
+
+
 def test_blocks_whose_covariance_is_not():
     def single(x: tp.State["token"], W: tp.Matrix):
         return W @ tp.tanh(x)
@@ -171,7 +206,5 @@ def test_blocks_whose_covariance_is_not():
         return x + W.T @ tp.relu(W @ x) + tp.relu(W @ x)
 
     for function in (single, beside, centred, centred_behind, fourth, gated, turned_back):
-        with pytest.raises(
-            tp.NoLimitError, match=r"not closed: .* (averages|is a function of) single neurons of the state"
-        ):
+        with pytest.raises(tp.NoLimitError, match=_SINGLE):
             closed(function)

@@ -11,13 +11,14 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.covariances import fixed as fixed_at
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
 from tplimits.program.nodes.given import named_once
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
-from tplimits.regimes.depth.derivation.block import assumed
+from tplimits.regimes.depth.derivation.assumptions import assumed
 from tplimits.regimes.depth.expanded import manifold, report
 from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
-#: two tokens at which a block without open numbers is judged
-_LOOK = numpy.array([[1.0, 0.3], [0.3, 1.0]])
+#: the correlation of tokens at which a block without open numbers is judged
+_LOOK = 0.3
 
 
 def normalises(program: Program) -> bool:
@@ -62,7 +63,8 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
     """The limit of a block for which the index algebra has no formulas, as `refused` says.
 
     Raises NoLimitError where the next covariance is no function of that of the state, where a width stays fixed, and,
-    of a block without open numbers, where its leading map attracts to no manifold.
+    of a block without open numbers, where its leading map attracts to no manifold; `refused` itself where the
+    expansion in 1/n has no numbers either.
     """
     if fixed:
         raise NoLimitError(
@@ -70,13 +72,21 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
             "cannot stay fixed."
         )
     for part in program.parts or (program,):
+        if any(len(part[p].axes) != 1 for p in (part.state or 0, part.returns[0])):
+            raise refused
         refuse_fixed(part)
     found = NumericSDE(program)
+    m = found.tokens or 2
+    V = numpy.full((m, m), _LOOK) + (1 - _LOOK) * numpy.eye(m)
     try:
-        layers = found.layers(len(_LOOK))
+        layers = Layers.at(program, m, {}, None)
     except EvaluationError:
         return found  # constants or sizes are open: it is judged when they are given
-    manifold.judge(layers, manifold.attracted(layers, _LOOK))
+    try:
+        layers.moved(fixed_at(V))
+    except (NoLimitError, EvaluationError):
+        raise refused from None
+    manifold.judge(layers, manifold.attracted(layers, V))
     return found
 
 
@@ -93,7 +103,7 @@ class NumericSDE(Told):
     ...     return tp.layers.rms_norm(x + W @ x)
     >>> sde = tp.derive(normed, tp.Proportional())
     >>> V = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> bool(np.allclose(sde.drift_at(V)[0, 1], -0.75 * 0.5 * (1 - 0.5**2)))
+    >>> bool(np.allclose(sde.drift_at(V)[0, 1], -0.375 * 0.5 * (1 - 0.5**2)))
     True
     """
 
@@ -104,9 +114,15 @@ class NumericSDE(Told):
     _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def tokens(self) -> int | None:
+        """The number of tokens the block was bound to; None where it is open."""
+        size = self.program.size(self.program[self.program.state or 0].axes[0])
+        return None if size is None or not size.is_Integer else int(size)
+
     # -- numbers ------------------------------------------------------------------------------
 
-    def layers(
+    def _layers(
         self, m: int, ratios: Mapping[str, float] | None = None, constants: Mapping[str, Any] | None = None
     ) -> Layers:
         """The block at given numbers for m tokens."""
@@ -120,7 +136,7 @@ class NumericSDE(Told):
 
     def _at(self, V: Any, ratios: Any, constants: Any, what: str) -> list[Coefficients]:
         V = _covariances(V)
-        layers = self.layers(V.shape[-1], ratios, constants)
+        layers = self._layers(V.shape[-1], ratios, constants)
         found = []
         for one in V.reshape(-1, *V.shape[-2:]):
             key = (what, id(layers), one.tobytes())
@@ -157,7 +173,7 @@ class NumericSDE(Told):
         """π(V), the fixed point of M that layers take V to before 1/n tells; raises as `drift_at` does."""
         given = named_once(constants, named, "attracted", EvaluationError)
         V = _covariances(V)
-        return manifold.attracted(self.layers(V.shape[-1], ratios, given), V)
+        return manifold.attracted(self._layers(V.shape[-1], ratios, given), V)
 
     def simulate(
         self,
@@ -190,7 +206,7 @@ class NumericSDE(Told):
             )
         settings = stage.settings(T, dt, paths, seed, None, record, halve, None, V)
         given = named_once(constants, named, "simulate", EvaluationError)
-        layers = self.layers(2, ratios, given)
+        layers = self._layers(2, ratios, given)
         start = manifold.attracted(layers, V)
         key = ("curve", id(layers), tuple(numpy.diag(start).round(9)))
         if key not in self._known:

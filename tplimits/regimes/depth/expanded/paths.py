@@ -2,8 +2,8 @@
 
     dρ = b(ρ) dt + s(ρ) dB,
 
-b/(1 − ρ) and s/(1 − ρ²) read from polynomials in arccos ρ through their values at Chebyshev's points.  Steps are those of Euler, of
-weak order 1.
+b/(1 − ρ) and s/(1 − ρ²) read from polynomials in arccos ρ through their values at Chebyshev's points.  Steps are those
+of Euler, of weak order 1.
 """
 
 from __future__ import annotations

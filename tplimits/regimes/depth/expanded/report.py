@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Reference, Step
-from tplimits.regimes.depth.derivation.block import NOCI
+from tplimits.regimes.depth.derivation.assumptions import NOCI
 from tplimits.regimes.finite_width.report import EXPANDED
 from tplimits.report.latex_formulas import Formula
 
