@@ -100,6 +100,13 @@ def test_numbers_given_one_by_one_have_an_end(value):
         real_array("x", value)
 
 
+def test_a_list_that_holds_itself_is_no_array():
+    circle = []
+    circle.append(circle)
+    with pytest.raises(EvaluationError, match="`x` is given a value of type list"):
+        real_array("x", circle)
+
+
 def test_ranges_and_lists_of_them_are_arrays():
     assert real_array("x", range(3)).tolist() == [0, 1, 2]
     assert real_array("x", [range(2), (3, 4)]).tolist() == [[0, 1], [3, 4]]

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 #: more than so many numbers are an array, or a mistake: one by one they take 30 bytes each
 _ENTRIES = 1 << 24
+#: NumPy has no more dimensions; a list may hold itself
+_DEEPEST = 64
 
 
 class TooManyNumbers(ValueError):
@@ -22,15 +24,15 @@ def array_of(value: Any, dtype: Any = None) -> NDArray[Any]:
     return numpy.asarray(value, dtype)
 
 
-def _entries(value: Any) -> int:
+def _entries(value: Any, depth: int = 0) -> int:
     """How many numbers lists of lists hold, none of them written out; counted until they are too many."""
-    if not isinstance(value, (list, tuple, range)):  # an array, or another thing that is one in memory
+    if depth > _DEEPEST or not isinstance(value, (list, tuple, range)):  # or an array, and what is one in memory
         return 1
     many = len(value)
     if many <= _ENTRIES and not isinstance(value, range):
         for inner in value:
             if isinstance(inner, (list, tuple, range)):
-                many += _entries(inner)
+                many += _entries(inner, depth + 1)
             if many > _ENTRIES:
                 break
     return many
