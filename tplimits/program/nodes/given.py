@@ -22,10 +22,12 @@ from tplimits.program.nodes.listed import TooManyNumbers, array_of
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
+#: nobody waits for so many of anything that is counted
+_MANY = 1 << 40
 
 
-def whole_number(value: Any, below: int | None = 1 << 1000) -> int | None:
-    """The value as an int, or None when it is not a whole number, or so large that no float is near.
+def whole_number(value: Any, below: int | None = _MANY) -> int | None:
+    """The value as an int, or None when it is not a whole number, or more than anyone counts to.
 
     >>> whole_number(3), whole_number(3.5), whole_number(True), whole_number(10**400)
     (3, None, None, None)
@@ -51,10 +53,11 @@ def real_number(value: Any) -> float | None:
 
 
 def whole_from(name: str, value: Any, least: int, error: type[TplimitsError]) -> int:
-    """A whole number that is not below `least`."""
+    """A whole number that is not below `least`, nor more than anyone counts to."""
     number = whole_number(value)
     if number is None or number < least:
-        raise error(f"{name}={shown(value)}: give a whole number, at least {least}.")
+        far = (whole_number(value, None) or 0) >= _MANY
+        raise error(f"{name}={shown(value)}: give a whole number, at least {least}{' and below 2^40' if far else ''}.")
     return number
 
 
