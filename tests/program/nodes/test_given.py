@@ -8,7 +8,8 @@ import pytest
 import sympy
 
 import tplimits as tp
-from tplimits.errors import CheckError, EvaluationError, ProgramError
+from tplimits.errors import CheckError, EvaluationError, ProgramError, TplimitsError
+from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, working_executor
 
@@ -100,9 +101,33 @@ def test_numbers_given_one_by_one_have_an_end(value):
         real_array("x", value)
 
 
+def test_a_list_that_holds_itself_is_no_array():
+    circle = []
+    circle.append(circle)
+    with pytest.raises(EvaluationError, match="`x` is given a value of type list"):
+        real_array("x", circle)
+
+
 def test_ranges_and_lists_of_them_are_arrays():
     assert real_array("x", range(3)).tolist() == [0, 1, 2]
     assert real_array("x", [range(2), (3, 4)]).tolist() == [[0, 1], [3, 4]]
+
+
+def test_counts_have_an_end():
+    for use in (
+        lambda: LIMIT.evaluate("particles", s=1, particles=1 << 62),
+        lambda: scaled.run(1 << 62, s=1),
+        lambda: tp.check(LIMIT, s=1, claims={"return": 1}, draws=10**30),
+    ):
+        with pytest.raises(TplimitsError, match="whole number"):
+            use()
+
+
+def test_functions_of_users_that_fail_are_led_to():
+    signal = error_signal(lambda f: f[10])
+    with pytest.raises(EvaluationError, match="error= failed at step 2: IndexError") as found:
+        signal(np.ones(3), 2)
+    assert isinstance(found.value.__cause__, IndexError)
 
 
 class Silent(dict):

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
 
 
+#: squares of hyperparameters are numbers of arrays
+_LARGEST = sympy.Integer(10) ** 150
+
+
 def state_symbol(name: str) -> Symbol:
     """A state of an optimizer as it stands in updates and outputs."""
     return Symbol(name, real=True)
@@ -266,6 +270,8 @@ def need_range(owner: str, name: str, value: Any, below: int | None = None) -> N
     if number.is_negative or (below is not None and (number >= below) == sympy.true):
         allowed = "0 or more" if below is None else f"0 or more and below {below}"
         raise ProgramError(f"{owner}({name}={shown(value)}): give a number, {allowed}.")
+    if number.is_number and number > _LARGEST:
+        raise ProgramError(f"{owner}({name}={shown(value)}): its square is more than arrays can hold.")
 
 
 def warn_of_lost(optimizer: Optimizer, stacklevel: int = 4) -> None:
