@@ -73,7 +73,7 @@ def saved(name: str) -> Saved | None:
     limit = tp.derive(zoo.get(name).program)
     if not zoo.get(name).infinite:
         (plain, before), (drawn, after) = _checked(limit, False), _checked(limit, None)
-        why = drawn.sentence.partition("Control variates took no part: ")[2]
+        why = drawn.sentence.partition("Control variates took no part: ")[2].partition(" Too few draws")[0]
         took = "Control variates took part" in drawn.sentence
         worth = [
             (p.stderr**2 * sum(plain.draws)) / (c.stderr**2 * sum(drawn.draws))

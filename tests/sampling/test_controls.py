@@ -132,6 +132,14 @@ def test_they_are_taken_where_many_draws_are_asked_for(monkeypatch):
     assert sum(verdict.draws) * 2 < sum(plain.draws)
 
 
+def test_an_expansion_that_may_take_longer_than_the_draws_is_not_made(monkeypatch):
+    monkeypatch.setattr("tplimits.sampling.controls._DEAR", 1e6)
+    monkeypatch.setattr("tplimits.sampling.controls.expansion_work", lambda program: 1e12)
+    claims = [Claim("return", SECH2, size=2 * SECH2)]
+    verdict = run_check(tied, claims, Sampling(widths=WIDTHS, progress=False))
+    assert "took no part: for so many products the expansion in 1/n may take longer" in verdict.sentence
+
+
 def test_programs_without_an_expansion_are_checked_as_they_are():
     @tp.program
     def signs(W: tp.Matrix.signs(), x: tp.Vector):

@@ -98,14 +98,17 @@ class Plain(Inquiry):
 
     def sharper(self, pilot: Sequence[Draws]) -> Inquiry:
         wanted = self.controls
+        missing = self._missing(pilot) if pilot and wanted is None else 0.0
         if wanted is None:
-            wanted = bool(pilot) and self._missing(pilot) > _DEAR + expansion_work(self.sampler.program)
+            wanted = missing > _DEAR
         means = {c.label for c in self.claims if c.statistic == "mean"}
         means -= {label for c in self.claims if c.statistic != "mean" for label in c.labels}
         if not wanted or not (means or self.controls):
             return self
         if not means:
             return self._without("they are for means, and none is claimed.")
+        if 0 < missing < _DEAR + expansion_work(self.sampler.program):
+            return self._without("for so many products the expansion in 1/n may take longer than the draws.")
         assert isinstance(self.sampler, Sampler)
         try:
             with deep(self.sampler.program.name, EvaluationError):
