@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
-from tplimits.numbers.expansion.resolutions import STEPS, Drawn, Expanded, Part, drawn, on_grid, on_points
+from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
 from tplimits.numbers.number import Number
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate as on_arrays
@@ -125,17 +125,16 @@ def _scalar(
     return {(position, i): value for i in places}
 
 
-def table(program: Program, observables: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table:
-    """All observables to order 1/n: on a grid, which may have no room for them, or on spread points."""
+def table(program: Program, observables: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table | None:
+    """All observables to order 1/n: on a grid, None where it has no room for them, or on spread points."""
     with numpy.errstate(all="ignore"):  # what is not finite is told below
         seen = drawn(program, numbers)
         if asked.method == "particles":
             found: Table | None = _on_points(program, observables, numbers, seen, asked)
         else:
             found = _on_grids(program, observables, numbers, seen)
-    if found is None:
-        raise NoRoom(f"`{program.name}` has functions of more variables than a grid has room for.")
-    for i, label in enumerate(found.labels):
+    for i, label in enumerate(found.labels if found else ()):
+        assert found is not None
         if not all(
             numpy.isfinite(t).all() for t in (found.value.limit[i], found.value.bias[i], found.error.covariance[i])
         ):
@@ -145,7 +144,7 @@ def table(program: Program, observables: Sequence[Observable], numbers: Numbers,
 
 def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numbers, seen: Drawn) -> Table | None:
     found: list[Expanded] = []
-    for step in STEPS:
+    for step in fitting(program, numbers, seen):
         try:
             found.append(on_grid(program, numbers, observables, seen, step))
         except TooLarge:
