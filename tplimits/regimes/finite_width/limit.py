@@ -77,7 +77,7 @@ class FiniteWidthLimit(Told):
     check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates")
     _format: ClassVar[str] = "tplimits expansion in 1/n"
     _note: ClassVar[str] = "Means to order 1/n, and covariances, of averages in networks of width n."
-    _tables: dict[Any, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _tables: dict[Any, Table | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # -- what is asked ------------------------------------------------------------------------
 
@@ -225,7 +225,10 @@ class FiniteWidthLimit(Told):
         if key not in self._tables:
             self._refuse_doubts(given, ratios)
             self._tables[key] = tables.table(program, self.observables, numbers, asked)
-        return self._tables[key]
+        found = self._tables[key]
+        if found is None:
+            raise tables.no_room(program)
+        return found
 
     def _refuse_doubts(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
         """NoLimitError where a hypothesis of the limit itself fails, or only numbers could tell and do not."""
