@@ -163,12 +163,11 @@ class WithControls(Inquiry):
         return [label for label, i in self._drawn.items() if abs(_score(samples, i, self.columns[label])) > _DOUBTED]
 
     def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
-        """The draws, those with a doubtful control variate as they are."""
-        swap = {self.columns[label]: self._drawn[label] for label in self._doubted(samples)}
-        if not swap:
+        """The draws; all as they are where one control variate is doubtful, since the law of neurons is one for all."""
+        if not self._doubted(samples):
             return tuple(samples)
-        order = [swap.get(i, i) for i in range(len(self.sampler.labels))]
-        return tuple(Draws(s.n, s.values[:, order], s.squares) for s in samples)
+        drawn = 2 * list(self._drawn.values())
+        return tuple(Draws(s.n, s.values[:, drawn], s.squares) for s in samples)
 
     def judged(self, samples: Sequence[Draws]) -> tuple[Row, ...]:
         """One row a claim; the slope is that of what was drawn."""
