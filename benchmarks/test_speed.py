@@ -23,7 +23,7 @@ import tplimits as tp
 from tplimits import zoo
 
 #: CPU seconds
-IMPORT, DERIVATION, QUADRATURE = 1.0, 2.0, 1.0
+IMPORT, DERIVATION, QUADRATURE, EXPANSION = 1.0, 2.0, 1.0, 10.0
 #: seconds after which a derivation is stopped: it has missed its budget by far
 PATIENCE = 20
 ROUNDS = 3
@@ -277,6 +277,72 @@ NESTED = {"curved": nested_kinks, "turning": nested_kinks_of_two}
 SAMPLED = ("gram_power_4", "tied_tanh", "layer_norm", "tied_rnn", "mean_distance", "max_of_three")
 
 
+def coder(layers: int) -> tp.Program:
+    """Matrices, and their transposes in reverse order."""
+
+    @tp.program
+    def program(W: tp.Matrix["n", "n", "layer"], x: tp.Vector):
+        h = x
+        for i in range(layers):
+            h = tp.tanh(W.sel(layer=i) @ h)
+        for i in reversed(range(layers)):
+            h = tp.tanh(W.sel(layer=i).T @ h)
+        return tp.avg(h * x), tp.avg(h * h)
+
+    return program.bind(layer=layers)
+
+
+def loop(times: int) -> tp.Program:
+    """One matrix, again and again."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = x
+        for _ in range(times):
+            h = tp.tanh(W @ h)
+        return tp.avg(h * h)
+
+    return program
+
+
+def two_neurons(layers: int) -> tp.Program:
+    """Averages over a second neuron."""
+
+    @tp.program
+    def program(W: tp.Matrix["n", "n", "layer"], u: tp.Vector, v: tp.Vector):
+        y, β = u, tp.neuron("β")
+        for i in range(layers):
+            z = tp.avg(tp.tanh(y * v[β] / 2) * v[β], over=β)
+            y = tp.tanh(W.sel(layer=i) @ z + v)
+        return tp.avg(y**2), tp.avg(y * v)
+
+    return program.bind(layer=layers)
+
+
+def layer_norms(layers: int) -> tp.Program:
+    """A residual stream with layer norms."""
+
+    @tp.program
+    def program(W: tp.Matrix["n", "n", "layer"], x: tp.Vector):
+        h = x
+        for i in range(layers):
+            c = h - tp.avg(h)
+            h = h + tp.tanh(W.sel(layer=i) @ (c / tp.sqrt(tp.avg(c**2)))) / 2
+        return tp.avg(h**2), tp.avg(h * x)
+
+    return program.bind(layer=layers)
+
+
+#: programs of about fifty instructions, to order 1/n
+EXPANDED = {
+    "coder": coder(11),
+    "loop": loop(24),
+    "two neurons": two_neurons(12),
+    "layer norms": layer_norms(8),
+    "attention of 4": attention(4),
+}
+
+
 # -- times --------------------------------------------------------------------------------------
 
 
@@ -366,3 +432,11 @@ def test_particles(benchmark, name):
     limit = tp.derive(zoo.get(name).program)
     limit.evaluate("particles")
     benchmark.pedantic(limit.evaluate, args=("particles",), rounds=ROUNDS)
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_expansion_to_order_one_over_n(benchmark, name):
+    benchmark.pedantic(
+        lambda: tp.derive(EXPANDED[name], tp.FiniteWidth()).evaluate(), setup=empty_caches, rounds=ROUNDS
+    )
+    assert benchmark.stats["max"] < EXPANSION

@@ -19,7 +19,7 @@ from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import Samples
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import drawn, observed
-from tplimits.regimes.finite_width.evaluation import numbers_of
+from tplimits.numbers.expansion.tables import numbers_of
 
 
 class Few(Samples):

@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.numbers.expansion.nodes import OTHER, Field, Frame, constant, mapped, moved, plus, times
+from tplimits.numbers.expansion.influences import Influences
+from tplimits.numbers.expansion.nodes import (
+    OTHER,
+    STACKED,
+    Field,
+    Frame,
+    constant,
+    contracted,
+    mapped,
+    moved,
+    plus,
+    times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,13 +67,12 @@ def number(value: float) -> Jet:
 
 @dataclass
 class _Average:
-    """One average: where it is taken, what it is of, its derivatives, and its influence by axis and variables."""
+    """One average: where it is taken, what it is of, and its derivatives."""
 
     label: str
     axis: str
     own: Field
     slopes: dict[int, float]
-    influence: dict[str, dict[tuple[int, ...], Field]]
     shift: float
     #: the coefficient of n^(−1/2) in its mean
     root: float
@@ -88,6 +99,8 @@ class Averages:
     ratios: Mapping[str, float]
     values_only: bool = False
     known: list[_Average] = field(default_factory=list)
+    #: ψ of all averages, by axis and variables
+    influences: dict[tuple[str, tuple[int, ...]], Influences] = field(default_factory=dict)
     #: every average that was asked for, in order: its value, and its number where it fluctuates
     calls: list[tuple[float, int | None]] = field(default_factory=list)
     _covariance: Array = field(default_factory=lambda: numpy.zeros((16, 16)))
@@ -117,7 +130,10 @@ class Averages:
         self.calls.append((value, None if fixed else len(self.known)))
         if fixed:
             return number(value)
-        slopes = {i: self.frame.expectation(d) for i, d in x.slopes.items()}
+        slopes: dict[int, float] = {}
+        for dims, (found, stacked) in _stacked(x.slopes).items():
+            means = self.frame.mean(Field((STACKED, *dims), stacked), dims).values
+            slopes.update(zip(found, means.tolist(), strict=True))
         own = mapped(lambda v: v - value, x.value)
         cross = self.cross(x, axis)
         shift = (0.0 if x.shift is None else self.frame.expectation(x.shift)) + self.frame.expectation(cross)
@@ -129,19 +145,21 @@ class Averages:
         `of` takes influences to the neuron that is averaged over.
         """
         total: Field | None = None
-        for i, d in x.slopes.items():
-            if i == ROOT:
-                continue
-            for piece in map(of, self.known[i].influence.get(axis, {}).values()):
-                total = plus(total, self._given(d, piece))
+        for (place, _), influence in self.influences.items():
+            for dims, (rows, slopes) in _stacked(x.slopes).items() if place == axis else ():
+                both = [(k, influence.rows[i]) for k, i in enumerate(rows) if i in influence.rows]
+                if both:
+                    mine, theirs = map(list, zip(*both, strict=True))
+                    pieces = of(influence.of(theirs))
+                    total = plus(total, self._given(Field((STACKED, *dims), slopes[mine]), pieces))
         return constant(0.0) if total is None else Field(total.dims, total.values / self.ratios[axis])
 
-    def _given(self, d: Field, piece: Field) -> Field:
-        """E d ψ over the variables of ψ, and over those of its neuron that d alone depends on."""
-        neuron = {v for v in d.dims if v // OTHER == piece.dims[0] // OTHER} if piece.dims else set()
-        alone = neuron - self.frame.closed(set(piece.dims) & set(d.dims))
-        product = times(self.frame.mean(d, alone), piece)
-        return self.frame.mean(product, {*neuron, *piece.dims})
+    def _given(self, d: Field, pieces: Field) -> Field:
+        """Σ E d ψ over the variables of ψ, and over those of its neuron that d alone depends on; both are stacked."""
+        dims = set(pieces.dims) - {STACKED}
+        neuron = {v for v in d.dims if v // OTHER == max(dims) // OTHER and v != STACKED} if dims else set()
+        alone = neuron - self.frame.closed(dims & set(d.dims))
+        return self.frame.mean(contracted(self.frame.mean(d, alone), pieces), {*neuron, *dims})
 
     def over_other(self, x: Jet, axis: str, label: str) -> Jet:
         """Avg over a second neuron of a function of two: a vector, a function of averages and of the measure itself.
@@ -186,7 +204,7 @@ class Averages:
         first, count = len(self.known), len(labels)
         self._grow(first + count)
         for label, shift, root in zip(labels, law.shift, law.root, strict=True):
-            self.known.append(_Average(label, "", constant(0.0), {}, {}, float(shift), float(root)))
+            self.known.append(_Average(label, "", constant(0.0), {}, float(shift), float(root)))
         self._covariance[first : first + count, first : first + count] = law.covariance
         return [
             Jet(constant(float(v)), {first + k: constant(1.0)}, constant(float(shift)) if shift else None)
@@ -199,17 +217,12 @@ class Averages:
         """A new average of a centred field, as a scalar."""
         scale = max(1.0, abs(value))
         kept = {i: d for i, d in slopes.items() if abs(d) > _NOTHING * scale}
-        influence: dict[str, dict[tuple[int, ...], Field]] = {}
-        _add(influence, axis, own, 1.0)
-        for i, d in kept.items():
-            if i == ROOT:
-                continue
-            for ax, pieces in self.known[i].influence.items():
-                for piece in pieces.values():
-                    _add(influence, ax, piece, d)
         j = len(self.known)
         root = sum(d * self.root(i) for i, d in kept.items())
-        self.known.append(_Average(label, axis, own, kept, influence, shift, root))
+        self.known.append(_Average(label, axis, own, kept, shift, root))
+        self.influences.setdefault((axis, own.dims), Influences(own.dims, own.values.shape))
+        for place, influence in self.influences.items():
+            influence.follow(j, kept, own.values if place == (axis, own.dims) else None)
         self._grow(j + 1)
         row = self._row(j, kept, own, axis)
         self._covariance[j, : j + 1] = row
@@ -223,13 +236,19 @@ class Averages:
             if i != ROOT:
                 row[:j] += d * self._covariance[i, :j]
         rho = self.ratios[axis]
-        for k in range(j + 1):
-            pieces = self.known[k].influence.get(axis, {}).values()
-            row[k] += sum(self.frame.product_mean(own, piece) for piece in pieces) / rho
+        for (place, dims), influence in self.influences.items():
+            if place == axis:
+                row[list(influence.rows)] += self._products(own, dims, influence) / rho
         for i, d in slopes.items():
             if i != ROOT:
                 row[j] += d * row[i]
         return row
+
+    def _products(self, own: Field, dims: tuple[int, ...], influence: Influences) -> Array:
+        """E f ψ_k for one f and all influences of the same variables."""
+        given = times(self.frame.onto(own, set(own.dims) & set(dims)), self.frame.weight(dims))
+        found: Array = influence.table @ given.values.ravel()
+        return found
 
     def _grow(self, count: int) -> None:
         if count > len(self._covariance):
@@ -244,17 +263,21 @@ class Averages:
     def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
         total: Field | None = None
-        for k, d in b.items():
-            seen: Field | None = None
-            for i, e in a.items():
-                c = self.root(i) * self.root(k)
-                if i != ROOT and k != ROOT:
-                    c += self._covariance[i, k]
-                if c != 0:
-                    seen = plus(seen, Field(e.dims, e.values * c))
-            if seen is not None:
-                total = plus(total, times(seen, d))
+        for dims, (rows, left) in _stacked(a).items():
+            for others, (columns, right) in _stacked(b).items():
+                c = self._seconds(rows, columns)
+                if c.any():
+                    seen = numpy.tensordot(c, left, axes=(0, 0))
+                    total = plus(total, contracted(Field((STACKED, *dims), seen), Field((STACKED, *others), right)))
         return total
+
+    def _seconds(self, rows: Sequence[int], columns: Sequence[int]) -> Array:
+        """C_ik + r_i r_k."""
+        found: Array = numpy.outer([float(self.root(i)) for i in rows], [self.root(k) for k in columns])
+        inner = numpy.ix_([i != ROOT for i in rows], [k != ROOT for k in columns])
+        known = numpy.ix_([i for i in rows if i != ROOT], [k for k in columns if k != ROOT])
+        found[inner] += self._covariance[known]
+        return found
 
     # -- arithmetic ---------------------------------------------------------------------------
 
@@ -303,8 +326,9 @@ def _sum(a: Field | None, b: Field) -> Field:
     return found
 
 
-def _add(influence: dict[str, dict[tuple[int, ...], Field]], axis: str, piece: Field, factor: float) -> None:
-    """Add a multiple of a field to an influence, beside those of the same variables."""
-    pieces = influence.setdefault(axis, {})
-    scaled = piece if factor == 1 else Field(piece.dims, piece.values * factor)
-    pieces[piece.dims] = _sum(pieces.get(piece.dims), scaled)
+def _stacked(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[list[int], Array]]:
+    """Derivatives of the same variables in one array, those of each average along its first dimension."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, d in slopes.items():
+        groups.setdefault(d.dims, []).append(i)
+    return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}

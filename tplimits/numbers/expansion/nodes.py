@@ -69,13 +69,29 @@ def union(*fields: Field) -> tuple[int, ...]:
 
 def mapped(function: Callable[..., Any], *fields: Field) -> Field:
     """A function of fields, node by node."""
+    first = fields[0].dims
+    if all(f.dims == first for f in fields):
+        return Field(first, numpy.asarray(function(*(f.values for f in fields)), dtype=numpy.float64))
     dims = union(*fields)
+    _refuse_large(*((f.dims, f.values.shape) for f in fields))
+    return Field(dims, numpy.asarray(function(*(aligned(f, dims) for f in fields)), dtype=numpy.float64))
+
+
+def _refuse_large(*fields: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """TooLarge where a function of all variables of some fields, by their variables and shapes, has no room."""
     sizes: dict[int, int] = {}
-    for f in fields:
-        sizes.update(zip(f.dims, f.values.shape, strict=True))
+    for dims, shape in fields:
+        sizes.update(zip(dims, shape, strict=True))
     if math.prod(sizes.values()) > MOST_ENTRIES:
         raise TooLarge
-    return Field(dims, numpy.asarray(function(*(aligned(f, dims) for f in fields)), dtype=numpy.float64))
+
+
+def contracted(a: Field, b: Field) -> Field:
+    """Σ_k a_k b_k of stacked fields."""
+    _refuse_large(*((f.dims[1:], f.values.shape[1:]) for f in (a, b)))
+    both = union(a, b)
+    letters = ["".join(chr(ord("a") + both.index(d)) for d in dims) for dims in (a.dims, b.dims, both[1:])]
+    return Field(both[1:], numpy.asarray(numpy.einsum("{},{}->{}".format(*letters), a.values, b.values)))
 
 
 def plus(a: Field | None, b: Field | None) -> Field | None:
@@ -118,11 +134,13 @@ class Split(Exception):
 
 #: numbers of variables of a second neuron, and of means over variables that no neuron has, begin here
 OTHER, APART = 10_000, 1_000_000
+#: the number of a first dimension along which fields of the same variables are stacked
+STACKED = -2
 
 
 def moved(one: Field, by: int) -> Field:
     """The same function of the variables of another neuron."""
-    return Field(tuple(d + by for d in one.dims), one.values)
+    return Field(tuple(d if d == STACKED else d + by for d in one.dims), one.values)
 
 
 @dataclass(frozen=True)
@@ -191,7 +209,7 @@ class Frame:
     def other(self, one: Field) -> Field:
         """The same function of a second neuron's variables."""
         for d in one.dims:
-            if d + OTHER not in self.variables:
+            if d != STACKED and d + OTHER not in self.variables:
                 v = self.variables[d]
                 parents = tuple(p + OTHER for p in v.parents)
                 self.variables[d + OTHER] = Variable(d + OTHER, v.axis, parents, v.nodes, v.weights, v.marks)
@@ -226,11 +244,6 @@ class Frame:
     def onto(self, one: Field, dims: Iterable[int]) -> Field:
         """The mean given some variables, and their parents."""
         return self.mean(one, set(one.dims) - self.closed(dims))
-
-    def product_mean(self, a: Field, b: Field) -> float:
-        """E a b: each is first averaged over what the other does not depend on."""
-        shared = set(a.dims) & set(b.dims)
-        return self.expectation(times(self.onto(a, shared), self.onto(b, shared)))
 
     def closed(self, dims: Iterable[int]) -> set[int]:
         """With the parents of all; what depends on a variable depends on its parents, too."""

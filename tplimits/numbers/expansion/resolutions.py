@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
-from tplimits.numbers.expansion.nodes import Field, Frame, Moved, Rough, Samples, Split, Spread
+from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Samples, Split, Spread, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass, Use
 from tplimits.program.nodes.kinds import MatMul
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: distances of nodes, from the finest
 STEPS = (0.27, 0.34, 0.42, 0.5, 0.65)
+#: an estimate of entries above the largest number by this factor is believed
+_MARGIN = 2.0
 #: passes, each of which divides a variable or refines one
 _MOST_PASSES = 200
 
@@ -73,6 +75,27 @@ def drawn(program: Program, numbers: Numbers) -> Drawn:
 def drawn_size(program: Program) -> int:
     """A width at which one drawn network shows what all have."""
     return 48 + 8 * sum(isinstance(s, MatMul) for s in program)
+
+
+def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...]:
+    """The resolutions that have room for the vectors of a program, finest first, seen on values at the coarsest."""
+    coarse, rough, divides = STEPS[-1], frozenset[int](), True
+    while True:
+        frame = Frame(coarse, rough, divides=divides)
+        try:
+            run = Pass(program, numbers, Averages(frame, numbers.ratios, values_only=True), seen.exist).run()
+            break
+        except Rough as found:
+            rough |= found.numbers
+        except (Split, Moved):
+            divides = False
+        except TooLarge:
+            return ()
+        except (NoLimitError, EvaluationError):
+            return STEPS  # passes with derivatives say why
+    sizes = {(x.value.values.size, len(x.value.dims)) for x in run.jets.values()}
+    room = MOST_ENTRIES * _MARGIN
+    return tuple(s for s in STEPS if all(size * (coarse / s) ** count <= room for size, count in sizes))
 
 
 def on_grid(

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 #: frames of a recording, and probes, where nothing else is said
 _FRAMES, _PROBES = 1000, 64
+#: runs of one recording: each is trained and held
+_MOST_RUNS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,8 @@ def _frames(steps: int, every: Any) -> tuple[int, ...]:
 def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
     """The runs of some widths and seeds; those of limits are derived here, so that refusals come first."""
     pairs = [(width, seed) for width in widths_of(widths) for seed in seeds_of(seeds)]
+    if len(pairs) > _MOST_RUNS:
+        raise EvaluationError(f"{len(pairs)} networks, widths times seeds: a recording has {_MOST_RUNS} at most.")
     started = {pair for pair in found.starts if pair is not None}
     for width, seed in pairs:
         if started and (width, seed) not in started:

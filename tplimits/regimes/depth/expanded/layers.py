@@ -11,7 +11,7 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.covariances import Layer, fixed
-from tplimits.regimes.finite_width.evaluation import numbers_of
+from tplimits.numbers.expansion.tables import numbers_of
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.averages import Given

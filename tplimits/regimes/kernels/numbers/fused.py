@@ -241,6 +241,8 @@ class Loop:
         return is_compiled(self.text, _kind(self.text))
 
 
+#: sums of products are rounded once (`contract`) in the fast loop alone: the careful one lives from exact cancellation
+_OPTIONS = 'error_model="numpy"'
 _HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
 
 
@@ -276,21 +278,39 @@ def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful:
     text = Text(derivation, constants, careful)
     results = text.kernels(2)
     rows = [f"{name} = L[{k}, i]" for k, name in enumerate(text.left.values())]
-    there = "i" if careful else "j"  # the careful loop runs over pairs: (pairs, 1)
-    columns = [f"{name} = R[{k}, {there}]" for k, name in enumerate(text.right.values())]
-    grams = [f"{name} = G[{k}, i, j]" for k, name in enumerate(text.grams.values())]
     numbers = [f"p{k} = P[{k}]" for k in range(len(text.numbers))]
     margins = [f"margin = {m} if {m} < margin else margin" for m in text.margins]
-    body = [*columns, *grams, *text.determinants.reads, *text.lines, "margin = 1.0", *margins]
-    body = [line.replace("math.atan2(", "angle(") for line in body]
-    body = [_inlined_numbers(line) for line in body]
-    heads = [_inlined_numbers(r) for r in results]
-    stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
-    indented = "\n".join(f"        {line}" for line in (*body, *stores))
-    head = "\n".join(f"    {line}" for line in (*numbers, *rows))
-    loop = "    first = i if triangle else 0\n    for j in range(first, K.shape[1]):"
-    code = f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n{head}\n{loop}\n{indented}\n{_LOOP}"
-    return code, text
+    body = [*text.determinants.reads, *text.lines, "margin = 1.0", *margins]
+    body = [_inlined_numbers(line.replace("math.atan2(", "angle(")) for line in body]
+    found = [*map(_inlined_numbers, results), "margin < 0.0"]
+    written = _of_pairs if careful else _of_rows
+    lines = "\n".join(f"    {line}" for line in [*numbers, *rows, *written(text, body, found)])
+    options = _OPTIONS if careful else f"{_OPTIONS}, fastmath={{'contract'}}"
+    heading, loop = (part.replace(_OPTIONS, options) for part in (_HEADING, _LOOP))
+    return f"{heading}def row(G, D, L, R, P, K, T, N, triangle, i):\n{lines}\n{loop}", text
+
+
+def _of_pairs(text: Text, body: list[str], found: list[str]) -> list[str]:
+    """The lines for one pair, whose arrays are (pairs, 1)."""
+    right = [f"{name} = R[{k}, i]" for k, name in enumerate(text.right.values())]
+    grams = [f"{name} = G[{k}, i, 0]" for k, name in enumerate(text.grams.values())]
+    return [*right, *grams, *body, *(f"{array}[i, 0] = {x}" for array, x in zip("KTN", found, strict=True))]
+
+
+def _of_rows(text: Text, body: list[str], found: list[str]) -> list[str]:
+    """The lines for one row, with a loop over its columns, which are slices.
+
+    A column of the whole array would be a number that might be negative and count from the end: the compiler then
+    gathers and scatters the numbers of a vector one by one, which takes longer than all the arithmetic.
+    """
+    slices = [f"{array}0 = {array}[i, first:]" for array in "KTN"]
+    slices += [f"G{k} = G[{k}, i, first:]" for k in range(len(text.grams))]
+    slices += [f"R{k} = R[{k}, first:]" for k in range(len(text.right))]
+    reads = [f"{name} = R{k}[j]" for k, name in enumerate(text.right.values())]
+    reads += [f"{name} = G{k}[j]" for k, name in enumerate(text.grams.values())]
+    stores = [f"{array}0[j] = {x}" for array, x in zip("KTN", found, strict=True)]
+    inner = [f"    {line}" for line in (*reads, *body, *stores)]
+    return ["first = i if triangle else 0", *slices, "for j in range(K0.shape[0]):", *inner]
 
 
 def _inlined_numbers(line: str) -> str:
