@@ -36,6 +36,7 @@ from tplimits.numbers.expansion.nodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tplimits.numbers.expansion.given import Given
     from tplimits.program.nodes.evaluate import Array
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
@@ -76,16 +77,6 @@ class _Average:
     shift: float
     #: the coefficient of n^(−1/2) in its mean
     root: float
-
-
-@dataclass(frozen=True)
-class Given:
-    """Scalars θ at width n: E θ = value + root/√n + shift/n, Cov(θ, θ′) = covariance/n."""
-
-    value: Array
-    root: Array
-    shift: Array
-    covariance: Array
 
 
 @dataclass

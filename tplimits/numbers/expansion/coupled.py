@@ -20,9 +20,10 @@ import numpy
 
 from tplimits.numbers.expansion.averages import Averages, Jet, number
 from tplimits.numbers.expansion.matrices import Matrix
-from tplimits.numbers.expansion.nodes import Field, Frame, Spread, Variable, mapped
+from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import observed
+from tplimits.numbers.expansion.samples import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.expansion.averages import ROOT, Averages, Given, Jet
+from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
+from tplimits.numbers.expansion.given import Given
 from tplimits.numbers.expansion.matrices import root_of
-from tplimits.numbers.expansion.nodes import Frame, Samples, TooLarge
+from tplimits.numbers.expansion.nodes import Frame, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass, Use
 from tplimits.numbers.expansion.resolutions import Divisions, divided, drawn_size
+from tplimits.numbers.expansion.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,9 @@ import numpy
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
-from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Samples, Split, Spread, TooLarge
+from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass, Use
+from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:

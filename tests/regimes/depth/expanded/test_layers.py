@@ -8,8 +8,8 @@ import pytest
 import shaped
 
 import tplimits as tp
-from tplimits.numbers.expansion.averages import Given
 from tplimits.numbers.expansion.covariances import fixed, full
+from tplimits.numbers.expansion.given import Given
 from tplimits.regimes.depth.expanded.layers import Layers
 
 TWO = np.array([[1.1, 0.4], [0.4, 0.9]])

@@ -82,11 +82,11 @@ def test_blocks_of_a_stack_add_where_each_ends_on_the_manifold():
     one, other = normed.attention_behind, normed.linear_behind
     both, *parts = (tp.derive(b, tp.Proportional()) for b in (tp.stack(one, other), one, other))
     given = [constants, {"γ": 0.6}]
-    drifts, noises = zip(
-        *((s.drift_at(V, **k), s.diffusion_at(V, **k)) for s, k in zip(parts, given, strict=True)), strict=True
+    drift, noise = (
+        sum(getattr(s, of)(V, **k) for s, k in zip(parts, given, strict=True)) for of in ("drift_at", "diffusion_at")
     )
-    np.testing.assert_allclose(both.drift_at(V, **constants), sum(drifts), atol=1e-12)
-    np.testing.assert_allclose(both.diffusion_at(V, **constants), sum(noises), atol=1e-12)
+    np.testing.assert_allclose(both.drift_at(V, **constants), drift, atol=1e-12)
+    np.testing.assert_allclose(both.diffusion_at(V, **constants), noise, atol=1e-12)
 
 
 def test_what_the_expansion_has_no_place_for_is_refused_as_before():

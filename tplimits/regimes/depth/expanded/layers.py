@@ -14,7 +14,7 @@ from tplimits.numbers.expansion.covariances import Layer, fixed
 from tplimits.numbers.expansion.tables import numbers_of
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.averages import Given
+    from tplimits.numbers.expansion.given import Given
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
