@@ -7,6 +7,7 @@ ended in an exception of others, in more than a minute, in a number that is none
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
 import sys
@@ -64,7 +65,7 @@ def main() -> int:
 
 def row(seed: int, of_sweep: bool = False) -> dict[str, object]:
     """How the case of a seed ended."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # names of files stand among the arguments
         try:
             run = sweep(seed) if of_sweep else case(seed, Path(place))
         except Exception as problem:

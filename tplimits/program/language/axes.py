@@ -80,7 +80,7 @@ def index_table(indices: Any, axes: tuple[str, ...]) -> NDArray[Any]:
     """The integer array of a take(), with one dimension for each axis."""
     try:
         array = array_of(indices)
-    except ValueError as error:
+    except Exception as error:  # rows of different lengths, and the code of users
         fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
     if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
         fail(

@@ -133,7 +133,7 @@ def constant(array: Any, axes: Iterable[str] = ()) -> Value:
         fail("tp.constant outside a program", "use it inside a function decorated with @tp.program")
     try:
         values = array_of(array)
-    except (ValueError, MemoryError) as error:
+    except Exception as error:  # rows of different lengths, too much, and the code of users
         why = str(error) or "it does not fit into memory"
         fail(f"tp.constant of something that is no array ({why})", "give an array of numbers")
     names = axis_names(axes, "tp.constant")

@@ -20,6 +20,7 @@ from tplimits.program.network.parameters import parameters
 from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.listed import array_of
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
@@ -229,7 +230,7 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
         return probes, None
     count = len(next(iter(probes.values())))
     try:
-        labels = numpy.asarray(looked.labels)
+        labels = array_of(looked.labels)
     except Exception:  # rows of different lengths, what has no end, and the code of users
         labels = numpy.empty(0)
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
