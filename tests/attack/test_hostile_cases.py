@@ -30,7 +30,8 @@ LAYERS = "layers have tests of their own; two stand for their arguments here"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_hostile_cases_end_in_answers_or_refusals(kind, tmp_path):
+def test_the_first_hostile_cases_end_in_answers_or_refusals(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of files stand among the arguments
     wrong = []
     for seed in SLICE:
         if kind_of(seed) == kind:
