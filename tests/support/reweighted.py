@@ -16,7 +16,7 @@ import numpy as np
 from tplimits.law.observables import observables
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import Samples
+from tplimits.numbers.expansion.points import Samples
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import drawn, observed
 from tplimits.regimes.finite_width.evaluation import numbers_of

@@ -12,7 +12,8 @@ import numpy
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
-from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Samples, Split, Spread, TooLarge
+from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
+from tplimits.numbers.expansion.points import Samples, Spread
 from tplimits.numbers.expansion.programs import Numbers, Pass, Use
 from tplimits.program.nodes.kinds import MatMul
 

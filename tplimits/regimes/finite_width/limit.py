@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
-#: where |b|/n is more of |L| than this, the next terms count
-_SMALL = 0.1
-#: the same where C rests on high moments
-_SMALL_WITH_TAILS = 0.01
 #: the root of a width that no network has
 _WIDEST = 1e15
 
@@ -139,31 +135,14 @@ class FiniteWidthLimit(Told):
         width = whole_from("n", n, 1, EvaluationError)
         found = self.evaluate(**given)
         for name, e in found.items():
-            if abs(float(e.bias)) / width > self._share * max(abs(float(e.limit)), self._least(e, width)):
-                why = f" (C holds moments of order {self.order_of_moments})" if self._share < _SMALL else ""
-                warnings.warn(
-                    f"`{name}`: |b|/n = {abs(float(e.bias)) / width:.2g} is not small beside its limit "
-                    f"{float(e.limit):.3g}{why}: terms of order 1/n² count at n = {width}, and L + b/n may be worse "
-                    "than L.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            if why := tails.worse_than_none(name, e, width, self.order_of_moments):
+                warnings.warn(why, UserWarning, stacklevel=2)
         return {name: e.at(width) for name, e in found.items()}
 
     @cached_property
     def order_of_moments(self) -> int:
         """The largest order of a moment of normal entries in C: above 8 the series is of use at large widths only."""
         return tails.order_of_moments(self.state)
-
-    @property
-    def _share(self) -> float:
-        """Which share of a limit a bias may be."""
-        return _SMALL if self.order_of_moments <= tails.HIGH else _SMALL_WITH_TAILS
-
-    @staticmethod
-    def _least(e: Expansion, n: int) -> float:
-        """Of a scalar with limit 0, what it is usually as large as."""
-        return math.sqrt(max(float(e.variance), 0.0) / n) / _SMALL if abs(float(e.limit)) < 1e-9 else 0.0
 
     def plot(self, name: str, path: str | Path | None = None, **given: Any) -> Any:
         """L + b/n with √(C/n) around it against 1/n, and what averages contribute to b; returns the Figure.

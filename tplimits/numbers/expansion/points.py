@@ -1,0 +1,58 @@
+"""Neurons as points, with all base variables of an axis at the same ones: drawn, or spread over the law."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy
+import scipy
+
+from tplimits.numbers.expansion.nodes import Field, Frame, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Samples(Frame):
+    """Neurons drawn at random, with weights: a network of these widths without its matrices.
+
+    All base variables of an axis are columns of numbers at the same nodes.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], rng: numpy.random.Generator) -> None:
+        super().__init__(1.0, divides=False)
+        self._rng = rng
+        self._of: dict[str, int] = {}
+        #: base variables of each axis so far
+        self.counts = dict.fromkeys(sizes, 0)
+        for axis, size in sizes.items():
+            self._of[axis] = number = len(self.variables)
+            nodes = numpy.arange(float(size))
+            self.variables[number] = Variable(number, axis, (), nodes, numpy.full(size, 1 / size))
+
+    def normal(self, axis: str) -> Field:
+        variable = self.variables[self._of[axis]]
+        self.counts[axis] += 1
+        return Field(variable.dims, self._rng.standard_normal(len(variable.nodes)))
+
+    def signs(self, axis: str) -> Field:
+        one = self.normal(axis)
+        return Field(one.dims, numpy.where(one.values > 0, 1.0, -1.0))
+
+
+class Spread(Samples):
+    """Neurons spread evenly over the law (scrambled Sobol points), for programs with more variables than a grid holds.
+
+    `counts` are the base variables of each axis.
+    """
+
+    def __init__(self, counts: Mapping[str, int], size: int, seed: int) -> None:
+        super().__init__(dict.fromkeys(counts, size), numpy.random.default_rng(seed))
+        self._columns = {}
+        for place, (axis, count) in enumerate(counts.items()):
+            points = scipy.stats.qmc.Sobol(max(1, count), rng=numpy.random.default_rng((seed, place))).random(size)
+            self._columns[axis] = iter(scipy.special.ndtri(numpy.clip(points, 1e-16, 1 - 1e-16)).T)
+
+    def normal(self, axis: str) -> Field:
+        variable = self.variables[self._of[axis]]
+        return Field(variable.dims, numpy.ascontiguousarray(next(self._columns[axis])))
