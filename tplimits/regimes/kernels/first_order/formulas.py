@@ -5,8 +5,8 @@ neurons are independent.  So with D and H the derivatives of Φ by A
 
     K = Φ,    V = E φ⁴ − K² + D² V′,    G = D G′ + ½ H V′,
 
-where V′ and G′ are those of the layer below.  Derivatives by a variance are means, ∂_Σ E f(h) = ½ E f″(h), where f has a kink in the
-sense of distributions.
+where V′ and G′ are those of the layer below.  Derivatives by a variance are means,
+∂_Σ E f(h) = ½ E f″(h), in the sense of distributions where f has a kink.
 """
 
 from __future__ import annotations
