@@ -73,11 +73,9 @@ def _rows(name: str) -> list[tuple[str, Expr]]:
 def text() -> str:
     """The recursion as lines."""
     rows = [f"  {left} = {sympy.sstr(right)}" for left, right in _rows("φ{}")]
-    head = (
-        "order 1/n of one input: E Avg φ(h)² = K + G/n, Var Avg φ(h)² = V/n, with h ~ N(0, w² K' + c);\n"
-        "K', V', G' are those of the layer below, V' = G' = 0 at the first"
-    )
-    return "\n".join((head, *rows))
+    head = "order 1/n of one input: E Avg φ(h)² = K + G/n, Var Avg φ(h)² = V/n, with h ~ N(0, w² K' + c)"
+    first = "K', V', G' are those of the layer below, V' = G' = 0 at the first"
+    return "\n".join((head, first, *rows))
 
 
 def formulas() -> list[Formula]:
