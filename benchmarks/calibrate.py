@@ -63,12 +63,13 @@ def feedback(W: tp.Matrix, x: tp.Vector):
 
 @dataclass(frozen=True)
 class Case:
-    """A program, its true limit with where it comes from, and the value that must be found wrong."""
+    """A program, its true limit with where it comes from, the value that must be found wrong, and how it is drawn."""
 
     program: Program
     formula: str
     true: Claim
     wrong: float
+    controls: bool = False
 
 
 def _sech2() -> float:
@@ -107,11 +108,18 @@ class Outcome:
 
 
 def one(name: str, seed: int) -> Outcome:
+    """One of the cases at one seed."""
+    return outcome(CASES[name], seed)
+
+
+def outcome(case: Case, seed: int) -> Outcome:
     """Check the true claim at one seed, and judge the wrong one by the same fit."""
-    case = CASES[name]
     with ThreadPoolExecutor(1) as thread:
         verdict = run_check(
-            case.program, [case.true], Sampling(seed=seed, level=LEVEL, executor=thread, progress=False)
+            case.program,
+            [case.true],
+            Sampling(seed=seed, level=LEVEL, executor=thread, progress=False),
+            controls=case.controls,
         )
     row = verdict.rows[0]
     _, p = row.fit.two_sided(case.wrong, 0.0)
@@ -140,12 +148,12 @@ class Result:
         return self.true_rejected <= allowed and self.wrong_rejected >= LEAST_FOUND * self.seeds
 
 
-def summary(name: str, outcomes: Sequence[Outcome]) -> Result:
+def summary(name: str, case: Case, outcomes: Sequence[Outcome]) -> Result:
     """Count what happened."""
     z = [o.z for o in outcomes]
     return Result(
         program=name,
-        formula=CASES[name].formula,
+        formula=case.formula,
         seeds=len(outcomes),
         true_rejected=sum(o.true_rejected for o in outcomes),
         wrong_rejected=sum(o.wrong_rejected for o in outcomes),
@@ -200,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = [(name, seed) for name in options.programs for seed in range(options.seeds)]
     outcomes = jobs.results(one, seeds, options.workers, "calibrate")
     results = [
-        summary(name, [o for (other, _), o in zip(seeds, outcomes, strict=True) if other == name])
+        summary(name, CASES[name], [o for (other, _), o in zip(seeds, outcomes, strict=True) if other == name])
         for name in options.programs
     ]
     seconds = time.perf_counter() - start

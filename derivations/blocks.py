@@ -32,6 +32,19 @@ def attention_with(identity: bool = True, centred: bool = True, tempered: bool =
 attention = attention_with()
 
 
+def normed(x):
+    """x over its size, the root mean square of its entries."""
+    return tp.layers.rms_norm(x)
+
+
+def attended(u, WQ, WK, WV, τ0):
+    """A u W_V with shaped attention A of u."""
+    k, v = (WK @ u).rename(token="key"), WV @ u
+    values = v.rename(token="key")
+    Y = tp.avg((WQ @ u) * k) * tp.sqrt(tp.width("k")) / (τ0 * tp.sqrt(tp.n))
+    return v + tp.sum(tp.softmax(Y, over="key") * values, over="key") - tp.mean(values, over="key")
+
+
 def shaped(h, c_plus, c_minus):
     """A ReLU with slopes 1 + c_±/√n."""
     return (1 + c_plus / tp.sqrt(tp.n)) * tp.relu(h) - (1 + c_minus / tp.sqrt(tp.n)) * tp.relu(-h)

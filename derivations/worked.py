@@ -159,6 +159,14 @@ class Worked:
         worst = float(np.max(scores))  # NaN, if there is one
         self._report(np.isfinite(worst) and (worst < APART) == same, f"{what}: the largest |z| is {worst:.2f}, {asked}")
 
+    def means(self, what: str, networks: np.ndarray, paths: np.ndarray, same: bool = True) -> None:
+        """One number of networks has the mean that paths have; or has not, with `same=False`."""
+        values, errors = zip(*((x.mean(), x.std() / len(x) ** 0.5) for x in (networks, paths)), strict=True)
+        z = (values[0] - values[1]) / np.hypot(*errors)
+        pair = f"networks {values[0]:.4f} ± {errors[0]:.4f}, SDE {values[1]:.4f} ± {errors[1]:.4f}"
+        asked = f"{'below' if same else 'above'} {APART:g} was asked"
+        self._report((abs(z) < APART) == same, f"{what}: {pair}, |z| = {abs(z):.2f}, {asked}")
+
     def same(self, what: str, found: sympy.Expr, by_hand: sympy.Expr) -> None:
         """Two expressions are one: their difference simplifies to zero."""
         self._report(sympy.simplify(found - by_hand) == 0, f"{what} = {found}, by hand {by_hand}")

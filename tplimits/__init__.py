@@ -96,6 +96,7 @@ from tplimits.program.parametrization.table import SP as SP
 from tplimits.program.parametrization.table import UP as UP
 from tplimits.regimes.classification.classification import Classification as Classification
 from tplimits.regimes.classification.classification import classify as classify
+from tplimits.regimes.depth.expanded.limit import NumericSDE as NumericSDE
 from tplimits.regimes.depth.limit import CovarianceSDE as CovarianceSDE
 from tplimits.regimes.depth.limit import Proportional as Proportional
 from tplimits.regimes.depth.tangent.limit import TangentSDE as TangentSDE

@@ -36,7 +36,9 @@ def check(
     occur) to the means, and judges the intercept L against the derived limit at family-wise `level`; of a
     fluctuation scalar, its (co)variance.  Without `draws` a pilot chooses them so that a claim 2 % off is
     rejected with 95 % probability.  `claims={"return": 0.6}` judges your own values instead.  `method`,
-    `particles` (4096) and `replicates` (8) are those of `evaluate`; constants and scalars go by name.
+    `particles` (4096) and `replicates` (8) are those of `evaluate`; constants and scalars go by name.  With
+    `controls=True` the part of order n^(−1/2), known from the neurons of each network, is taken off what is drawn,
+    around its mean over the law of neurons: noise falls like 1/n.  None: where many draws would be needed.
 
     Of a covariance SDE the block is run, from states of covariance `V0`: n·E[V′ − V] and n·Cov(V′) of one layer against
     b and Σ, or the law of V after `layers` layers (at the largest width, with the same depth/width at the others)

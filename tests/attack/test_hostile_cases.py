@@ -21,7 +21,8 @@ REFUSED = {"tp.program", "tp.network", "tp.block", "tp.readout", "tp.Head", "tp.
 #: public names that are no functions of a user's arguments, or are tried elsewhere
 ELSEWHERE = {
     **dict.fromkeys(("Matrix", "Vector", "Scalar", "State", "Input"), "annotations: tests/program/language"),
-    **dict.fromkeys(("StoredKernels", "TrainingRun", "Classification", "Batches", "TangentSDE"), "what others give"),
+    **dict.fromkeys(("StoredKernels", "TrainingRun", "Classification", "Batches"), "what others give"),
+    **dict.fromkeys(("TangentSDE", "NumericSDE"), "what others give"),
     **dict.fromkeys(("SP", "NTP", "MUP", "n", "inf", "Frozen", "views", "sklearn", "layers", "zoo"), "take nothing"),
     **dict.fromkeys(("from_torch", "scaling"), "PyTorch has tests of its own"),
 }

@@ -13,6 +13,10 @@ import tplimits as tp
 def linear(x: tp.State["token"], W: tp.Matrix):
     return W @ x
 
+@tp.block
+def normed(x: tp.State["token"], W: tp.Matrix):
+    return tp.layers.rms_norm(x + W @ x)
+
 @tp.program
 def plain(x: tp.Vector):
     return tp.avg(x)
@@ -32,6 +36,13 @@ def test_correlations_and_gradients(tmp_path, capsys):
     assert "E V[0, 1]" in shown and "place along depth" in shown and shown.count("<svg") >= 3
     document = json.loads(page.read_text(encoding="utf-8"))
     assert document["format"] == "tplimits gradients" and {row["of"] for row in document["rows"]} >= {"input", "W"}
+
+
+def test_blocks_with_norms_have_correlations_alone(tmp_path, capsys):
+    (tmp_path / "blocks.py").write_text(BLOCK, encoding="utf-8")
+    assert main(["depth", f"{tmp_path / 'blocks.py'}:normed", "--depth", "10", "--width", "40", "--paths", "128"]) == 0
+    shown = capsys.readouterr().out
+    assert "correlation of tokens 0 and 1, 0.2 at the start" in shown and "gradients: not derived" in shown
 
 
 def test_what_is_no_block_is_refused(tmp_path, capsys):

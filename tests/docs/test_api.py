@@ -116,7 +116,7 @@ def test_attributes_that_are_listed_exist():
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
     parts += (Coordinate, CoordinateCheck, Finding, Loss, tp.Batches, Kind, tp.Head)
-    parts += (tp.TangentSDE, TangentPaths, Gradients, Quantiles)
+    parts += (tp.NumericSDE, tp.TangentSDE, TangentPaths, Gradients, Quantiles)
     parts += (tp.FiniteWidthLimit, Expansion, Share, Enough)
     for kind in (
         tp.Program,

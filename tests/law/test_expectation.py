@@ -2,8 +2,11 @@
 
 import itertools
 
+import pytest
 import sympy
 
+import tplimits as tp
+from tplimits.law import expectation
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.moments import _operations
@@ -40,3 +43,18 @@ def test_operations_are_counted_as_sympy_counts_them():
     for value in (a * b + c, a * b * c + a * c + b, 2 * a - b, a**2 * b, sympy.sqrt(a) - c / b, sympy.exp(a) / (a + b)):
         assert _operations(value) == sympy.count_ops(value)
     assert 14 < _operations(sympy.exp(a) / long) <= sympy.count_ops(sympy.exp(a) / long)
+
+
+def test_long_sums_by_their_covariances_have_the_mean_of_short_ones(monkeypatch):
+    """Of pairs of terms that share nothing, the product of the means."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = tp.relu(W @ x) + tp.tanh(W @ y) + y
+        return tp.avg((h + x + 1) * (tp.abs(W @ y) + x + 2)), tp.avg((1 + x) * (1 + y))
+
+    known = [n.value for n in tp.derive(program).evaluate().values()]
+    monkeypatch.setattr(expectation, "_MANY_PAIRS", 0)
+    found = [n.value for n in tp.derive(program).evaluate().values()]
+    assert found == pytest.approx(known, rel=1e-12)
+    assert known[1] == 1

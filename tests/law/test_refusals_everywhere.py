@@ -284,6 +284,7 @@ ACCEPTED = {
 
 #: what blocks are written for among these
 OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)/x", "|h|^(3/2)", "no scalar")
+OF_BLOCKS += ("root of a norm", "layer norm")
 
 
 @pytest.mark.parametrize("case", ACCEPTED)

@@ -6,11 +6,13 @@ import mpmath
 import numpy
 import pytest
 import scipy.special
+import sympy
 
 import tplimits as tp
 from tplimits.numbers.cut_grid import grid
 from tplimits.numbers.cuts import Cutting, Planes, roots
 from tplimits.numbers.frame import independent_frame
+from tplimits.numbers.precision import Unsettled
 
 
 def numbers(function, method="auto"):
@@ -248,3 +250,18 @@ def test_means_inside_a_mean_that_are_nothing_are_not_said_to_lie_too_far_out():
     draws = [program.run(n=2000, seed=seed)["return"] for seed in range(40)]
     assert found.value == pytest.approx(sum(draws) / 40, abs=5e-3)
     assert found.error < 1e-4
+
+
+def test_what_has_no_value_names_the_constants_that_take_part():
+    a, b = sympy.symbols("a b")
+    found = Unsettled("`{}` has no sign", a + 1).told(lambda e: e, {a: sympy.Rational(1, 3), b: sympy.S.One})
+    assert str(found) == "`a + 1` at a = 0.333333 has no sign"
+
+
+def test_exact_numbers_are_off_by_their_rounding():
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.abs(x)), tp.avg(tp.abs(x) ** 3)
+
+    for number in tp.derive(program).evaluate().values():
+        assert number.method == "exact" and 2.0**-54 < number.error / number.value < 2.0**-50

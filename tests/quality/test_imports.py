@@ -28,6 +28,7 @@ ONLY = {
 #: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
 WINGS = {
     "finite_width": {"width"},
+    "depth": {"finite_width"},
     "training": {"kernels", "width"},
     "classification": {"training", "kernels", "width"},
 }

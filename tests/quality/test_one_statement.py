@@ -49,6 +49,7 @@ ANGLES = {
     "regimes/depth/derivation/folded.py": "the kernel of |u|, as an expression",
     "regimes/depth/numbers/covariance.py": "its angle for arrays",
     "regimes/depth/numbers/moves.py": "its angle in loops",
+    "regimes/depth/expanded/paths.py": "what polynomials are in, for coefficients without closed form",
 }
 _ARCS = {"acos", "arccos", "asin", "arcsin", "atan2", "arctan2"}
 

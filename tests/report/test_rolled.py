@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tplimits as tp
-from tplimits.report.rolled import Rolled, rolled
+from tplimits.report.latex_formulas import _rolled_sum
+from tplimits.report.rolled import Rolled, rolled, together
 
 
 def written_out(lines):
@@ -47,3 +48,22 @@ def test_a_deep_network_in_training_prints_few_lines():
 
     limit = tp.derive(deep.bind(layer=12), tp.MaximalUpdate(tp.SGD()))
     assert str(limit).count("\n") < 60 < limit.text(full=True).count("\n")
+
+
+def test_the_first_of_names_that_count_from_two_is_explained():
+    lines = [line for i in range(6) for line in (f"h#{i + 1} = W x", f"y#{i + 2} = h")]
+    (found,) = rolled(lines)
+    assert found.opening == "for ℓ = 0, …, 5, h#1 is h:"
+    (other,) = rolled([f"y#{i + 2} = h" for i in range(6)])
+    assert other.opening == "for ℓ = 0, …, 5:"
+
+
+def test_lines_of_one_depth_stand_beside_each_other_and_openings_alone():
+    assert together(["a", "b", "  c", "for:", "  d", "  e"]) == ["a;   b", "  c", "for:", "  d;   e"]
+    assert together(["for:", "x", "y:", "z"]) == ["for:", "x", "y:", "z"]
+
+
+@pytest.mark.parametrize("many", [7, 8])
+def test_sums_of_few_terms_are_written_out(many):
+    found = _rolled_sum([f"+ x_{{{i}}}" for i in range(many)])
+    assert len(found) == (many if many < 8 else 1)

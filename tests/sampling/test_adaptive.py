@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -92,3 +93,14 @@ def test_stricter_levels_take_more_draws(programs, seed, level):
     usual = inquiry(programs.pairs, Claim("return", PAIRS), seed=seed)
     samples = sample_adaptively(usual, None, QUIET)
     assert (sum(asked.required(samples)) > sum(usual.required(samples))) == (level < 0.01)
+
+
+def test_every_width_pays_its_own_cost():
+    limit = adaptive.MOST_WORK
+    assert affordable_draws((limit, limit), (0, 0), (1.0, 4.0)) == [int(limit / 5)] * 2
+
+
+@pytest.mark.parametrize("draws", [5_000, 10_000])
+def test_pilots_of_expensive_widths_are_small(draws):
+    asked = SimpleNamespace(widths=WIDTHS, pilot=10**9, least=1)
+    assert adaptive._pilot(asked, adaptive._PILOT_WORK / len(WIDTHS) / draws) == pytest.approx(draws, abs=1)

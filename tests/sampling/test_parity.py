@@ -5,6 +5,7 @@ from __future__ import annotations
 import bent
 import numpy as np
 import pytest
+from sympy import Integer, Rational
 
 import tplimits as tp
 from tplimits.sampling.parity import HALVES, WHOLE, layer_series
@@ -46,6 +47,8 @@ def test_a_sign_of_a_matrix_undoes_that_of_a_root(matrices, logits, series):
         (lambda h, root: tp.relu(h) / root, HALVES),
         (lambda h, root: h / root, WHOLE),
         (lambda h, root: root * tp.sin(h / root**2), WHOLE),
+        (lambda h, root: h / root ** Rational(1, 2), HALVES),  # powers of n^(−1/4)
+        (lambda h, root: h / root ** Rational(2, 3), HALVES),
     ],
 )
 def test_of_a_layer_what_is_returned_must_stay(branch, series):
@@ -75,10 +78,20 @@ def test_either_root_gives_one_mean(seed, root):
         (lambda Y: tp.abs(Y) / tp.sqrt(tp.n), WHOLE),  # |√n Y|/n
         (lambda Y: tp.abs(Y), HALVES),
         (lambda Y: tp.sqrt(Y**2) / tp.sqrt(tp.n), WHOLE),
+        (lambda Y: (Y**2) ** Rational(1, 3), HALVES),  # a root that is no square root
     ],
 )
 def test_the_sign_of_a_scalar_counts_as_a_root(weights, series):
     assert layer_series(bent.attention(weights)) == series
+
+
+def test_constants_that_are_given_take_their_terms_with_them():
+    @tp.block
+    def layer(x: tp.State["token"], W: tp.Matrix, *, c):
+        return x + tp.cos(W @ x) * c / tp.sqrt(tp.n)
+
+    assert layer_series(layer) == layer_series(layer, {"c": Integer(2), "other": Integer(0)}) == HALVES
+    assert layer_series(layer, {"c": Integer(0)}) == WHOLE
 
 
 def test_kinks_that_data_reaches_bring_no_odd_powers():

@@ -9,7 +9,7 @@ import pytest
 
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.estimate import Series
-from tplimits.sampling.rows import holm, judge
+from tplimits.sampling.rows import holm, judge, moments_of
 from tplimits.sampling.sample import Draws
 
 WIDTHS = (64, 128, 256, 512)
@@ -70,3 +70,10 @@ def test_what_the_draws_find_is_what_they_reject(seed):
         (row,) = judge([Claim("a", 1.0)], [Series()], {"a": 0}, samples, 0.01)
         found += row.fit.two_sided(1.0 + row.finds, 0.0)[1] <= 0.01
     assert 267 <= found <= 299  # 300 draws of probability 0.95 leave these bounds with probability 2e-4
+
+
+def test_quantities_are_measured_by_their_size_at_the_largest_width():
+    """Squares of 9, 1 and 16 on average: 4 at the last width."""
+    samples = [Draws(n, numpy.ones((3, 1)), numpy.array([square])) for n, square in ((8, 9.0), (16, 1.0), (32, 16.0))]
+    assert moments_of(Claim("θ", 1.0), {"θ": 0}, samples).scale == pytest.approx(4)
+    assert moments_of(Claim("θ", 0.0, 0.0, "covariance", "θ"), {"θ": 0}, samples).scale == pytest.approx(16)

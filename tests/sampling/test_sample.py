@@ -10,6 +10,7 @@ import numpy
 import pytest
 import threadpoolctl
 
+import tplimits as tp
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
 from tplimits.progress import Report
@@ -101,3 +102,14 @@ def test_other_widths_keep_their_ratio(programs, seed):
     """⟨z|z⟩ of z = Wᵀrelu(Wx), W k×n: at ratio 4 its limit 1/4 k²/n² + 1/2 k/n = 4·1 + 2 is that of k = 4n."""
     square = draws_of(sampler(programs.two_widths, seed, ratios={"k": 4}), {64: (0, 400)})[64].values[:, 0]
     assert abs(square.mean() - 6.0) < 0.6
+
+
+def test_what_is_not_finite_is_named():
+    @tp.program
+    def root(x: tp.Vector):
+        fine = tp.avg(x**2)
+        odd = tp.avg(tp.sqrt(x - 2))
+        return fine, odd
+
+    with pytest.raises(CheckError, match=r"`return\[1\]` is not finite in 4 of 4 draws at width n = 50: look"):
+        draws_of(sampler(root), {50: (0, 4)})

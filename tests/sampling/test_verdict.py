@@ -141,7 +141,7 @@ def test_the_error_of_the_claim_is_part_of_the_judgement(programs, seed):
 
 def test_verdicts_are_frozen_values_that_read_well(programs, seed):
     verdict = run_check(programs.pairs, [Claim("return", 1.3)], widths=(64, 256), draws=100, seed=seed, progress=False)
-    assert isinstance(verdict, Verdict) and not verdict.accepted and verdict.seconds > 0
+    assert isinstance(verdict, Verdict) and not verdict.accepted and 0 < verdict.seconds < 600
     assert repr(verdict) == f"{verdict.sentence}\n{verdict.table}"
     row = verdict.rows[0]
     assert row.z < 0 and row.p == row.p_holm < 1e-6 and row.b < 0 and row.lack_of_fit == 1.0

@@ -7,7 +7,7 @@ from checks import run_check
 
 from tplimits.sampling.estimate import Series
 from tplimits.sampling.verdict import Claim
-from tplimits.sampling.widths import sampled_widths, whole_ratios
+from tplimits.sampling.widths import _nearest, sampled_widths, whole_ratios
 
 
 def test_widths_are_those_asked_for(programs):
@@ -42,3 +42,9 @@ def test_covariances_start_from_smaller_widths(programs, seed):
     claims = [Claim("return[0]", 0.0, 0.0, "covariance", "return[1]")]
     assert run_check(programs.fluctuation, claims, draws=200, seed=seed, progress=False).widths[0] == 16
     assert run_check(programs.pairs, [Claim("return", 1.0)], draws=8, seed=seed, progress=False).widths[0] == 64
+
+
+@pytest.mark.parametrize("n", [90, 110])
+def test_widths_are_moved_by_a_tenth_and_no_further(n):
+    assert _nearest(100, [1 / n]) == n
+    assert _nearest(100, [1 / 89]) == 90 and _nearest(100, [1 / 111]) == 110

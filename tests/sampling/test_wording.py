@@ -76,3 +76,15 @@ def test_the_table_has_a_line_for_each_claim():
     assert lines[0] == "program tied; draws at width 64: 20, 512: 10"
     assert "p (Holm)" in lines[1] and lines[2].startswith("a ") and lines[2].endswith("accepted")
     assert "−0.50 (−1/2)" in lines[2] and " – " in lines[3] and lines[3].endswith("REJECTED")
+
+
+def test_one_lack_of_fit_among_many_is_chance():
+    """Bonferroni: a hundred fits of which each is judged at 1/100 of the level."""
+    alone, crowd = sentence([row(lack=1e-5)], 0.01, WIDTHS), sentence([row(lack=1e-5)] + [row()] * 99, 0.01, WIDTHS)
+    assert "lack of fit" in alone and "lack of fit" not in crowd
+
+
+def test_the_adjusted_level_is_told_where_claims_are_several():
+    one, two = (table([row()] * many, "f", WIDTHS, (10, 10)).splitlines() for many in (1, 2))
+    assert "Holm" not in one[1] and "p (Holm)" in two[1]
+    assert len(one) == 3 and len(two) == 4

@@ -16,10 +16,10 @@ import numpy as np
 from tplimits.law.observables import observables
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.points import Samples
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import drawn, observed
-from tplimits.regimes.finite_width.evaluation import numbers_of
+from tplimits.numbers.expansion.samples import Samples
+from tplimits.numbers.expansion.tables import numbers_of
 
 
 class Few(Samples):

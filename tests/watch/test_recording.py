@@ -328,3 +328,18 @@ def test_a_network_is_lowered_once_for_all_recordings(monkeypatch):
     assert len(lowered) == 1
     tp.watch(fresh, X, **{**HOW, "optimizer": tp.SGD()}, widths=4)
     assert len(lowered) == 2
+
+
+def test_averages_of_large_outputs_are_as_large_as_they():
+    """Squares of 1e200 are no numbers; a network of relus is linear along a ray."""
+
+    @tp.network
+    def rays(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.relu(tp.sum(U * ξ, over="d"))
+
+    made = tp.watch(
+        rays, X, error=lambda f: f, optimizer=tp.SGD(), lr=0.1, steps=1, widths=8, seeds=3, parametrization=tp.MUP
+    )
+    one, large = made.average(X=X), made.average(X=1e200 * X)
+    np.testing.assert_allclose(large.error / 1e200, one.error, rtol=1e-6)
+    np.testing.assert_allclose(large.mean / 1e200, one.mean, rtol=1e-6)

@@ -16,6 +16,7 @@ from tplimits.commands.output import writable, write_report
 from tplimits.derive import derive
 from tplimits.errors import EvaluationError
 from tplimits.pages.report import Report, Reported
+from tplimits.regimes.depth.expanded.limit import NumericSDE
 from tplimits.regimes.depth.limit import Proportional
 from tplimits.regimes.depth.tangent.limit import derive_gradients
 from tplimits.terminal import show, working
@@ -65,7 +66,9 @@ def depth(
     if tokens > 1:
         low, middle, high = numpy.quantile(found.correlation(0, 1), _LEVELS)
         show(f"correlation of tokens 0 and 1, {rho:g} at the start: median {middle:.3f} ({low:.3f} to {high:.3f})")
-    if not gradients:
+    if isinstance(sde, NumericSDE) and gradients:
+        show("gradients: not derived for blocks that normalise by the state")
+    if not gradients or isinstance(sde, NumericSDE):
         write_report(found, latex, html, json)
         return
     with working("deriving gradients"):

@@ -62,9 +62,16 @@ def grading(s: Array) -> tuple[Array, Array]:
     return s**3 * (10 - 15 * s + 6 * s**2), 30 * s**2 * (1 - s) ** 2
 
 
-def grid(cutting: Cutting, level: int, outer: int = 1, dimension: int | None = None) -> tuple[Array, Array]:
-    """Nodes (outer, count, rank) and weights (outer, count) for standard normal u, cut at the kinks."""
+def grid(
+    cutting: Cutting, level: int, outer: int = 1, dimension: int | None = None, doubled: tuple[int, ...] = ()
+) -> tuple[Array, Array]:
+    """Nodes (outer, count, rank) and weights (outer, count) for standard normal u, cut at the kinks.
+
+    `doubled`: how often the resolution of each coordinate is doubled.
+    """
     dimension = max(1, min(dimension or cutting.rank, MAX_DIMENSION))
+    if any(doubled):
+        return _cut(cutting, level, outer, dimension, doubled)
     if not cutting.planes.slopes and not cutting.curved:
         few = SMOOTH[dimension][level] ** cutting.rank <= _KEPT
         nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension)
@@ -82,11 +89,15 @@ def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
     return numpy.broadcast_to(nodes, (outer, *nodes.shape[1:])), numpy.broadcast_to(weights, (outer, weights.size))
 
 
-def _cut(cutting: Cutting, level: int, outer: int, dimension: int) -> tuple[Array, Array]:
+def _cut(
+    cutting: Cutting, level: int, outer: int, dimension: int, doubled: tuple[int, ...] = ()
+) -> tuple[Array, Array]:
     """The product rule of one resolution, coordinate by coordinate."""
-    smooth, piece, radius = SMOOTH[dimension][level], _PIECE[dimension][level], cutting.radius
+    radius = cutting.radius
     nodes, weights = numpy.zeros((outer, 1, 0)), numpy.ones((outer, 1))
     for k in range(cutting.rank):
+        finer = 1 << doubled[k] if doubled else 1
+        smooth, piece = (SMOOTH[dimension][level] - 1) * finer + 1, _PIECE[dimension][level] * finer
         edges = cutting.edges(k, nodes)
         pieces = edges.shape[-1] - 1
         _affordable(weights.size * (smooth if pieces == 1 else pieces * piece), cutting.rank)

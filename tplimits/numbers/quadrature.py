@@ -41,6 +41,8 @@ _STEADY = 1e-2
 #: an integral with more than this part of it at the outermost nodes is not seen as a whole; of a product rule in more
 #: dimensions than one these are the nodes of least weight (lighter ones are left out)
 _OUTSIDE, _LEAST = 1e-6, 1e-18
+#: coordinates whose doubling moves a mean by this share of what the worst one moves it are doubled with it
+_AS_MUCH = 0.3
 #: relative rounding of a sum over nodes, and how much of it a covariance that is left over may be
 _ROUNDING, _MANY_ROUNDINGS = 2e-15, 50
 
@@ -101,18 +103,55 @@ class Quadrature:
         _refuse_unseen(integrand, cutting.radius, numpy.array([magnitude]), numpy.array([unseen]))
         return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
 
+    def refined(self, integrand: Integrand, wanted: float) -> Integral:
+        """E of a smooth or cut integrand over many coordinates, each as fine as it needs to be.
+
+        A coordinate whose doubling moves the mean is doubled, until what all doublings move together is `wanted` as a
+        share of E|f| or nothing is left to spend; they are the error.  Two resolutions of all coordinates together
+        are no measure: behind a wave that neither of them follows they agree by chance, and coordinates of nearly
+        equal inputs, of which half are narrow, would all pay for the widest.
+        """
+        layout = Layout(self._basis(integrand))
+        cutting = self._cutting(layout)
+        known: dict[tuple[int, ...], Integral] = {}
+
+        def at(doubled: tuple[int, ...]) -> Integral:
+            if doubled not in known:
+                value, size, far = self._product(layout, cutting, 1, 0, doubled)
+                _refuse_unseen(integrand, cutting.radius, size, far)
+                known[doubled] = Integral(float(value[0]), float(far[0]) + _ROUNDING * float(size[0]), float(size[0]))
+            return known[doubled]
+
+        doubled, open_ = (0,) * layout.rank, list(range(layout.rank))
+        found, error, moved = at(doubled), math.inf, [math.inf] * layout.rank
+        try:
+            while error > wanted * found.size:
+                for k in open_:  # what the others move a mean stays little
+                    moved[k] = abs(at(_one_more(doubled, k)).value - at(doubled).value)
+                found = at(_one_more(doubled, max(open_, key=moved.__getitem__)))
+                error, least = sum(moved), _AS_MUCH * max(moved)
+                open_ = [k for k in range(layout.rank) if moved[k] >= least]
+                for k in open_:
+                    doubled = _one_more(doubled, k)
+        except TooManyNodes:
+            if not math.isfinite(error):
+                raise
+        return Integral(found.value, error + found.error, found.size)
+
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> _Inner:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
         layout = Layout(self._basis(integrand), given, used)
         cutting = self._cutting(layout)
         return _Inner(*self._product(layout, cutting, outer, self.level), cutting.radius)
 
-    def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array, Array]:
+    def _product(
+        self, layout: Layout, cutting: Cutting, outer: int, level: int, doubled: tuple[int, ...] = ()
+    ) -> tuple[Array, Array, Array]:
         """(E f, E|f|, E|f| over the outermost nodes) by product rules, for every outer node."""
         dimension = layout.dimension
         if dimension > MAX_DIMENSION or len(SMOOTH[max(dimension, 1)]) <= level:
             raise TooManyNodes(f"{dimension} dimensions at resolution {level}: use method='particles'.")
-        nodes, weights = grid(cutting, level, outer, dimension)
+        nodes, weights = grid(cutting, level, outer, dimension, doubled)
         self._spend(layout.integrand, weights.size)
         total, size, far = numpy.zeros(outer), numpy.zeros(outer), numpy.zeros(outer)
         step = max(1, _CHUNK // max(outer, 1))
@@ -221,6 +260,10 @@ class Quadrature:
         residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
         means = [u @ cross[i] for i in range(len(chosen))]
         return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial), {})
+
+
+def _one_more(doubled: tuple[int, ...], k: int) -> tuple[int, ...]:
+    return (*doubled[:k], doubled[k] + 1, *doubled[k + 1 :])
 
 
 def _refuse_unseen(integrand: Integrand, radius: float, size: Array, far: Array) -> None:

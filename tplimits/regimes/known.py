@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tplimits.regimes.depth.expanded.limit import NumericSDE
 from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
 from tplimits.regimes.depth.tangent.limit import TangentSDE
 from tplimits.regimes.finite_width.limit import FiniteWidth, FiniteWidthLimit
@@ -20,6 +21,7 @@ REGIMES: tuple[tuple[type[Regime], type[Limit]], ...] = (
     (Width, WidthLimit),
     (FiniteWidth, FiniteWidthLimit),
     (Proportional, CovarianceSDE),
+    (Proportional, NumericSDE),
     (Proportional, TangentSDE),
     (Kernels, KernelLimit),
     (MaximalUpdate, MaximalLimit),

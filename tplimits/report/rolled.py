@@ -130,7 +130,7 @@ def together(lines: Sequence[str]) -> list[str]:
     """Lines of one depth beside each other, as far as they fit."""
     found: list[str] = []
     for line in lines:
-        before = found[-1] if found else ""
+        before = found[-1] if found else ":"
         alike = _depth(line) == _depth(before) and not any(x.endswith(":") for x in (line, before))
         if alike and len(before) + len(line) <= _WIDE:
             found[-1] += f";   {line.lstrip()}"

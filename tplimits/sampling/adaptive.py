@@ -8,6 +8,7 @@ see it more clearly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -71,16 +72,29 @@ class Inquiry:
         """The draws with the columns that claims are about."""
         return tuple(samples)
 
+    @property
+    def shared(self) -> tuple[tuple[float, float], ...]:
+        """For each claim an error that the means of all widths have in common, and its degrees of freedom."""
+        return ((0.0, math.inf),) * len(self.claims)
+
+    def sharper(self, pilot: Sequence[Draws]) -> Inquiry:
+        """The same question by draws that tell more, where a pilot, which is () before there is one, says it pays."""
+        return self
+
+    def told(self, samples: Sequence[Draws]) -> list[str]:
+        """What is to be remarked when all is sampled."""
+        return []
+
     def judged(self, samples: Sequence[Draws]) -> tuple[Row, ...]:
         """One row a claim."""
-        return judge(self.claims, self.series, self.columns, self.measured(samples), self.level)
+        return judge(self.claims, self.series, self.columns, self.measured(samples), self.level, self.shared)
 
     def required(self, samples: Sequence[Draws]) -> tuple[int, ...]:
         """Draws at each width that find every wrong claim, by the variances of the draws at hand."""
         columns, many, samples = self.columns, len(self.claims), self.measured(samples)
         demands = [
-            demand(moments_of(claim, columns, samples), series, claim.value, claim.error, self.level, many, claim.size)
-            for claim, series in zip(self.claims, self.series, strict=True)
+            demand(moments_of(c, columns, samples), form, c.value, math.hypot(c.error, e), self.level, many, c.size)
+            for c, form, (e, _) in zip(self.claims, self.series, self.shared, strict=True)
         ]
         return allocate(demands, self.costs)
 
@@ -95,11 +109,18 @@ def sample_fixed(
     return tuple(found[n] for n in inquiry.widths)
 
 
-def sample_adaptively(inquiry: Inquiry, executor: Executor | None, report: Report) -> tuple[Draws, ...]:
+def sample_pilot(inquiry: Inquiry, executor: Executor | None, report: Report) -> tuple[Draws, ...]:
+    """A few draws at each width, to choose the others by."""
+    missing = [_pilot(inquiry, cost) for cost in inquiry.costs]
+    return _extended(inquiry, (), missing, executor, report, "pilot")
+
+
+def sample_adaptively(
+    inquiry: Inquiry, executor: Executor | None, report: Report, pilot: tuple[Draws, ...] = ()
+) -> tuple[Draws, ...]:
     """Draws until every claim off by its tolerance would be found, or the work limit is reached."""
     costs = inquiry.costs
-    missing = [_pilot(inquiry, cost) for cost in costs]
-    samples = _extended(inquiry, (), missing, executor, report, "pilot")
+    samples = pilot or sample_pilot(inquiry, executor, report)
     for number in range(_ROUNDS):
         have = [len(s.values) for s in samples]
         wanted = inquiry.required(samples)

@@ -79,7 +79,7 @@ def checked(claims: Iterable[Claim], known: Sequence[Observable]) -> tuple[Claim
 def _checked(claim: Claim, labels: dict[str, str]) -> Claim:
     try:
         value, error = float(claim.value), float(claim.error)
-    except (TypeError, ValueError):
+    except Exception:  # among others the code of users
         raise CheckError(
             f"the claim on `{claim.label}` is {shown(claim.value)} ± {shown(claim.error)}; give numbers."
         ) from None

@@ -199,6 +199,18 @@ class Fit:
     chi2_dof: int
     lack: float
 
+    def beside(self, error: float, degrees: float) -> Fit:
+        """The same where all widths share one more error, known to so many degrees of freedom: the intercept has it.
+
+        >>> Fit(1.0, 3.0, math.inf, (), 0.0, 0, 1.0).beside(4.0, 16).stderr
+        5.0
+        """
+        if not error:
+            return self
+        own, other = self.stderr**2, error**2
+        dof = (own + other) ** 2 / (own**2 / self.dof + other**2 / degrees)
+        return replace(self, stderr=math.sqrt(own + other), dof=dof)
+
     def two_sided(self, value: float, error: float, degrees: float = math.inf) -> tuple[float, float]:
         """z and the p-value of a claimed value with a standard error of its own, known to so many degrees of freedom.
 

@@ -106,7 +106,8 @@ def moments_of(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws
     return judged_as_variance(found, claim.value) if places[0] == places[-1] else found
 
 
-def _slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:
+def slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:
+    """The slope of log deviation against log n."""
     sizes = []
     for s in samples:
         values = s.values[:, columns[claim.label]]
@@ -121,10 +122,15 @@ def judge(
     columns: Mapping[str, int],
     samples: Sequence[Draws],
     level: float,
+    shared: Sequence[tuple[float, float]] = (),
 ) -> tuple[Row, ...]:
-    """One row a claim, judged together at a family-wise level."""
+    """One row a claim, judged together at a family-wise level.
+
+    `shared` are errors that the means of all widths have in common, with their degrees of freedom, one a claim.
+    """
     moments = [moments_of(claim, columns, samples) for claim in claims]
     fits = [fit(m, s) for m, s in zip(moments, series, strict=True)]
+    fits = [f.beside(*e) for f, e in zip(fits, shared, strict=True)] if shared else fits
     scores = [f.two_sided(c.value, c.error, c.degrees) for f, c in zip(fits, claims, strict=True)]
     adjusted = holm([p for _, p in scores])
     apart = quantiles(level, len(claims))
@@ -137,7 +143,7 @@ def judge(
             z=z,
             p=p,
             p_holm=p_holm,
-            slope=_slope(claim, columns, samples),
+            slope=slope(claim, columns, samples),
             finds=apart * math.hypot(f.stderr, claim.error),
             tolerance=tolerance(claim.value, claim.error, m.scale, claim.size),
             accepted=p_holm > level,

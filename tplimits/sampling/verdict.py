@@ -20,8 +20,9 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Report as Progress
 from tplimits.progress import reporting
-from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
+from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed, sample_pilot
 from tplimits.sampling.claims import Claim, checked
+from tplimits.sampling.controls import Plain
 from tplimits.sampling.powers import series
 from tplimits.sampling.rows import Row
 from tplimits.sampling.sample import Draws, Sampler
@@ -117,25 +118,27 @@ def run_check(
     claims: Sequence[Claim],
     sampling: Sampling = _AS_CHOSEN,
     given: Given = _NOTHING,
+    controls: bool | None = None,
 ) -> Verdict:
     """Run a program at finite widths and judge what is claimed about its limit.
 
     Widths are 64 to 512, or 16 to 512 for covariances and odd powers of √n, unless others are given; a program
     with an OuterNonlin of order r ≥ 3 is sampled at smaller widths in the same proportions, n^r ≤ 2²¹.  Without
     numbers of draws a pilot decides, so that a claim 2 % off (a zero limit: off by 0.05 of the root mean square of what
-    is averaged) is rejected with probability 95 %.
+    is averaged) is rejected with probability 95 %.  With `controls` the part of first order is taken off
+    the draws of means (`tplimits.sampling.controls`); None: where the pilot asks for many draws.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite.
     """
     start = time.perf_counter()
-    return concluded(_inquiry(program, claims, sampling, given), sampling, start)
+    return concluded(_inquiry(program, claims, sampling, given, controls), sampling, start)
 
 
 def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
     """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
     try:
         with reporting(sampling.progress) as report:
-            rows, samples, remarks = _sampled(inquiry, sampling.draws, sampling.executor, report)
+            inquiry, rows, samples, remarks = _sampled(inquiry, sampling.draws, sampling.executor, report)
     except MemoryError:
         raise CheckError(
             f"widths={inquiry.widths}, draws={sampling.draws}: the draws do not fit into memory; give smaller "
@@ -146,21 +149,27 @@ def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
 
 def _sampled(
     inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Progress
-) -> tuple[tuple[Row, ...], tuple[Draws, ...], list[str]]:
-    """One row a claim, the draws behind them, and what is to be remarked."""
-    remarks = list(inquiry.remarks)
+) -> tuple[Inquiry, tuple[Row, ...], tuple[Draws, ...], list[str]]:
+    """The inquiry as it was made, one row a claim, the draws behind them, and what is to be remarked."""
+    again = []
+    inquiry = inquiry.sharper(())
     if draws is not None:
         samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
-        return inquiry.judged(samples), samples, remarks
-    samples = sample_adaptively(inquiry, executor, report)
-    rows = inquiry.judged(samples)
-    if doubtful(rows, inquiry.level):
-        rows, samples = look_again(inquiry, rows, samples, executor, report)
-        remarks += [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
-    return rows, samples, remarks
+        rows = inquiry.judged(samples)
+    else:
+        pilot = sample_pilot(inquiry, executor, report)
+        sharper = inquiry.sharper(pilot)
+        samples = sample_adaptively(sharper, executor, report, pilot if sharper.sampler is inquiry.sampler else ())
+        inquiry, rows = sharper, sharper.judged(samples)
+        if doubtful(rows, inquiry.level):
+            rows, samples = look_again(inquiry, rows, samples, executor, report)
+            again = [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
+    return inquiry, rows, samples, [*inquiry.remarks, *inquiry.told(samples), *again]
 
 
-def _inquiry(program: Program, claims: Sequence[Claim], sampling: Sampling, given: Given) -> Inquiry:
+def _inquiry(
+    program: Program, claims: Sequence[Claim], sampling: Sampling, given: Given, controls: bool | None
+) -> Inquiry:
     known = {o.label: o for o in observables(program)}
     found = checked(claims, list(known.values()))
     forms = tuple(series(program, known, claim, given.constants) for claim in found)
@@ -173,7 +182,7 @@ def _inquiry(program: Program, claims: Sequence[Claim], sampling: Sampling, give
         widths = MORE_WIDTHS if dear else WIDTHS
     Execution(program, 2, 1, numpy.random.default_rng(0), given.ratios, given.constants)  # refuses what it cannot read
     taken, remarks = sampled_widths(program, widths, form, given.ratios)
-    return Inquiry(sampler, taken, found, forms, sampling.level, remarks)
+    return Plain(sampler, taken, found, forms, sampling.level, remarks, controls)
 
 
 def _verdict(

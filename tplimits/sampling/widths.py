@@ -53,7 +53,7 @@ def _asked(widths: Sequence[int], form: Series) -> tuple[int, ...]:
     listed = several(widths)
     if listed is None:
         raise CheckError(f"widths={shown(widths)}: give a sequence such as {WIDTHS}.")
-    numbers = [whole_number(w) for w in listed]
+    numbers = [whole_number(w, 1 << 1000) for w in listed]  # which of them fit is told below
     found = tuple(w for w in numbers if w is not None and w > 0)
     if len(found) < len(numbers):
         raise CheckError(f"widths={shown(widths)}: widths are positive whole numbers.")

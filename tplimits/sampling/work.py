@@ -6,6 +6,7 @@ The unit is one normal random number, about 8 ns on one processor.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ _BATCH_ENTRIES = 1 << 20
 _MOST_DRAWS = 4096
 #: a family that grows has one member for so many neurons
 _WIDTH_OF_A_MEMBER = 16
+#: work of an expansion in 1/n for each pair of averages
+_AVERAGES = 3e4
 #: a layer of a block holds small arrays and many instructions: work beside the one counted
 _LAYER = 4.0
 #: entries of the largest array of one draw of an OuterNonlin of order 3 or more
@@ -78,6 +81,25 @@ def work(program: Program, n: int, ratios: Ratios = None) -> float:
     11100
     """
     return sum(_spent(program, s, n, ratios) for s in program.instructions)
+
+
+def expansion_work(program: Program) -> float:
+    """About the work of an expansion in 1/n: each use of a matrix makes an average with each other one of it.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def twice(W: tp.Matrix, x: tp.Vector):
+    ...     return tp.avg(W @ (W @ x))
+    >>> expansion_work(twice) / _AVERAGES  # 2² + 1 averages, each with each
+    25.0
+    """
+    averages, uses = 0, Counter[int]()
+    for s in program.instructions:
+        if isinstance(s, MatMul):
+            uses[s.matrix] += _family(program, s)
+        elif isinstance(s, Avg):
+            averages += _family(program, s)
+    return _AVERAGES * (averages + sum(u * u for u in uses.values())) ** 2
 
 
 def batch_size(program: Program, n: int, ratios: Ratios = None) -> int:

@@ -169,7 +169,8 @@ class Recording(Reported):
                 for seed in seeds
             ]
         )
-        spread = found.std(axis=0, ddof=1)
+        scale = float(abs(found).max()) or 1.0  # squares of outputs of 1e200 are no numbers
+        spread = (found / scale).std(axis=0, ddof=1) * scale
         return Average(found.mean(axis=0), spread / math.sqrt(len(seeds)), spread)
 
     def _held(self, run: Run, at: int) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from sympy import Rational, sqrt
 
 import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
 
 
@@ -267,3 +269,42 @@ def test_only_doubts_can_be_assumed():
 
     with pytest.raises(tp.ProgramError, match="`network` has no such doubt; its doubts are none"):
         tp.derive(network, tp.Kernels(), assume=("moment of z",))
+
+
+def test_a_sum_keeps_off_zero_where_a_term_does_and_none_is_negative():
+    assert keeps_off(sympy.exp(x) + x**2) and keeps_off(sympy.exp(x) + sympy.Abs(y))
+    assert not keeps_off(sympy.exp(x) + y) and not keeps_off(x**2 + y**2)
+
+
+@pytest.mark.parametrize(
+    ("argument", "known"),
+    [(tp_functions.relu(x), False), (x**2 + tp_functions.relu(x), True), (x * tp_functions.relu(y), False)],
+)
+def test_logarithms_of_what_vanishes_on_half_of_all_neurons(law, argument, known):
+    assert (tail(sympy.log(argument), law).kind is Growth.POLYNOMIAL) == known
+
+
+@pytest.mark.parametrize(
+    ("expr", "seen"),
+    [
+        (y * sympy.tanh(x) + sympy.exp(x), True),  # given x, a density
+        (tp_functions.relu(x) * y + tp_functions.relu(x), False),
+        (y * tp_functions.relu(x) + sympy.exp(x), False),
+        (y + tp_functions.relu(x), True),
+    ],
+)
+def test_affine_functions_of_a_variable_of_their_own_vanish_almost_never(law, expr, seen):
+    assert almost_never_zero(expr, law) == seen
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind"),
+    [
+        (sympy.exp(-x * tp_functions.relu(x)), Growth.BOUNDED),  # exp(−x²) on one side, 1 on the other
+        (sympy.exp(tp_functions.relu(x) ** 2 / 8), Growth.EXPONENTIAL),
+        (sympy.exp(tp_functions.leaky_relu(x, Rational(1, 4)) ** 2 / 8), Growth.EXPONENTIAL),
+        (sympy.exp(tp_functions.relu(x) ** 2 / 2), Growth.UNKNOWN),  # its second moment is infinite on one side
+    ],
+)
+def test_what_is_seen_on_each_side_of_a_kink_is_seen(law, expr, kind):
+    assert tail(expr, law).kind is kind

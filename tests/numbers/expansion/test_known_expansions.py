@@ -88,3 +88,19 @@ def test_points_agree_with_a_grid():
     for name, e in grid.items():
         assert abs(float(points[name].bias) - float(e.bias)) < 6 * points[name].bias.error + 0.01 * abs(float(e.bias))
         assert abs(float(points[name].variance) - float(e.variance)) < 0.02 * float(e.variance)
+
+
+def test_a_kink_is_the_same_kink_however_it_is_written():
+    """|h| = 2 relu(h) − h, about a mean that is not 0."""
+
+    def expanded(kinked):
+        @tp.program
+        def program(W: tp.Matrix, x: tp.Vector):
+            return tp.avg(kinked(W @ tp.tanh(x) + 0.3) ** 2 * x**2), tp.avg(kinked(W @ x + 0.5))
+
+        return tp.derive(program, tp.FiniteWidth()).evaluate()
+
+    one, other = expanded(tp.abs), expanded(lambda h: 2 * tp.relu(h) - h)
+    for a, b in zip(one.values(), other.values(), strict=True):
+        for part in ("limit", "bias", "variance"):
+            assert float(getattr(a, part)) == pytest.approx(float(getattr(b, part)), abs=1e-6)

@@ -5,7 +5,7 @@ from expanded import recurrent, tied, tied_relu
 
 import tplimits as tp
 from tplimits.numbers.expansion.resolutions import STEPS, drawn, fitting
-from tplimits.regimes.finite_width.evaluation import numbers_of
+from tplimits.numbers.expansion.tables import numbers_of
 
 
 def resolutions(program):

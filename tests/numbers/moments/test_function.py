@@ -1,6 +1,7 @@
 """Moments without a closed form, what every moment has in common, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import closed_code, moment, with_constants
-from tplimits.numbers.moments.mehler import mehler_sum
+from tplimits.numbers.moments.mehler import mehler, mehler_sum
+from tplimits.numbers.moments.panels import RADIUS, scale_edges
 from tplimits.program.nodes import functions as heads
 from tplimits.program.nodes.evaluate import evaluate
 
@@ -117,6 +119,7 @@ def test_sums_of_products_and_constants():
     assert found.route == "closed"
     assert float(found(2.0, 2.0, 2.0)[0]) == pytest.approx(2.0, rel=1e-15)
     shifted = moment(sympy.exp(X) * sympy.exp(-Y / 2), (X, Y))
+    assert shifted.route == "closed"
     assert float(shifted(1.0, 0.5, 2.0)[0]) == pytest.approx(math.exp(0.5), rel=1e-14)
 
 
@@ -217,3 +220,23 @@ def test_a_mean_further_out_than_panels_look_is_refused():
     x, y = sympy.symbols("x y", real=True)
     with pytest.raises(EvaluationError, match="lies further out than quadrature looks, at 14 standard deviations"):
         moment(sympy.tanh(x) * sympy.exp(12 * x) * sympy.tanh(y) * sympy.exp(12 * y), (x, y))(1.0, 1.0, 1.0)
+
+
+def test_a_single_power_that_two_functions_have_in_common():
+    """⟨x|relu(x)⟩ is ρ/2 for standard normals: of Hermite powers, the first alone."""
+    found = moment(sympy.tanh(X) * sympy.tanh(Y), (X, Y))
+    rows = found.rows(0, numpy.array([1.0]))
+    alone = numpy.zeros_like(rows.coefficients)
+    alone[:, 1] = 2.0
+    one = replace(rows, coefficients=alone, tail=0 * rows.tail, error=0 * rows.error, norm=2.0 + 0 * rows.norm)
+    places = numpy.zeros(2, numpy.intp)
+    values, errors = mehler(one, one, places, places, numpy.array([0.3, -1.0]))
+    assert values.tolist() == pytest.approx([1.2, -4.0], rel=1e-14) and (errors < 1e-12).all()
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 0.5, 3.0, 16.0, 40.0])
+def test_panels_reach_from_end_to_end_without_a_gap(deviation):
+    edges = scale_edges(deviation)
+    assert edges[0] == -edges[-1] == pytest.approx(-RADIUS) and (edges == -edges[::-1]).all()
+    assert numpy.diff(edges).min() > 0 and numpy.diff(edges).max() <= 0.5 + 1e-12
+    assert (abs(edges) <= 0.5 / max(deviation, 1.0) + 1e-12).sum() >= 3  # half a unit of x, or of z where that is less

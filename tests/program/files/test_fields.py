@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tplimits.errors import ProgramError
-from tplimits.program.files.fields import MAX_LEVELS, hexadecimal, name, parse, whole
+from tplimits.program.files.fields import MAX_LEVELS, hexadecimal, name, parse, rational, whole
 
 
 def fields(**document):
@@ -23,6 +23,13 @@ def test_every_kind_of_field():
     assert read.bodies("bs") == (1,) and read.objects("os", "thing", 1)[0].where == "thing 1"
     assert read.mapping("m", whole) == {"k": 1} and read.expressions("x") == {"γ": None}
     read.finish()
+
+
+@pytest.mark.parametrize("word", ["1e999", "-1e999"])
+def test_numbers_of_documents_are_finite(word):
+    with pytest.raises(ProgramError, match=f"the file: the number '{word}'; numbers are finite"):
+        parse(f'{{"a": {word}}}', numbers=True)
+    assert parse('{"a": -1e308}', numbers=True)
 
 
 def test_what_is_left_is_refused():
@@ -53,6 +60,13 @@ def test_nesting_is_counted_outside_strings_only():
 def test_floats_are_written_as_float_hex_writes_them(number):
     with pytest.raises(ProgramError, match=r"array 1: .* is not a hexadecimal float"):
         hexadecimal(number, "array 1")
+
+
+@pytest.mark.parametrize("value", [3, None, "x", "1/0", "1.5", "1/2/3", ["1"]])
+def test_fractions_are_written_as_two_whole_numbers(value):
+    with pytest.raises(ProgramError, match=r"here: .* is no fraction"):
+        rational(value, "here")
+    assert rational("-1/2", "here") == -0.5
 
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 0.1, -1e300, 5e-324, 1.7976931348623157e308, 1.0])

@@ -8,6 +8,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.pages.files import write_by
+from tplimits.program.files import locks
 from tplimits.program.files.locks import alone
 
 HOLDING = (
@@ -45,3 +46,9 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
     with alone("path", tmp_path / "run.npz"):
         write_by(tmp_path / "run.npz", lambda file: file.write(b"y"))
     assert sorted(os.listdir(tmp_path)) == ["other.npz.77-1.part", "run.npz"]
+
+
+def test_a_system_without_record_locks_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "fcntl", None)
+    with pytest.raises(OSError, match="this system has no record locks"), locks.FileLock(tmp_path / "x"):
+        pass

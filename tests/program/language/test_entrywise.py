@@ -9,6 +9,7 @@ import sympy
 
 import tplimits as tp
 from tplimits.errors import ProgramError
+from tplimits.program.language.entrywise import _name_of
 from tplimits.program.nodes.entries import GaussMean
 
 X = np.array([-3.0, -1.2, -0.5, 0.0, 0.3, 1.0, 2.7])
@@ -241,3 +242,14 @@ def test_expectations_of_traced_values():
         @tp.program
         def traced(x: tp.Vector):
             return tp.expect(lambda g: g * x)
+
+
+def test_functions_have_the_names_that_users_gave_them():
+    def bump(t):
+        return t
+
+    def relu(t):
+        return t
+
+    assert _name_of(bump, None) == "bump"
+    assert _name_of(relu, None) is None and _name_of(lambda t: t, None) is None  # a name that means something else

@@ -10,6 +10,7 @@ from loops_on_arrays import run
 import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.loops.lowering import forward, training
+from tplimits.program.loops.signals import with_signal
 from tplimits.program.network.samples import with_samples
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
@@ -202,3 +203,20 @@ def test_a_sum_stays_whole_where_a_term_depends_on_as_much():
     data, parameter = (next(a.name for a in loops.of_role(role)) for role in ("data", "parameter"))
     found = run(loops, {loops.samples: 1, "n": 1}, {data: x[:, None], parameter: c})["f"]
     assert found.ravel() == pytest.approx([3.0], rel=1e-12)
+
+
+def test_entropies_are_of_outputs_with_classes():
+    """One output has no classes; its loops leave the error to a function."""
+
+    @tp.network
+    def one(x: tp.Input, v: tp.Vector):
+        return v * x
+
+    @tp.network
+    def several(x: tp.Input, v: tp.Vector["label"]):
+        return v * x
+
+    for network, given in ((one, False), (several.bind(label=3), True)):
+        loops = training(network, tp.MUP.a_out)
+        assert (with_signal(loops, ("entropy", 0.0)) is not None) == given
+        assert with_signal(loops, ("squared", 0.0)) is not None and with_signal(loops, None) is None

@@ -8,7 +8,8 @@ import pytest
 import sympy
 
 import tplimits as tp
-from tplimits.errors import CheckError, EvaluationError, ProgramError
+from tplimits.errors import CheckError, EvaluationError, ProgramError, TplimitsError
+from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, working_executor
 
@@ -91,6 +92,64 @@ def test_numbers_of_every_kind_are_arrays():
         assert (real_array("x", value) == 0.5).all()
     assert real_array("x", [True, 2]).tolist() == [1, 2]
     working_executor(None, CheckError)
+
+
+@pytest.mark.parametrize("value", [range(10**9), [range(10**9)], [[0.0], range(10**12)], [[[range(1 << 24), 1]]]])
+def test_numbers_given_one_by_one_have_an_end(value):
+    """Counted, not written out: 10⁹ of them would take 32 GB."""
+    with pytest.raises(EvaluationError, match="more than 16777216 numbers one by one: give an array"):
+        real_array("x", value)
+
+
+def test_a_list_that_holds_itself_is_no_array():
+    circle = []
+    circle.append(circle)
+    with pytest.raises(EvaluationError, match="`x` is given a value of type list"):
+        real_array("x", circle)
+
+
+def test_ranges_and_lists_of_them_are_arrays():
+    assert real_array("x", range(3)).tolist() == [0, 1, 2]
+    assert real_array("x", [range(2), (3, 4)]).tolist() == [[0, 1], [3, 4]]
+
+
+def test_counts_have_an_end():
+    for use in (
+        lambda: LIMIT.evaluate("particles", s=1, particles=1 << 62),
+        lambda: scaled.run(1 << 62, s=1),
+        lambda: tp.check(LIMIT, s=1, claims={"return": 1}, draws=10**30),
+    ):
+        with pytest.raises(TplimitsError, match="whole number"):
+            use()
+
+
+def test_functions_of_users_that_fail_are_led_to():
+    signal = error_signal(lambda f: f[10])
+    with pytest.raises(EvaluationError, match="error= failed at step 2: IndexError") as found:
+        signal(np.ones(3), 2)
+    assert isinstance(found.value.__cause__, IndexError)
+
+
+class Silent(dict):
+    """A mapping that does not say what it holds."""
+
+    def __getitem__(self, key):
+        raise RuntimeError
+
+    items = __getitem__
+
+
+class Wordless(int):
+    def __repr__(self):
+        raise RuntimeError
+
+
+def test_the_code_of_users_is_refused_in_words():
+    with pytest.raises(EvaluationError, match=r"constants=.*give names and numbers"):
+        LIMIT.evaluate(constants=Silent(s=1))
+    with pytest.raises(ProgramError, match=r"ABCD.*give exponents by name"):
+        tp.ABCD(Silent(hidden=1))
+    assert str(tp.Adam(eps=Wordless(1))).endswith("eps=a value of type Wordless)")
 
 
 @pytest.mark.parametrize("claims", [3, {3: 1}, ["return"], "return"])

@@ -7,6 +7,8 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.number import Number
+from tplimits.regimes.width.evaluation import _coarse
 
 
 def ping_pong(rounds):
@@ -115,3 +117,20 @@ def test_a_division_by_a_given_scalar_that_is_zero():
     with pytest.raises(tp.EvaluationError, match="at s = 0 has no finite value"):
         limit.evaluate(s=0)
     assert limit.evaluate(s=2)["return"].value == pytest.approx(0.19714724519892, abs=1e-12)  # E tanh² g / 2
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "coarse"),
+    [
+        (0.01, 1e-4, True),
+        (1.0, 1e-4, False),
+        (0.0, 1e-10, False),
+        (0.0, 1e-4, True),
+        (1e-4, 1e-9, False),
+        (1.0, math.nan, True),
+    ],
+)
+def test_three_digits_are_asked_of_quadrature(value, error, coarse):
+    """Relative to the value, however small it is; exact numbers and particles say themselves what they know."""
+    assert _coarse(Number(value, error, "quadrature")) == coarse
+    assert not _coarse(Number(value, 1.0, "particles"))

@@ -7,6 +7,7 @@ ended in an exception of others, in more than a minute, in a number that is none
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
 import sys
@@ -14,6 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from attack.arguments import cells, sweep
 from attack.cases import KINDS, case, kind_of
 from attack.judging import BAD, judge
 
@@ -24,23 +26,26 @@ MEMORY = 1 << 30
 def main() -> int:
     """Judge the cases that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m attack", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--count", type=int, help="3000; all calls of a sweep")
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--kind", choices=[*KINDS])
-    parser.add_argument("--out", type=Path, default=Path("build/attack.jsonl"))
+    parser.add_argument("--sweep", action="store_true", help="every argument of every public function exchanged")
+    parser.add_argument("--out", type=Path, help="build/attack.jsonl, build/sweep.jsonl")
     parser.add_argument("--show", type=int, metavar="SEED", help="judge one case and print how it ended")
     asked = parser.parse_args()
     if asked.show is not None:
-        print(json.dumps(row(asked.show), ensure_ascii=False, indent=1).replace("\\n", "\n"))
+        print(json.dumps(row(asked.show, asked.sweep), ensure_ascii=False, indent=1).replace("\\n", "\n"))
         return 0
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    lines = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
+    out = asked.out or Path("build/sweep.jsonl" if asked.sweep else "build/attack.jsonl")
+    count = asked.count or (cells() if asked.sweep else 3000)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     known = {found["seed"]: found for found in map(json.loads, lines)}
-    seeds = [s for s in range(asked.start, asked.start + asked.count) if asked.kind in (None, kind_of(s))]
-    with asked.out.open("a", encoding="utf-8") as file:
+    seeds = [s for s in range(asked.start, asked.start + count) if asked.sweep or asked.kind in (None, kind_of(s))]
+    with out.open("a", encoding="utf-8") as file:
         for seed in seeds:
             if seed not in known:
-                known[seed] = row(seed)
+                known[seed] = row(seed, asked.sweep)
                 print(json.dumps(known[seed]), file=file, flush=True)
     found = [known[seed] for seed in seeds]
     counts = Counter((r["kind"], r["outcome"]) for r in found)
@@ -58,17 +63,18 @@ def main() -> int:
     return int(bool(bad) or memory > MEMORY)
 
 
-def row(seed: int) -> dict[str, object]:
+def row(seed: int, of_sweep: bool = False) -> dict[str, object]:
     """How the case of a seed ended."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # names of files stand among the arguments
         try:
-            run = case(seed, Path(place))
+            run = sweep(seed) if of_sweep else case(seed, Path(place))
         except Exception as problem:
             raise RuntimeError(f"the case of seed {seed} cannot be made") from problem
         found = judge(run)
     said = found.said.encode("utf-8", "backslashreplace").decode()
     return {
-        "seed": seed, "kind": kind_of(seed), "outcome": found.kind, "seconds": round(found.seconds, 2), "said": said,
+        "seed": seed, "kind": "sweep" if of_sweep else kind_of(seed), "outcome": found.kind,
+        "seconds": round(found.seconds, 2), "said": said,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from attack.subjects import SMALL, X, Y, mlp, small, tied, tokens
 
 Right = tuple[Callable[..., Any], dict[str, Any]]
 V0 = np.eye(2)
+_FAILS, _CIRCLE = type("Odd", (str,), {"__repr__": lambda _: 1 / 0})("c"), list[Any]()
+_CIRCLE.append(_CIRCLE)
 TRAINED = {"X": X, "error": tp.squared_error(Y), **SMALL}
 #: what stands where something else belongs
 VALUES: tuple[Callable[[], Any], ...] = tuple(
@@ -44,6 +47,11 @@ VALUES: tuple[Callable[[], Any], ...] = tuple(
         10**400, -(10**400), "3", "\ud800", b"3", [[[1, 2], [3, 4]]], [[1, 2], [3]], np.bool_(True), np.uint8(2), np.float32("nan"), np.array(2),
         range(10**6), np.broadcast_to(1.0, (10**6, 10**6)), np.zeros(2, [("a", float)]), np.ma.masked_array([1.0, 2.0], [True, False]),
         memoryview(b"abc"), Decimal("0.5"), Decimal("sNaN"), math, (float("nan"),), {"lr": 1j}, np.datetime64("NaT"),
+        range(10**9), [range(10**9)], [[[1, 2], [3, 4]], [[1, 2], [3, 4]]], "\x1b[31m", "a\nb", "0.5", -0.0, type, iter(()), partial(print),
+        type("Odd", (int,), {"__repr__": lambda _: 1 / 0})(3),
+        type("Odd", (dict,), {"items": lambda _: 1 / 0, "__getitem__": lambda *_: 1 / 0})(a=1), {"c": _FAILS}, {_FAILS: 1}, [1],
+        type("Odd", (), {"__repr__": lambda _: "z" * 10**6})(), type("Odd", (), {"__repr__": lambda _: "\x1b[31m\u202e"})(),
+        type("Odd", (), {"__hash__": None, "__eq__": lambda *_: True})(), (_ for _ in range(3)), {"token": -1}, sympy.Rational(1, 2), _CIRCLE,
     )
 )  # fmt: skip
 
@@ -217,22 +225,40 @@ _MADE: dict[str, Right] = {}
 
 def arguments(rng: random.Random, place: Path) -> Callable[[], Any]:
     """A right call with one or two arguments exchanged."""
+    made = _made()
+    name = rng.choice(list(made))
+    changed = [rng.choice(list(made[name][1])) for _ in range(rng.choice((1, 1, 1, 2)))]
+    return _exchanged(name, {key: rng.choice(VALUES)() for key in changed})
+
+
+def sweep(number: int) -> Callable[[], Any]:
+    """One of all right calls with one argument exchanged, in an order that mixes them."""
+    cells = [(name, key, value) for name, (_, right) in _made().items() for key in right for value in VALUES]
+    name, key, value = cells[number * 7919 % len(cells)]
+    return _exchanged(name, {key: value()})
+
+
+def cells() -> int:
+    """How many calls `sweep` has; their number and 7919 have no factor in common."""
+    many = sum(len(right) for _, right in _made().values()) * len(VALUES)
+    assert math.gcd(many, 7919) == 1
+    return many
+
+
+def _made() -> dict[str, Right]:
     if not _MADE:
         _MADE.update(calls())
-    name = rng.choice(list(_MADE))
+    return _MADE
+
+
+def _exchanged(name: str, others: dict[str, Any]) -> Callable[[], Any]:
     function, right = _MADE[name]
-    given = dict(right)
-    changed = []
-    for _ in range(rng.choice((1, 1, 1, 2))):
-        key = rng.choice(list(given))
-        given[key] = rng.choice(VALUES)()
-        changed.append(key)
 
     def run() -> Any:
         try:
-            return function(**given)
+            return function(**{**right, **others})
         except Exception as problem:
-            problem.add_note(f"{name}({', '.join(f'{k}={shown(given[k])}' for k in changed)})")
+            problem.add_note(f"{name}({', '.join(f'{k}={shown(v)}' for k, v in others.items())})")
             raise
 
     return run

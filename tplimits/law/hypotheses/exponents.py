@@ -38,7 +38,6 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
     if degree <= 2:
         return _gaussian_exponent(poly, variables, gaussians)
     leading = {m: c for m, c in poly.terms() if sum(m) == degree}
-    best = None
     for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
         point = (*direction, *(0,) * (len(variables) - len(direction)))
         value = sympy.Add(
@@ -46,7 +45,6 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
         )
         if value.is_positive:
             return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
-        best = value if best is None else best
     if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
         return Tail(Growth.BOUNDED)
     return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")

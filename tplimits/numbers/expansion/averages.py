@@ -36,6 +36,7 @@ from tplimits.numbers.expansion.nodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tplimits.numbers.expansion.given import Given
     from tplimits.program.nodes.evaluate import Array
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
@@ -100,6 +101,16 @@ class Averages:
         """C."""
         count = len(self.known)
         return self._covariance[:count, :count]
+
+    @property
+    def slopes(self) -> Array:
+        """D."""
+        found = numpy.zeros((len(self.known), len(self.known)))
+        for j, a in enumerate(self.known):
+            for i, slope in a.slopes.items():
+                if i != ROOT:
+                    found[j, i] = slope
+        return found
 
     # -- the rules ----------------------------------------------------------------------------
 
@@ -176,6 +187,20 @@ class Averages:
             f = table @ (numpy.sqrt(v) * row)
             g = (w * f) @ table / size**2
             yield Field(own, f.reshape(here.values.shape)), Field(others, g.reshape(there.values.shape))
+
+    def given(self, labels: Sequence[str], law: Given) -> list[Jet]:
+        """Scalars from outside that are random by 1/√n, as averages that no neuron of this program is behind."""
+        if self.values_only:
+            return [number(float(v)) for v in law.value]
+        first, count = len(self.known), len(labels)
+        self._grow(first + count)
+        for label, shift, root in zip(labels, law.shift, law.root, strict=True):
+            self.known.append(_Average(label, "", constant(0.0), {}, float(shift), float(root)))
+        self._covariance[first : first + count, first : first + count] = law.covariance
+        return [
+            Jet(constant(float(v)), {first + k: constant(1.0)}, constant(float(shift)) if shift else None)
+            for k, (v, shift) in enumerate(zip(law.value, law.shift, strict=True))
+        ]
 
     def registered(
         self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float

@@ -5,7 +5,9 @@ The normal variables behind a network are recovered from its matrices,
     g = z − (n_in/n_out) Σ_j p_j Avg(y_j q) + Σ_j p_j ξ_j/√n_out,   z = W q,  ξ_j fresh and normal,
 
 and are independent across neurons.  With averages held at their limits a, Σ_j λ_j (Avg f_j(g; a) − a_j) has mean 0 and
-is θ_n − L up to terms of order 1/n: what is left of n (θ_n − L) without it does not grow with n.
+is θ_n − L up to terms of order 1/n: what is left of n (θ_n − L) without it does not grow with n.  Held at numbers a
+that are not the limits it has the mean Σ_j λ_j (E f_j(g; a) − a_j), which is what the numbers are off: taken off as it
+is, it would move θ_n by as much.  Who judges limits takes that mean over the law of neurons off again (`centre`).
 """
 
 from __future__ import annotations
@@ -19,21 +21,25 @@ import numpy
 from tplimits.numbers.expansion.averages import Averages, Jet, number
 from tplimits.numbers.expansion.matrices import Matrix
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
-from tplimits.numbers.expansion.programs import Numbers, Pass
-from tplimits.numbers.expansion.resolutions import Drawn, Expanded, observed
+from tplimits.numbers.expansion.programs import Pass
+from tplimits.numbers.expansion.resolutions import observed
+from tplimits.numbers.expansion.samples import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tplimits.law.kets import Key
     from tplimits.law.observables import Observable
+    from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
-    from tplimits.program.nodes.program import Program
 
 #: the number of the variable that draws are
 _DRAWS = -1
+#: sets of points spread over the law of neurons, how many there are in one, and what their seeds start from
+REPLICATES, _POINTS = 16, 1 << 12
+_CENTRE = 1 << 20
 
 
 def _entry(execution: Execution, key: Key) -> Array:
@@ -88,6 +94,14 @@ class _Frozen(Averages):
             mean = self.frame.mean(x.value, [d for d in x.value.dims if d != _DRAWS])
             self.off[j] = mapped(lambda m: m - value, mean)
         return number(value)
+
+    def total(self, held: Pass, observables: Sequence[Observable], influence: Array) -> Array:
+        """Σ_j λ_j (Avg f_j − a_j) of each observable in each draw, after a run of the program."""
+        held.run()
+        for o in observables:
+            observed(held, o)
+        parts = [numpy.reshape(off.values, (-1, 1)) * influence[:, j] for j, off in self.off.items()]
+        return sum(parts, numpy.zeros((1, len(influence))))
 
 
 @dataclass
@@ -146,29 +160,36 @@ def _of_run(run: Pass, s: InitialVector, key: Key, execution: Execution) -> None
     run.jets[key] = Jet(frame.vectors(s.over, _entry(execution, key)))
 
 
-def off_limits(
-    execution: Execution,
-    program: Program,
-    numbers: Numbers,
-    observables: Sequence[Observable],
-    seen: Drawn,
-    expanded: Expanded,
-    places: Sequence[int],
-) -> Array:
-    """The part of θ_n − L of first order, of shape (draws, observables), for networks that have been run."""
+def off_limits(execution: Execution, table: Table, observables: Sequence[Observable], places: Sequence[int]) -> Array:
+    """The part of θ_n − L of first order, of shape (draws, observables), for networks that have been run.
+
+    `places` are those of the observables among all of the table.
+    """
+    numbers, seen = table.numbers, table.seen
     frame = Networks(execution.width)
     with numpy.errstate(all="ignore"):
         measured = _Measured(frame, numbers.ratios, values_only=True)
-        recovering = _Recovering(program, numbers, measured, seen.exist, execution.width["n"])
+        recovering = _Recovering(table.program, numbers, measured, seen.exist, execution.width["n"])
         recovering.execution = execution
         recovering.run()
-        averages = _Frozen(frame, numbers.ratios, expanded.calls)
-        held = _Held(program, numbers, averages, seen.exist)
+        averages = _Frozen(frame, numbers.ratios, table.value.calls)
+        held = _Held(table.program, numbers, averages, seen.exist)
         held.execution = execution
-        held.run()
-        for o in observables:
-            observed(held, o)
-    found = numpy.zeros((execution.draws, len(observables)))
-    for j, off in averages.off.items():
-        found += numpy.reshape(off.values, (-1, 1)) * expanded.total[places, j]
-    return found
+        off = averages.total(held, observables, table.value.total[list(places)])
+    return numpy.broadcast_to(off, (execution.draws, len(places)))
+
+
+def centre(table: Table, observables: Sequence[Observable], places: Sequence[int], seed: int) -> tuple[Array, Array]:
+    """The mean of the part of first order over the law of neurons, and its standard error, one for each observable.
+
+    It is 0 where averages are held at their limits.  Held at other numbers it is not, and the difference from it has
+    mean 0 all the same: it knows of no limit.  `REPLICATES` sets of points that are spread over the law.
+    """
+    found = []
+    for one in numpy.random.SeedSequence(seed, spawn_key=(_CENTRE,)).generate_state(REPLICATES):
+        frame = Spread(table.seen.variables, _POINTS, int(one))
+        averages = _Frozen(frame, table.numbers.ratios, table.value.calls)
+        held = Pass(table.program, table.numbers, averages, table.seen.exist)
+        with numpy.errstate(all="ignore"):
+            found.append(averages.total(held, observables, table.value.total[list(places)])[0])
+    return numpy.mean(found, axis=0), numpy.std(found, axis=0, ddof=1) / REPLICATES**0.5

@@ -58,11 +58,11 @@ class Matrix:
         known = [averages.product(c, z) for c, z in zip(minus, side.images, strict=True)]
         if not is_new(rest.value, square.value):
             return averages.sum(*known) if known else number(0.0)
-        length = _root(averages, rest, 0.5)
+        length = root_of(averages, rest, 0.5)
         beside = averages.sum(
             x, *(averages.scaled(averages.product(c, q), -1.0) for c, q in zip(minus, side.inputs, strict=True))
         )
-        q = averages.product(_root(averages, rest, -0.5), beside)
+        q = averages.product(root_of(averages, rest, -0.5), beside)
         z = self._image(averages, q, transposed, (source, target), name)
         side.inputs.append(q)
         side.images.append(z)
@@ -88,7 +88,7 @@ class Matrix:
         return total
 
 
-def _root(averages: Averages, x: Jet, power: float) -> Jet:
+def root_of(averages: Averages, x: Jet, power: float) -> Jet:
     """A power of a positive scalar; 0 at 0, for a drawn network whose neurons all happen to be silent."""
     v = x.value
     return averages.function(

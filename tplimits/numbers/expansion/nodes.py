@@ -162,7 +162,8 @@ class Rough(Exception):
 class Frame:
     """The variables of one pass; `step` is the distance of nodes, `splits` where variables are divided.
 
-    Variables that are not `rough` enter through polynomials, which few nodes of Hermite's integrate exactly.
+    Variables that are not `rough` enter through polynomials, which a few nodes of Hermite's integrate exactly: `few` of
+    them, or as many as polynomials of most programs take.
     """
 
     step: float
@@ -171,6 +172,7 @@ class Frame:
     variables: dict[int, Variable] = field(default_factory=dict)
     #: whether variables are divided at kinks
     divides: bool = True
+    few: int | None = None
 
     @property
     def tolerance(self) -> float:
@@ -192,7 +194,7 @@ class Frame:
         elif number in self.rough or number >= APART:
             made = _even(number, axis, self.step)
         else:
-            made = _hermite(number, axis, self.step)
+            made = _hermite(number, axis, self.few or 8 + round(1 / self.step))
         self.variables[number] = made
         return Field(made.dims, made.nodes)
 
@@ -261,9 +263,9 @@ def _even(number: int, axis: str, step: float) -> Variable:
     return Variable(number, axis, (), nodes, step * density(nodes))
 
 
-def _hermite(number: int, axis: str, step: float) -> Variable:
+def _hermite(number: int, axis: str, count: int) -> Variable:
     """Gauss–Hermite nodes, exact for polynomials of degrees below twice their number."""
-    nodes, weights = numpy.polynomial.hermite_e.hermegauss(8 + round(1 / step))
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(count)
     return Variable(number, axis, (), nodes, weights / math.sqrt(2 * math.pi))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy
 
@@ -13,14 +13,15 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
 from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
-from tplimits.numbers.expansion.points import Samples, Spread
 from tplimits.numbers.expansion.programs import Numbers, Pass, Use
+from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
+T = TypeVar("T")
 #: distances of nodes, from the finest
 STEPS = (0.27, 0.34, 0.42, 0.5, 0.65)
 #: an estimate of entries above the largest number by this factor is believed
@@ -64,13 +65,17 @@ class Drawn:
 
 def drawn(program: Program, numbers: Numbers) -> Drawn:
     """What is the same in almost every network, read off one."""
-    uses = sum(isinstance(s, MatMul) for s in program)
-    size = 48 + 8 * uses
-    frame = Samples(dict.fromkeys(numbers.ratios, size), numpy.random.default_rng(0))
     found: dict[Use, bool] = {}
+    frame = Samples(dict.fromkeys(numbers.ratios, drawn_size(program)), numpy.random.default_rng(0))
     with numpy.errstate(all="ignore"):
-        Pass(program, numbers, Averages(frame, numbers.ratios, values_only=True), found, size).run()
+        averages = Averages(frame, numbers.ratios, values_only=True)
+        Pass(program, numbers, averages, found, drawn_size(program)).run()
     return Drawn(found, dict(frame.counts))
+
+
+def drawn_size(program: Program) -> int:
+    """A width at which one drawn network shows what all have."""
+    return 48 + 8 * sum(isinstance(s, MatMul) for s in program)
 
 
 def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...]:
@@ -97,24 +102,50 @@ def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...
 def on_grid(
     program: Program, numbers: Numbers, observables: Sequence[Observable], seen: Drawn, step: float
 ) -> Expanded:
-    """One resolution; variables are divided at the kinks that are met on the way.  May raise TooLarge."""
-    splits: dict[int, list[Field]] = {}
+    """One resolution.  May raise TooLarge."""
+
+    def made(frame: Frame) -> Expanded:
+        averages = Averages(frame, numbers.ratios)
+        return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+
+    return divided(program.name, step, made)
+
+
+@dataclass
+class Divisions:
+    """Which variables are no polynomials, and where they are divided, as far as passes have met it."""
+
     rough: frozenset[int] = frozenset()
+    splits: dict[int, list[Field]] = field(default_factory=dict)
+
+    def elsewhere(self) -> Divisions:
+        """What is the same at other numbers: places that depend on nothing."""
+        kept = {k: [p for p in places if not p.dims and p.values == 0] for k, places in self.splits.items()}
+        return Divisions(self.rough, {k: places for k, places in kept.items() if places})
+
+
+def divided(
+    name: str, step: float, made: Callable[[Frame], T], few: int | None = None, met: Divisions | None = None
+) -> T:
+    """What is made on the nodes of one resolution; variables are divided at the kinks that are met on the way.
+
+    `met` keeps what was found for passes at the same numbers.
+    """
+    met = Divisions() if met is None else met
     for _ in range(_MOST_PASSES):
-        averages = Averages(Frame(step, rough, splits), numbers.ratios)
         try:
-            return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+            return made(Frame(step, met.rough, met.splits, few=few))
         except Rough as found:
-            rough |= found.numbers
-            splits = _apart_from(splits, found.numbers)
+            met.rough |= found.numbers
+            met.splits = _apart_from(met.splits, found.numbers)
         except Split as split:
-            splits = _apart_from(splits, {split.number})
-            splits = {**splits, split.number: [*splits.get(split.number, []), split.place]}
+            kept = _apart_from(met.splits, {split.number})
+            met.splits = {**kept, split.number: [*kept.get(split.number, []), split.place]}
         except Moved as moved:
-            places = list(splits[moved.number])
+            places = list(met.splits[moved.number])
             places[moved.mark] = moved.place
-            splits = {**splits, moved.number: places}
-    raise EvaluationError(f"`{program.name}` has more than {_MOST_PASSES} kinks that neurons cross.")
+            met.splits = {**met.splits, moved.number: places}
+    raise EvaluationError(f"`{name}` has more than {_MOST_PASSES} kinks that neurons cross.")
 
 
 def _apart_from(splits: Mapping[int, list[Field]], changed: AbstractSet[int]) -> dict[int, list[Field]]:
@@ -139,11 +170,7 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         for i, d in x.slopes.items():
             if i != ROOT:
                 row[i] = float(d.values)
-    slopes = numpy.zeros((count, count))
-    for j, a in enumerate(averages.known):
-        for i, slope in a.slopes.items():
-            if i != ROOT:
-                slopes[j, i] = slope
+    slopes = averages.slopes
     total: Array = rows
     if count:
         total = numpy.asarray(numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T, dtype=numpy.float64)

@@ -89,7 +89,7 @@ class Storage:
             self._make(loops, a, sizes)
         self.table = numpy.array([m.ctypes.data for m in self.memory.values()], dtype=numpy.int64)
         pairs = [(sizes[e], self.room[e]) for e, size in loops.extents.items() if size is None]
-        self.counts = numpy.array(pairs, dtype=numpy.int64).reshape(-1)
+        self.counts = numpy.array(pairs, dtype=numpy.int64).ravel()
 
     def _make(self, loops: Loops, a: Array, sizes: Mapping[str, int]) -> None:
         known = [(e, loops.extents[e]) for e in a.extents]

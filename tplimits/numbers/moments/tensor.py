@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy
 import sympy
@@ -21,6 +21,9 @@ from tplimits.program.parts import remembered
 #: resolutions compared with each other, pair by pair, until two agree
 _LEVELS = (0, 1, 2)
 _AGREED = 1e-10
+#: an error above this share of E|f| asks for coordinates that are refined one by one, to the other share: what is
+#: known of an error by two resolutions alone is right where it is small
+_DOUBTFUL, _WANTED = 1e-5, 1e-6
 #: an error above this share of E|f| is no number
 _UNSETTLED = 3e-2
 _ROUNDING = 1e-14
@@ -79,25 +82,35 @@ def _one(
     if not gram.any():
         return float(evaluate(function, dict.fromkeys(variables, 0.0))), 0.0
     before: float | None = None
-    for level in _LEVELS:
-        budget = Budget(QUADRATURE)
-        if budgets is not None:
-            budgets.append(budget)
-        try:
-            integral = Quadrature(law, {}, level, budget).mean(integrand)
-        except TooManyNodes:
-            raise EvaluationError(
-                f"E[{function}] is a mean over {len(variables)} correlated variables with kinks, beyond the reach of "
-                "quadrature. Apply functions to one image W x each, and put a matrix between two of them."
-            ) from None
-        error = integral.error + (abs(integral.value - before) if before is not None else abs(integral.value))
-        if before is not None and error <= _AGREED * abs(integral.value):
-            break
-        before = integral.value
-    if error > _UNSETTLED * integral.size and may_be_infinite(function):
+    try:
+        for level in _LEVELS:
+            integral = _quadrature(law, level, budgets).mean(integrand)
+            error = integral.error + (abs(integral.value - before) if before is not None else abs(integral.value))
+            if before is not None and error <= _AGREED * abs(integral.value):
+                break
+            before = integral.value
+        if error > _DOUBTFUL * integral.size:
+            integral = _quadrature(law, 0, budgets).refined(integrand, _WANTED)
+            error = integral.error
+    except TooManyNodes:
+        raise EvaluationError(
+            f"E[{function}] is a mean over {len(variables)} correlated variables with kinks, beyond the reach of "
+            "quadrature. Apply functions to one image W x each, and put a matrix between two of them."
+        ) from None
+    if error > _UNSETTLED * integral.size:
+        infinite = may_be_infinite(function)
         raise EvaluationError(
             f"moment not established: E[{sympy.sstr(function):.200}] does not settle as the quadrature is refined "
-            f"({integral.value:.4g} ± {error:.1g}), and may be infinite. Keep the function away from its pole, or put "
-            "a matrix between two functions."
+            f"({integral.value:.4g} ± {error:.1g}){', and may be infinite' if infinite else ''}. "
+            f"{'Keep the function away from its pole' if infinite else 'Make the inputs smaller'}, or put a matrix "
+            "between two functions."
         )
     return integral.value, error + _ROUNDING * abs(integral.value)
+
+
+def _quadrature(law: Mapping[tuple[Symbol, Symbol], float], level: int, budgets: list[Budget] | None) -> Quadrature:
+    """One resolution; what it spends is left in `budgets`."""
+    budget = Budget(QUADRATURE)
+    if budgets is not None:
+        budgets.append(budget)
+    return Quadrature(law, {}, level, budget)

@@ -12,6 +12,7 @@ from sympy import Expr, Integer
 from tplimits.errors import shown
 from tplimits.program.language.tracing import Trace, fail
 from tplimits.program.nodes.entries import axis_symbol
+from tplimits.program.nodes.listed import array_of
 
 
 def need_axis(axis: str, axes: tuple[str, ...], action: str, what: str) -> None:
@@ -78,8 +79,8 @@ def selected(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, Any], 
 def index_table(indices: Any, axes: tuple[str, ...]) -> NDArray[Any]:
     """The integer array of a take(), with one dimension for each axis."""
     try:
-        array = numpy.asarray(indices)
-    except ValueError as error:
+        array = array_of(indices)
+    except Exception as error:  # rows of different lengths, and the code of users
         fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
     if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
         fail(

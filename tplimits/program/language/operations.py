@@ -41,6 +41,7 @@ from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import active, exact, fail
 from tplimits.program.language.values import Neuron, Value, sum_over
 from tplimits.program.nodes.entries import ArrayEntry, N, size_symbol, width_symbol
+from tplimits.program.nodes.listed import array_of
 from tplimits.program.nodes.stated import IndexTable
 
 n = Quantity(N)
@@ -131,8 +132,8 @@ def constant(array: Any, axes: Iterable[str] = ()) -> Value:
     if trace is None:
         fail("tp.constant outside a program", "use it inside a function decorated with @tp.program")
     try:
-        values = numpy.array(array)
-    except (ValueError, MemoryError) as error:
+        values = array_of(array)
+    except Exception as error:  # rows of different lengths, too much, and the code of users
         why = str(error) or "it does not fit into memory"
         fail(f"tp.constant of something that is no array ({why})", "give an array of numbers")
     names = axis_names(axes, "tp.constant")

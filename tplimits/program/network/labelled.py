@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array
+from tplimits.program.nodes.listed import array_of
 
 Array = NDArray[numpy.float64]
 Mask = NDArray[numpy.bool_]
@@ -19,7 +20,8 @@ _MOST_CLASSES = 64
 def numbers(given: Any) -> Array | None:
     """Real numbers, NaN among them; None for anything else."""
     try:
-        return None if numpy.iscomplexobj(given) else numpy.array(given, dtype=numpy.float64)
+        found = array_of(given)
+        return None if numpy.iscomplexobj(found) else numpy.array(found, dtype=numpy.float64)
     except Exception:  # conversion to arrays runs the code of users
         return None
 
@@ -61,7 +63,7 @@ def mask_of(call: str, train: Any, inputs: int) -> Mask:
     if train is None:
         return fixed(numpy.ones(inputs, dtype=bool))
     try:
-        given = numpy.asarray(train)
+        given = array_of(train)
     except Exception:  # rows of different lengths, what has no end, and the code of users
         given = numpy.empty((0, 0))
     mask = numpy.zeros(inputs, dtype=bool)

@@ -13,7 +13,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError, TplimitsError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import can_be_called
@@ -34,7 +34,7 @@ def exact_signal(error: Any) -> Callable[[numpy.ndarray, int], numpy.ndarray]:
     timed = _takes_time(error)
 
     def signal(f: numpy.ndarray, t: int) -> numpy.ndarray:
-        found = numpy.asarray(error(f.copy(), t) if timed else error(f.copy()), dtype=object)
+        found = _told(error, f.copy(), t, timed, object)
         if found.shape != f.shape:
             raise EvaluationError(f"error= gave shape {found.shape} for outputs of shape {f.shape} at step {t}.")
         for index, value in numpy.ndenumerate(found):
@@ -69,7 +69,7 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
     timed = _takes_time(error)
 
     def signal(f: Array, t: int) -> Array:
-        found = numpy.asarray(error(f.copy(), t) if timed else error(f.copy()))
+        found = _told(error, f.copy(), t, timed)
         if found.shape != f.shape or found.dtype.kind not in "biuf":
             raise EvaluationError(
                 f"error= gave an array of shape {found.shape} and type {found.dtype} at step {t}; "
@@ -80,6 +80,16 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
         return found.astype(numpy.float64)
 
     return signal
+
+
+def _told(error: ErrorSignal, f: Any, t: int, timed: bool, dtype: Any = None) -> Any:
+    """What a user's function says at a step; its own failure as an error that names the step, and is led to by it."""
+    try:
+        return numpy.asarray(error(f, t) if timed else error(f), dtype)
+    except TplimitsError:
+        raise
+    except Exception as problem:  # the code of users
+        raise EvaluationError(f"error= failed at step {t}: {type(problem).__name__}: {problem}") from problem
 
 
 def _takes_time(error: ErrorSignal) -> bool:

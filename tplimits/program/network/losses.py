@@ -20,6 +20,7 @@ from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.labelled import classes_of, fixed, mask_of, numbers, weights_of
 from tplimits.program.nodes.given import finite_number
+from tplimits.program.nodes.listed import array_of
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
@@ -128,7 +129,7 @@ class Loss(ABC):
 
     def batch(self, indices: Any) -> Self:
         """The same loss on the inputs with these numbers, each as often as it is listed: the mean over this batch."""
-        rows = numpy.asarray(indices)
+        rows = array_of(indices)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or not ((rows >= 0) & (rows < len(self.train))).all():
             raise EvaluationError(
                 f"batch({indices!r:.60}): give numbers of inputs, from 0 to {len(self.train) - 1}, in a list."

@@ -24,7 +24,13 @@ class Rate:
 
     def __call__(self, t: int) -> float:
         """The number of step t; EvaluationError for what is none, or out of bounds."""
-        return _bounded(f"{self.label}({t})", self.value(t), self.below) if callable(self.value) else self.value
+        if not callable(self.value):
+            return self.value
+        try:
+            found = self.value(t)
+        except Exception as problem:  # the code of users
+            raise EvaluationError(f"{self.label}({t}) failed: {type(problem).__name__}: {problem}") from problem
+        return _bounded(f"{self.label}({t})", found, self.below)
 
     @property
     def is_zero(self) -> bool:
@@ -80,5 +86,5 @@ def _bounded(label: str, value: Any, below: float) -> float:
     if 0 <= number < below:
         return number
     if below == math.inf:
-        raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
+        raise EvaluationError(f"{label}={shown(value)}: a learning rate is 0 or more; a negative one climbs the loss.")
     raise EvaluationError(f"{label}={shown(value)}: give a number, 0 or more and below 1.")

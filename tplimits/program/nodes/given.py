@@ -18,13 +18,16 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
 from tplimits.program.language.tracing import exact
+from tplimits.program.nodes.listed import TooManyNumbers, array_of
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
+#: nobody waits for so many of anything that is counted
+_MANY = 1 << 40
 
 
-def whole_number(value: Any, below: int | None = 1 << 1000) -> int | None:
-    """The value as an int, or None when it is not a whole number, or so large that no float is near.
+def whole_number(value: Any, below: int | None = _MANY) -> int | None:
+    """The value as an int, or None when it is not a whole number, or more than anyone counts to.
 
     >>> whole_number(3), whole_number(3.5), whole_number(True), whole_number(10**400)
     (3, None, None, None)
@@ -50,10 +53,11 @@ def real_number(value: Any) -> float | None:
 
 
 def whole_from(name: str, value: Any, least: int, error: type[TplimitsError]) -> int:
-    """A whole number that is not below `least`."""
+    """A whole number that is not below `least`, nor more than anyone counts to."""
     number = whole_number(value)
     if number is None or number < least:
-        raise error(f"{name}={shown(value)}: give a whole number, at least {least}.")
+        far = (whole_number(value, None) or 0) >= _MANY
+        raise error(f"{name}={shown(value)}: give a whole number, at least {least}{' and below 2^40' if far else ''}.")
     return number
 
 
@@ -165,14 +169,23 @@ def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, An
     """What an option gives by name; None gives nothing."""
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    found = entries_of(value)
+    if found is None:
         raise error(f'{option}={shown(value)}: give names and numbers as in {option}={{"k": 2}}.')
-    for name in value:
+    for name in found:
         if not isinstance(name, str):
             raise error(
                 f'{option}={shown(value)}: {shown(name)} is not a name; give names and numbers as in {{"k": 2}}.'
             )
-    return dict(value)
+    return found
+
+
+def entries_of(value: Any) -> dict[Any, Any] | None:
+    """What a mapping holds; None for what is no mapping, or does not say."""
+    try:
+        return {key: value[key] for key in value} if isinstance(value, Mapping) else None
+    except Exception:  # the code of users
+        return None
 
 
 def named_once(option: Any, named: Mapping[str, Any], call: str, error: type[TplimitsError]) -> dict[str, Any]:
@@ -246,11 +259,11 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
     """An array of finite real numbers, given for `name`."""
     try:
-        if numpy.ma.is_masked(value):
+        if isinstance(value, numpy.ndarray) and numpy.ma.is_masked(value):
             raise EvaluationError(
                 f"`{name}` is a masked array, whose mask would be lost: fill it, and give a mask as data."
             )
-        found = numpy.asarray(value)
+        found = array_of(value)
         if numpy.iscomplexobj(found):
             raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
         number = found.dtype.kind in "biufO" and value is not None
@@ -258,6 +271,8 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
         array = numpy.array(found, dtype=numpy.float64, order="C") if number else None
     except EvaluationError:
         raise
+    except TooManyNumbers as problem:
+        raise EvaluationError(f"`{name}` is given {problem}.") from None
     except Exception:  # conversion to arrays runs the code of users
         array = None
     if array is None:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
 
 
+#: squares of hyperparameters are numbers of arrays
+_LARGEST = sympy.Integer(10) ** 150
+
+
 def state_symbol(name: str) -> Symbol:
     """A state of an optimizer as it stands in updates and outputs."""
     return Symbol(name, real=True)
@@ -240,12 +244,19 @@ class Optimizer:
         return Stepper(self)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.shown.items())})"
+        return f"{self.name}({', '.join(f'{name}={_told(value)}' for name, value in self.shown.items())})"
 
     @property
     def shown(self) -> dict[str, Any]:
         """The fields that are printed."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _told(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # the code of users
+        return shown(value)
 
 
 def exact_of(value: Any) -> Expr:
@@ -259,6 +270,8 @@ def need_range(owner: str, name: str, value: Any, below: int | None = None) -> N
     if number.is_negative or (below is not None and (number >= below) == sympy.true):
         allowed = "0 or more" if below is None else f"0 or more and below {below}"
         raise ProgramError(f"{owner}({name}={shown(value)}): give a number, {allowed}.")
+    if number.is_number and number > _LARGEST:
+        raise ProgramError(f"{owner}({name}={shown(value)}): its square is more than arrays can hold.")
 
 
 def warn_of_lost(optimizer: Optimizer, stacklevel: int = 4) -> None:

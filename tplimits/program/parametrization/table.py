@@ -16,6 +16,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.given import entries_of
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles
@@ -169,13 +170,14 @@ def ABCD(table: Mapping[str, Any], base: Parametrization = SP, name: str = "ABCD
 
     Raises ProgramError for exponents that are not exact, or a kind that is given twice.
     """
-    if not isinstance(table, Mapping) or not all(isinstance(k, str) for k in table):
+    entries = entries_of(table)
+    if entries is None or not all(isinstance(k, str) for k in entries):
         raise ProgramError(f'ABCD({shown(table)}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
     if not isinstance(base, Parametrization):
         raise ProgramError(f"ABCD(base={shown(base)}): give a parametrization, as tp.SP.")
     kinds = {k: base.kind(k) for k in KINDS}
     a_out, by_name, seen = base.a_out, dict(base.by_name), set()
-    for key, values in table.items():
+    for key, values in entries.items():
         kind = LAYERS.get(key, key)
         if kind in seen:
             raise ProgramError(f"ABCD: {kind} is given twice, as {key!r} and under its other name.")
@@ -186,8 +188,8 @@ def ABCD(table: Mapping[str, Any], base: Parametrization = SP, name: str = "ABCD
             kinds[kind] = Exponents.of(values, key)
         else:
             by_name[key] = Exponents.of(values, key)
-    if "output" in table:
-        if "out" in table:
+    if "output" in entries:
+        if "out" in entries:
             raise ProgramError('ABCD: "output" is the readout with a_out = 0; give "readout" beside "out".')
         a_out = sympy.S.Zero
     return Parametrization(name, **kinds, a_out=a_out, by_name=by_name)

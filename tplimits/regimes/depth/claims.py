@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits.regimes.depth import finite
 
 if TYPE_CHECKING:
+    from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.finite.request import LayersRequest
     from tplimits.regimes.depth.limit import CovarianceSDE
     from tplimits.regimes.protocol import CheckAsked
@@ -18,7 +19,7 @@ OF_SIMULATE = ("dt", "paths", "stop")
 _DEFAULTS = {"dt": 0.01, "paths": 16384}
 
 
-def layer_verdict(result: CovarianceSDE, asked: CheckAsked) -> Verdict:
+def layer_verdict(result: CovarianceSDE | NumericSDE, asked: CheckAsked) -> Verdict:
     """Drift and noise of one layer, or the law after many, judged at finite widths."""
     own, sampling, given = asked.own, asked.sampling, asked.given
     request = finite.judged.LayersRequest(
@@ -38,7 +39,7 @@ def layer_verdict(result: CovarianceSDE, asked: CheckAsked) -> Verdict:
 
 
 def layer_claims(
-    result: CovarianceSDE,
+    result: CovarianceSDE | NumericSDE,
     request: LayersRequest,
     claims: Mapping[str, Any] | None,
     simulated: Mapping[str, Any],
@@ -49,20 +50,16 @@ def layer_claims(
     if claims is not None:
         return list(stage.named_claims(claims, start.tokens))
     if request.depth is None:
-        own = {
-            "drift": result.drift_at(start.V, request.ratios, request.given),
-            "diffusion": result.diffusion_at(start.V, request.ratios, request.given),
-        }
-        return list(stage.named_claims(own, start.tokens))
+        drift, diffusion = result.layer_at(start.V, request.ratios, request.given)
+        return list(stage.named_claims({"drift": drift, "diffusion": diffusion}, start.tokens))
     paths = result.simulate(
         start.V,
         T=request.depth,
         seed=request.seed,
-        method="psd" if method == "auto" else method,
         halve=True,
         ratios=request.ratios,
         constants=request.given,
         progress=False,
-        **{**_DEFAULTS, **simulated},
+        **{**_DEFAULTS, **simulated, **({} if method == "auto" else {"method": method})},
     )
     return list(stage.end_claims(paths))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, whole_from
 from tplimits.regimes.depth import numbers, picture, tangent
 from tplimits.regimes.depth import report as covariance
@@ -18,6 +18,7 @@ from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
+from tplimits.regimes.depth.expanded.limit import derive_numeric, normalises
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
 from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.forms import Form
     from tplimits.regimes.depth.derivation.roots import Root
     from tplimits.regimes.depth.derivation.verdict import DepthVerdict
+    from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.report.latex_formulas import Formula
@@ -50,7 +52,7 @@ class Proportional:
     options: ClassVar[tuple[str, ...]] = ("fixed", "tangent")
     inputs: ClassVar[tuple[str, ...] | None] = None
 
-    def derive(self, program: Program) -> CovarianceSDE | TangentSDE:
+    def derive(self, program: Program) -> CovarianceSDE | NumericSDE | TangentSDE:
         """The covariance SDE; ProgramError for `fixed` widths that the block does not have."""
         given = () if self.fixed is None else names_of("fixed", self.fixed, ProgramError)
         for width in given:
@@ -65,9 +67,14 @@ class Proportional:
         return make(program, tuple(given))
 
 
-def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
-    """The covariance SDE of a block or of a stack of blocks."""
-    return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
+def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE | NumericSDE:
+    """The covariance SDE of a block or of a stack of blocks; in numbers where a block normalises by the state."""
+    try:
+        return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
+    except NoLimitError as refused:
+        if refused.verdict is not None or not normalises(program):
+            raise
+        return derive_numeric(program, fixed, refused)
 
 
 @dataclass(frozen=True)
@@ -229,6 +236,13 @@ class CovarianceSDE(Told):
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
+
+    def layer_at(
+        self, V: Any, ratios: Any = None, constants: Any = None, **named: Any
+    ) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """n E[V′ − V] and n Cov(V′) of one layer in the limit: b and Σ."""
+        given = named_once(constants, named, "layer_at", EvaluationError)
+        return self.drift_at(V, ratios, given), self.diffusion_at(V, ratios, given)
 
     @cached_property
     def _simulators(self) -> dict[str, Any]:

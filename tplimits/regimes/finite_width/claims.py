@@ -20,10 +20,10 @@ import numpy
 
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
-from tplimits.numbers.expansion.coupled import off_limits
 from tplimits.program.nodes.given import by_name
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
+from tplimits.sampling.controls import Controlled
 from tplimits.sampling.estimate import Series
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.verdict import concluded
@@ -32,8 +32,8 @@ from tplimits.sampling.widths import sampled_widths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.finite_width.evaluation import Table
     from tplimits.regimes.finite_width.limit import FiniteWidthLimit
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
@@ -53,9 +53,7 @@ _NAME = re.compile(r"(?P<what>[bC])\((?P<names>.+)\)")
 class Scaled:
     """Draws of n (θ − L) and of √n θ."""
 
-    inner: Sampler
-    table: Table
-    places: tuple[int, ...]
+    inner: Controlled
 
     @property
     def program(self) -> Program:
@@ -65,7 +63,8 @@ class Scaled:
     @property
     def labels(self) -> tuple[str, ...]:
         """b(θ) and √n θ for every scalar."""
-        return (*(f"b({x})" for x in self.inner.labels), *(f"√n·{x}" for x in self.inner.labels))
+        names = self.inner.inner.labels
+        return (*(f"b({x})" for x in names), *(f"√n·{x}" for x in names))
 
     def prepare(self) -> None:
         """Nothing is needed before."""
@@ -81,19 +80,12 @@ class Scaled:
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
-        inner, table = self.inner, self.table
-        execution = inner.executed(n, index, draws)
-        values = inner.observed(execution, n).values
-        places = list(self.places)
-        near = values - table.value.limit[places]
-        off = n * near - n**0.5 * table.value.root[places]
-        if table.is_exact:
-            first = off_limits(
-                execution, table.program, table.numbers, inner.observables, table.seen, table.value, places
-            )
-            off -= n * first
-        scale = numpy.where([table.value.random[i] for i in places], 1.0, math.sqrt(n))  # those are √n · … themselves
-        found = numpy.concatenate([off, scale * near], axis=1)
+        table = self.inner.table
+        one, other = numpy.split(self.inner.run(n, index, draws).values, 2, axis=1)
+        limit = table.value.limit
+        off = n * (one - limit) - n**0.5 * table.value.root
+        scale = numpy.where(table.value.random, 1.0, math.sqrt(n))  # those are √n · … themselves
+        found = numpy.concatenate([off, scale * (other - limit)], axis=1)
         return Draws(n, found, (found**2).mean(axis=0))
 
 
@@ -113,7 +105,8 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     chosen = observables(limit.program)
     scalars = {k: v for k, v in asked.numbers.constants.items() if k not in limit.program.constants}
     inner = Sampler(found.program, chosen, asked.sampling.seed, asked.given.ratios, scalars)
-    source = Scaled(inner, found, tuple(range(len(chosen))))
+    # at limits L and averages of one table: what these are off does not grow with n where ψ is not centred again
+    source = Scaled(Controlled(inner, found, (0.0 if found.is_exact else None,) * len(chosen)))
     inquiry = Inquiry(source, taken, claims, (SERIES,) * len(claims), asked.sampling.level, remarks)
     return concluded(inquiry, asked.sampling, start)
 

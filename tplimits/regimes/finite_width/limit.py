@@ -11,12 +11,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.law.hypotheses import universality
 from tplimits.law.observables import Observable, observables
 from tplimits.numbers import intervals
+from tplimits.numbers.expansion import tables
 from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
-from tplimits.regimes.finite_width import evaluation, picture, report, tails
+from tplimits.regimes.finite_width import picture, report, tails
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.results import Enough, Expansion, Share
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
+    from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.finite_width.evaluation import Table
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
@@ -60,20 +60,10 @@ class FiniteWidth:
 
     def derive(self, program: Program) -> FiniteWidthLimit:
         """The expansion; NoLimitError where a hypothesis fails, at once where all numbers are given."""
-        if names := universality.unlike_normal(program):
-            raise NoLimitError(
-                f"entries of {', '.join(f'`{name}`' for name in names)} are not normal: fourth moments of entries "
-                "enter at order 1/n, where universality ends. Take normal entries, tp.Matrix."
-            )
-        universality.refuse_orthogonal(program, of_order_one_over_n=True)
-        if places := evaluation.refuse_places(program):
-            raise NoLimitError(
-                f"`{places}` holds places of neurons: averages over them do not fluctuate as those of independent "
-                "entries do, so that their expansion is another one. Leave it out."
-            )
-        found = FiniteWidthLimit(program, derive_width(evaluation.without_roots(program.released)))
+        tables.refuse_unlike_normal(program)
+        found = FiniteWidthLimit(program, derive_width(tables.without_roots(program.released)))
         if found.is_given:
-            with suppress(evaluation.NoRoom):  # points take longer, and are spread when numbers are asked for
+            with suppress(tables.NoRoom):  # points take longer, and are spread when numbers are asked for
                 found.table("quadrature")
         return found
 
@@ -100,7 +90,7 @@ class FiniteWidthLimit(Told):
     def is_given(self) -> bool:
         """Whether the program says all numbers it needs."""
         try:
-            evaluation.numbers_of(self.program, {}, {})
+            tables.numbers_of(self.program, {}, {})
         except EvaluationError:
             return False
         return True
@@ -219,27 +209,27 @@ class FiniteWidthLimit(Told):
     ) -> Table:
         """All numbers together, found once for each choice of constants."""
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        word_of("method", method, evaluation.METHODS, EvaluationError)
+        word_of("method", method, tables.METHODS, EvaluationError)
         if method == "auto":
             try:
                 return self.table("quadrature", ratios=ratios, constants=given)
-            except evaluation.NoRoom:
+            except tables.NoRoom:
                 method = "particles"
-        asked = evaluation.Asked(
+        asked = tables.Asked(
             method,
             whole_from("particles", particles, 16, EvaluationError),
             whole_from("replicates", replicates, 2, EvaluationError),
             seed_number(seed, EvaluationError),
         )
         ratios = {} if ratios is None else ratios
-        program, numbers = evaluation.numbers_of(self.program, given, ratios)
+        program, numbers = tables.numbers_of(self.program, given, ratios)
         key = (asked, program, tuple(numbers.scalars.items()), tuple(numbers.ratios.items()))
         if key not in self._tables:
             self._refuse_doubts(given, ratios)
-            self._tables[key] = evaluation.table(program, self.observables, numbers, asked)
+            self._tables[key] = tables.table(program, self.observables, numbers, asked)
         found = self._tables[key]
         if found is None:
-            raise evaluation.NoRoom(f"`{program.name}` has functions of more variables than a grid has room for.")
+            raise tables.no_room(program)
         return found
 
     def _refuse_doubts(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
@@ -322,5 +312,5 @@ def _whole(root: float) -> int:
 
 
 def _derived_again(program: Program, assumed: Sequence[str]) -> FiniteWidthLimit:
-    state = derive_width(evaluation.without_roots(program.released))
+    state = derive_width(tables.without_roots(program.released))
     return FiniteWidthLimit(program, state).assuming(assumed)

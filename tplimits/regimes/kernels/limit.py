@@ -14,7 +14,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once, whole_number
+from tplimits.program.nodes.given import named_once, several, whole_number
 from tplimits.regimes.kernels import first_order
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
@@ -82,9 +82,9 @@ class Kernels:
 
 
 def _names(value: Any, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
+    names = (value,) if isinstance(value, str) else several(tuple(value) if isinstance(value, Mapping) else value)
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
+        raise ProgramError(f'tp.Kernels({option}={shown(value)}): give names, as in {option}=("W",).')
     return tuple(dict.fromkeys(names))
 
 

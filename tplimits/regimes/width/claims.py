@@ -10,7 +10,7 @@ import networkx
 import numpy
 
 from tplimits import sampling
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, shown
 from tplimits.law import targets
 from tplimits.law.hypotheses.fluctuation import is_place
 from tplimits.law.observables import keys
@@ -33,7 +33,10 @@ def width_verdict(result: WidthLimit, asked: CheckAsked) -> Verdict:
     judged = _own_claims(result, asked) if asked.claims is None else _users_claims(result, asked)
     errors = _riemann_errors(result, asked) if any(map(is_place, result.program)) else {}
     judged = [replace(c, error=math.hypot(c.error, errors.get(c.label, 0.0))) for c in judged]
-    return sampling.verdict.run_check(result.program, judged, asked.sampling, asked.given)
+    controls = asked.own.get("controls")
+    if controls is not None and not isinstance(controls, bool):
+        raise CheckError(f"controls={shown(controls)}: give True, False, or None to let the check choose.")
+    return sampling.verdict.run_check(result.program, judged, asked.sampling, asked.given, controls)
 
 
 def _riemann_errors(result: WidthLimit, asked: CheckAsked) -> dict[str, float]:

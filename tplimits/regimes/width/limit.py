@@ -63,7 +63,7 @@ class WidthLimit(Written):
 
     program: Program
     state: Derivation = field(repr=False, compare=False)
-    check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates")
+    check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates", "controls")
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
 

@@ -20,6 +20,7 @@ from tplimits.program.network.parameters import parameters
 from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.listed import array_of
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 #: frames of a recording, and probes, where nothing else is said
 _FRAMES, _PROBES = 1000, 64
+#: runs of one recording: each is trained and held
+_MOST_RUNS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,7 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
         return probes, None
     count = len(next(iter(probes.values())))
     try:
-        labels = numpy.asarray(looked.labels)
+        labels = array_of(looked.labels)
     except Exception:  # rows of different lengths, what has no end, and the code of users
         labels = numpy.empty(0)
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
@@ -253,6 +256,8 @@ def _frames(steps: int, every: Any) -> tuple[int, ...]:
 def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
     """The runs of some widths and seeds; those of limits are derived here, so that refusals come first."""
     pairs = [(width, seed) for width in widths_of(widths) for seed in seeds_of(seeds)]
+    if len(pairs) > _MOST_RUNS:
+        raise EvaluationError(f"{len(pairs)} networks, widths times seeds: a recording has {_MOST_RUNS} at most.")
     started = {pair for pair in found.starts if pair is not None}
     for width, seed in pairs:
         if started and (width, seed) not in started:

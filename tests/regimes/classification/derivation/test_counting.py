@@ -8,7 +8,8 @@ import sympy
 
 import tplimits as tp
 from tplimits.program.nodes.entries import OWN, Entry, N
-from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.program.parametrization.script import script
+from tplimits.regimes.classification.derivation.counting import STEPS, Counting
 from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, verdict_on
@@ -161,3 +162,19 @@ def test_without_a_readout_a_out_takes_its_place():
     assert steps[0].output.start == 0
     assert steps[-1].output.move == 0
     assert tp.classify(squares, tp.NTP, tp.SGD()).regime == "operator"
+
+
+@pytest.mark.parametrize("table", [tp.SP, tp.NTP, tp.MUP])
+def test_as_many_steps_are_told_however_soon_powers_settle(table):
+    steps = Counting(squares, table, tp.SGD()).steps
+    assert len(steps) == STEPS + 1
+
+
+def test_rates_of_scripts_undo_the_powers_that_norms_have():
+    """By its norm an update has entries of another power of n, which a table adjusted to it makes up for."""
+    around = tp.Normalized(tp.SGD(), by="update")
+    rows = [
+        {row.name: row.lr for row in script(squares, table, optimizer)}
+        for table, optimizer in ((tp.MUP.adjusted(squares, around), around), (tp.MUP, tp.SignSGD()))
+    ]
+    assert rows[0] == rows[1] and len(rows[0]) == 2

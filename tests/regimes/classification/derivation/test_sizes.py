@@ -10,7 +10,7 @@ import tplimits as tp
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import maximum, minimum, relu
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.sizes import Size, size_of
+from tplimits.regimes.classification.derivation.sizes import Size, _power, product, size_of
 
 HALF = Fraction(1, 2)
 N = sympy.Symbol("n", positive=True)
@@ -75,3 +75,23 @@ def test_bends_of_one_argument_are_one_function(case):
         at = np.linspace(-3, 3, 601) * n**power
         sizes.append(np.sqrt(np.mean(np.broadcast_to(numbers(n, at, np.cos(at)), at.shape) ** 2)))
     assert np.log(sizes[1] / sizes[0]) / np.log(1e4) == pytest.approx(wanted, abs=0.05)
+
+
+BASES = [Size(HALF), Size(-HALF, -1), Size(Fraction(1), HALF, -HALF), Size(Fraction(0), -HALF, -2), Size(-HALF, -HALF)]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("e", [2, 3])
+def test_a_power_is_as_large_as_a_product(base, e):
+    assert _power(base, Fraction(e)).powers == product([base] * e).powers
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_quotient_undoes_a_product(base):
+    """x² · x⁻¹ starts as x does, and moves by no less."""
+    quotient = product([_power(base, Fraction(2)), _power(base, Fraction(-1))])
+    assert quotient.start == base.start and quotient.change == base.change
+
+
+def test_quotients_by_what_is_zero_at_the_start_are_larger_than_anything():
+    assert _power(Size(), Fraction(-1)).start > 1000 and _power(Size(), Fraction(2)).start == float("-inf")

@@ -265,3 +265,17 @@ def test_a_kink_is_called_by_the_function_that_has_it():
         at_number(curvature, y, sympy.S.Zero)
     with pytest.raises(tp.NoLimitError, match=r"^maximum has a kink"):
         at_number(curvature, y, sympy.S.Zero, "maximum")
+
+
+def test_independent_logits_count_by_their_squares():
+    """Y + Z of two independent logits is √2 Y in law, and not 2Y."""
+    both, one, wrong = (
+        derived(block).diffusion_at(V, **GIVEN)
+        for block in (
+            bent.two_logits(lambda Y, Z: Y + Z),
+            bent.attention(lambda Y: tp.sqrt(2) * Y),
+            bent.attention(lambda Y: 2 * Y),
+        )
+    )
+    np.testing.assert_allclose(both, one, rtol=1e-12)
+    assert abs(wrong - one).max() > 0.1 * abs(one).max()

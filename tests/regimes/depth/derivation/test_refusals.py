@@ -155,11 +155,22 @@ def normed_layer(x: tp.State["token"], W: tp.Matrix):
     return h / (tp.avg(h * h) + 1 / tp.n) ** (1 / 2)
 
 
-@pytest.mark.parametrize("function", [normed_first, normed_after, normed_layer])
-def test_layer_norm(function):
-    message = refusal(function)
-    assert "what is taken to the power -1/2 is V[αα] of order 1, a function of the state" in message
-    assert "the leading map V → V′ nonlinear in V" in message and "Itô rule" in message and "Divide by a" in message
+@pytest.mark.parametrize(
+    ("function", "c", "constants"),
+    [(normed_first, 1, {}), (normed_after, 0.36 * 1.64, {"γ": 0.6}), (normed_layer, 1, {})],
+)
+def test_norms_are_numbers(function, c, constants):
+    """C = c Σ_lin of one layer at V_aa = 1, where the correlation has drift −c ρ(1 − ρ²)/2 and noise c (1 − ρ²)²."""
+    sde, ρ = derived(function), 0.4
+    V = np.array([[1.0, ρ], [ρ, 1.0]])
+    assert isinstance(sde, tp.NumericSDE) and "no formulas" in repr(sde)
+    assert sde.drift_at(V, **constants)[0, 1] == pytest.approx(-c * ρ * (1 - ρ**2) / 2, rel=1e-10)
+    assert sde.diffusion_at(V, **constants)[1, 1] == pytest.approx(c * (1 - ρ**2) ** 2, rel=1e-10)
+
+
+def test_norms_have_no_gradients():
+    with pytest.raises(tp.NoLimitError, match=r"a function of the state.*the leading map V → V′ nonlinear in V"):
+        tp.derive(tp.block(normed_first), tp.Proportional(tangent=True))
 
 
 def test_layer_norm_with_a_mean():
@@ -167,7 +178,7 @@ def test_layer_norm_with_a_mean():
         c = x - tp.avg(x)
         return W @ (c / tp.sqrt(tp.avg(c * c)))
 
-    assert "not closed: what is taken to the power -1/2 holds averages over the neurons" in refusal(centred)
+    assert "not closed: `-_3[token] + x[token]` is a function of single neurons of the state" in refusal(centred)
 
 
 # -- activations ----------------------------------------------------------------------------------

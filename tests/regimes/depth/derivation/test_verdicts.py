@@ -189,14 +189,6 @@ def test_fixed_width_of_queries_and_keys_changes_nothing():
     assert not fixed.diffusion_form - growing.diffusion_form
 
 
-def test_layer_norm_is_refused_with_its_reason():
-    @tp.block
-    def normed(x: tp.State["token"], W: tp.Matrix):
-        return W @ (x / tp.sqrt(tp.avg(x * x)))
-
-    assert "a function of the state" in str(refusal(normed))
-
-
 def test_tied_weights_are_refused():
     @tp.block
     def tied(x: tp.State["token"], W: tp.Matrix):

@@ -9,6 +9,8 @@ import pytest
 import shaped
 
 import tplimits as tp
+from tplimits.errors import EvaluationError
+from tplimits.regimes.depth.numbers.settings import initial
 
 V0 = np.array([[1.0, 0.2], [0.2, 1.0]])
 GOOD = {"V0": V0, "T": 0.1, "dt": 0.01, "paths": 4, "γ": 0.5, "τ0": 1.0}
@@ -131,3 +133,10 @@ def test_statistics_of_what_was_not_asked_for(attention):
     ):
         with pytest.raises(tp.EvaluationError, match=pattern):
             call()
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 2, 2), (0, 2, 2)])
+def test_starts_are_one_covariance_or_one_for_each_path(shape):
+    with pytest.raises(EvaluationError, match=r"V0 has shape .*; it is \(m, m\), or \(paths, m, m\)"):
+        initial(np.ones(shape))
+    assert initial(np.eye(2)).shape == (2, 2)

@@ -16,9 +16,10 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.kets import Reference, Step
+from tplimits.law.kets import Step
 from tplimits.program.nodes.kinds import Avg
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, merged
+from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
@@ -82,10 +83,6 @@ def _rewritten(factors: Factors, coefficient: Expr, arrays: Arrays, turned: Mapp
     return tuple(kept), coefficient
 
 
-NOCI = Reference("Noci et al. 2023, Prop. A.2", "noci2023shaped")
-LI = Reference("Li, Nica & Roy 2022, Prop. 2.6", "li2022neural")
-
-
 @dataclass(frozen=True)
 class BlockLimit:
     """What the derivation of a block, or of a stack of them, found."""
@@ -144,7 +141,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
         diffusion,
         root,
         _verdict(program.name, diffusion),
-        (*_assumptions(program, fixed), *layer.remarks),
+        (*assumed(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
         {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
@@ -195,18 +192,6 @@ def _verdict(name: str, diffusion: Form) -> DepthVerdict:
     return DepthVerdict(
         "ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n)."
     )
-
-
-def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
-    others = [w for w in program.widths if w != "n"]
-    found = ["depth d and width n go to infinity with d/n → T; weights are drawn afresh in every layer"]
-    growing = [w for w in others if w not in fixed]
-    if growing:
-        found.append(f"widths {', '.join(growing)} grow in proportion to n")
-    if fixed:
-        found.append(f"widths {', '.join(fixed)} stay fixed")
-    found.append("convergence is local: up to the time at which V leaves a ball")
-    return found
 
 
 # -- stacks -----------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
         if isinstance(expr, sympy.Pow):
             raise refused(
                 f"{lowering.where}: {state}: a normalisation by the state, as in layer norm, makes the leading map "
-                "V → V′ nonlinear in V, and its limit needs the Itô rule for that map, which is not covered. Divide by "
+                "V → V′ nonlinear in V: it needs the Itô rule for that map, and has no formula here. Divide by "
                 "a number, such as the size that is expected (tp.expect), or leave the normalisation out and normalise "
                 "V along the paths."
             )

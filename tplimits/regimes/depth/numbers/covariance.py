@@ -13,6 +13,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
+from tplimits.program.nodes.listed import array_of
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices
@@ -40,7 +41,7 @@ def covariances(V: Any, name: str = "V") -> Array:
     Raises EvaluationError where they are not square, real, symmetric and finite, or a variance is negative.
     """
     try:
-        array = numpy.asarray(V)
+        array = array_of(V)
         if numpy.iscomplexobj(array):
             raise EvaluationError(f"{name} has complex entries; a covariance is real: give its real part.")
         array = array.astype(numpy.float64)

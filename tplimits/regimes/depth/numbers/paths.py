@@ -16,6 +16,7 @@ from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import seed_number, whole_from, whole_number
+from tplimits.program.nodes.listed import array_of
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 
 Array = NDArray[numpy.float64]
@@ -217,6 +218,6 @@ def ended(
 
 def _numbers(name: str, value: Any) -> Array:
     try:
-        return numpy.asarray(value, dtype=numpy.float64)
+        return array_of(value, numpy.float64)
     except (TypeError, ValueError):
         raise EvaluationError(f"{name} is a value of type {type(value).__name__}; it is an array of numbers.") from None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: how many entries of an array pass a law is worth
 _LAW = 12
-#: of a compiled tile: inputs a side, so that its arrays stay in the cache, and entries of all steps
-_WIDEST, _LONGEST = 384, 1 << 33
+#: of a compiled tile: inputs a side, more gain nothing where inputs are many and take memory, and entries of all steps
+_WIDEST, _LONGEST = 1024, 1 << 33
 
 
 def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:

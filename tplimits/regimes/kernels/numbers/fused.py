@@ -1,18 +1,16 @@
-"""One compiled loop over pairs of inputs for a recursion without finite axes: all layers of a pair in registers.
+"""The statements of one pair of inputs, for a recursion without finite axes: all layers one after the other.
 
-The text of the loop is generated from the tables.  What depends on one input alone is computed beforehand, row by row
-of `left` and `right`; Gram matrices of the data come from matrix products.  There are two versions: a fast one, which
-takes determinants from the entries of each 2×2 covariance, and a careful one, which carries them along the recursion;
-pairs that come near a singular law in the first are done again by the second.  The careful statements are also written
-for arrays of pairs (see `fused_arrays`), which need no compilation.
+Their text is generated from the tables.  What depends on one input alone is computed beforehand, row by row of `left`
+and `right`; Gram matrices of the data come from matrix products.  There are two versions: a fast one, which takes
+determinants from the entries of each 2×2 covariance, and a careful one, which carries them along the recursion; pairs
+that come near a singular law in the first are done again by the second.  `fused_loops` makes compiled loops of them,
+`fused_arrays` functions of arrays of pairs, which need no compilation.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,7 +18,6 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum, Kron
@@ -211,105 +208,3 @@ def swapped(expr: Expr) -> Expr:
         else:
             swap[leaf] = TableEntry(leaf.args[0], *(sympy.Integer(3 - s) for s in leaf.sides), *leaf.indices)
     return expr.xreplace(swap)
-
-
-# -- the loop ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop and what it reads: expressions of Grams, of rows of either side, of numbers.
-
-    `text` is the module, which `run` compiles.
-    """
-
-    text: str
-    statements: int
-    grams: tuple[Expr, ...]
-    left: tuple[Expr, ...]
-    right: tuple[Expr, ...]
-    numbers: tuple[Expr, ...]
-
-    @property
-    def run(self) -> Callable[..., None]:
-        """The compiled loop."""
-        return _compiled(self.text)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether it is compiled already."""
-        return is_compiled(self.text, _kind(self.text))
-
-
-_HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
-
-
-import math
-
-import numba
-
-from tplimits.numbers.jit import njit
-from tplimits.numbers.moments.angles import atan2
-
-angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
-
-
-'''
-
-
-#: the body stands in a function of its own: the passes for parallel loops take minutes over hundreds of statements, and
-#: inlined by LLVM it still runs in vector registers, because a parallel loop knows that its arrays do not overlap
-_LOOP = """
-
-row_of = numba.njit(forceinline=True, error_model="numpy")(row)
-
-
-@njit(parallel=True, error_model="numpy")
-def loop(G, D, L, R, P, K, T, N, triangle):
-    for i in numba.prange(K.shape[0]):
-        row_of(G, D, L, R, P, K, T, N, triangle, i)
-"""
-
-
-def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> tuple[str, Text]:
-    """The module with the loop, and what it reads.  Raises NotFused where a part has no place in it."""
-    text = Text(derivation, constants, careful)
-    results = text.kernels(2)
-    rows = [f"{name} = L[{k}, i]" for k, name in enumerate(text.left.values())]
-    there = "i" if careful else "j"  # the careful loop runs over pairs: (pairs, 1)
-    columns = [f"{name} = R[{k}, {there}]" for k, name in enumerate(text.right.values())]
-    grams = [f"{name} = G[{k}, i, j]" for k, name in enumerate(text.grams.values())]
-    numbers = [f"p{k} = P[{k}]" for k in range(len(text.numbers))]
-    margins = [f"margin = {m} if {m} < margin else margin" for m in text.margins]
-    body = [*columns, *grams, *text.determinants.reads, *text.lines, "margin = 1.0", *margins]
-    body = [line.replace("math.atan2(", "angle(") for line in body]
-    body = [_inlined_numbers(line) for line in body]
-    heads = [_inlined_numbers(r) for r in results]
-    stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
-    indented = "\n".join(f"        {line}" for line in (*body, *stores))
-    head = "\n".join(f"    {line}" for line in (*numbers, *rows))
-    loop = "    first = i if triangle else 0\n    for j in range(first, K.shape[1]):"
-    code = f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n{head}\n{loop}\n{indented}\n{_LOOP}"
-    return code, text
-
-
-def _inlined_numbers(line: str) -> str:
-    """P[k] as the local name pk: loads stay out of the loop."""
-    parts = line.split("P[")
-    return parts[0] + "".join(f"p{p.replace(']', '', 1)}" for p in parts[1:])
-
-
-@lru_cache(maxsize=64)
-def _compiled(code: str) -> Callable[..., None]:
-    run: Callable[..., None] = functions(code, _kind(code))["loop"]
-    return run
-
-
-def _kind(code: str) -> str:
-    return f"kernels_{hashlib.sha256(code.encode()).hexdigest()[:16]}"
-
-
-def loop_for(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
-    """The loop of a recursion; NotFused where it needs arrays."""
-    code, text = generate(derivation, constants, careful)
-    return Loop(code, len(text.lines), *(tuple(d) for d in (text.grams, text.left, text.right, text.numbers)))

@@ -73,7 +73,7 @@ class Determinants:
         place = list(self.text.grams.values()).index(name) if name in self.text.grams.values() else None
         if place is None:
             return "0.0"
-        read = f"d{place} = D[{place}{', i, j' if self.text.scalar else ''}]"
+        read = f"d{place} = D[{place}{', i, 0' if self.text.scalar else ''}]"
         if read not in self.reads:
             self.reads.append(read)
         return f"d{place}"

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.regimes.kernels.numbers.fused import Loop, NotFused, loop_for
+from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_arrays import Gram, Places, fused_arrays
+from tplimits.regimes.kernels.numbers.fused_loops import Loop, loop_for
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 

@@ -18,6 +18,7 @@ from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import by_name, index_array, real_array
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.listed import array_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -141,7 +142,7 @@ def _ragged(value: Sequence[Any]) -> str:
 
 def _regular(value: Any) -> bool:
     try:
-        numpy.asarray(value, dtype=numpy.float64)
+        array_of(value, numpy.float64)
     except (TypeError, ValueError):
         return False
     return True

@@ -162,7 +162,7 @@ def _read(
         key = (*(tuple((p, a.shape[1:]) for p, a in s.items()) for s in (first, second)), *map(tuple, asked))
         if key in known:
             return known[key]
-    except (TypeError, AttributeError):  # refused below, or numbers that cannot be remembered
+    except Exception:  # refused below, numbers that cannot be remembered, or the code of users
         return _found(derivation, first, second, given, ratios)
     known[key] = _found(derivation, first, second, given, ratios)
     return known[key]

@@ -11,7 +11,9 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.hypotheses import universality
+from tplimits.law.observables import observables
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
@@ -37,6 +39,11 @@ _ROUNDING = 1e-13
 
 class NoRoom(EvaluationError):
     """A grid has no room for a function of the program."""
+
+
+def no_room(program: Program) -> NoRoom:
+    """Why there are no numbers from a grid."""
+    return NoRoom(f"`{program.name}` has functions of more variables than a grid has room for.")
 
 
 @dataclass(frozen=True)
@@ -125,20 +132,35 @@ def _scalar(
     return {(position, i): value for i in places}
 
 
-def table(program: Program, observables: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table | None:
-    """All observables to order 1/n: on a grid, None where it has no room for them, or on spread points."""
+def table(program: Program, scalars: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table | None:
+    """All scalars to order 1/n: on a grid, None where it has no room for them, or on spread points."""
     with numpy.errstate(all="ignore"):  # what is not finite is told below
         seen = drawn(program, numbers)
         if asked.method == "particles":
-            found: Table | None = _on_points(program, observables, numbers, seen, asked)
+            found: Table | None = _on_points(program, scalars, numbers, seen, asked)
         else:
-            found = _on_grids(program, observables, numbers, seen)
+            found = _on_grids(program, scalars, numbers, seen)
     for i, label in enumerate(found.labels if found else ()):
         assert found is not None
         if not all(
             numpy.isfinite(t).all() for t in (found.value.limit[i], found.value.bias[i], found.error.covariance[i])
         ):
             raise EvaluationError(f"moment not established: the expansion of `{label}` is not finite.")
+    return found
+
+
+def expanded(program: Program, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> Table:
+    """The expansion of all observables on a grid, whose averages are functions that drawn neurons can be put in.
+
+    Raises NoLimitError or EvaluationError where there is none.
+    """
+    refuse_unlike_normal(program)
+    bound, numbers = numbers_of(program, constants, ratios)
+    found = table(bound, observables(program), numbers, Asked("quadrature"))
+    if found is None:
+        raise no_room(program)
+    if not found.is_exact:
+        raise EvaluationError("it has functions of two neurons, which are no functions of one neuron and of averages.")
     return found
 
 
@@ -186,9 +208,20 @@ def _combined(function: Any, *runs: Expanded) -> Expanded:
     )
 
 
-def refuse_places(program: Program) -> str:
-    """The name of a vector of places, whose averages do not fluctuate; empty where there is none."""
-    return next((s.name for s in program if isinstance(s, InitialVector) and s.law.shape == GRID), "")
+def refuse_unlike_normal(program: Program) -> None:
+    """NoLimitError where matrices are not normal, or vectors hold places of neurons, whose averages are still."""
+    if names := universality.unlike_normal(program):
+        raise NoLimitError(
+            f"entries of {', '.join(f'`{name}`' for name in names)} are not normal: fourth moments of entries "
+            "enter at order 1/n, where universality ends. Take normal entries, tp.Matrix."
+        )
+    universality.refuse_orthogonal(program, of_order_one_over_n=True)
+    places = [s.name for s in program if isinstance(s, InitialVector) and s.law.shape == GRID]
+    if places:
+        raise NoLimitError(
+            f"`{places[0]}` holds places of neurons: averages over them do not fluctuate as those of independent "
+            "entries do, so that their expansion is another one. Leave it out."
+        )
 
 
 def without_roots(program: Program) -> Program:

@@ -1,4 +1,4 @@
-"""Neurons as points, with all base variables of an axis at the same ones: drawn, or spread over the law."""
+"""Neurons as points: drawn at random, or spread evenly over their law."""
 
 from __future__ import annotations
 

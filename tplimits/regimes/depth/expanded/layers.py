@@ -1,0 +1,86 @@
+"""Blocks at given numbers: what they do to the law of a covariance, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.expansion.covariances import Layer, fixed
+from tplimits.numbers.expansion.tables import numbers_of
+
+if TYPE_CHECKING:
+    from tplimits.numbers.expansion.given import Given
+    from tplimits.program.nodes.evaluate import Array
+    from tplimits.program.nodes.program import Program
+
+#: distances of nodes, and nodes of variables that enter through polynomials, from the coarsest
+RESOLUTIONS = ((0.5, 3), (0.42, 4), (0.34, 6), (0.27, 8), (0.2, 8), (0.14, 10), (0.1, 10))
+#: two resolutions agree up to this, beside 1
+_AGREED = 1e-9
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A block, or the blocks of a stack, at given numbers; `resolution` is a place in `RESOLUTIONS`."""
+
+    blocks: tuple[tuple[Program, Any], ...]
+    resolution: int = 0
+
+    @classmethod
+    def at(cls, program: Program, m: int, constants: Mapping[str, Any], ratios: Mapping[str, float] | None) -> Layers:
+        """With numbers put in for m tokens; EvaluationError where one is missing."""
+        found = []
+        for part in program.parts or (program,):
+            assert part.state is not None
+            tokens = part[part.state].axes[0]
+            sizes = {part.root_axis(tokens): m}
+            given = {k: v for k, v in constants.items() if k in part.constants}
+            sizes |= {k: v for k, v in constants.items() if k in part.known.axes}
+            widths = {w: (ratios or {}).get(w, 1.0) for w in part.widths if w != "n"}
+            found.append(numbers_of(part.released.bind(**sizes), given, widths))
+        return cls(tuple(found))
+
+    @cached_property
+    def _layers(self) -> tuple[Layer, ...]:
+        step, few = RESOLUTIONS[self.resolution]
+        return tuple(Layer(program, numbers, step, few) for program, numbers in self.blocks)
+
+    def image(self, V: Array) -> Array:
+        """M(V)."""
+        for layer in self._layers:
+            V = layer.image(V)
+        return V
+
+    def moved(self, law: Given) -> tuple[Given, Array]:
+        """The law of V′ from that of V, and DM, entries a ≤ b in row order."""
+        derivative = numpy.eye(len(law.value))
+        for layer in self._layers:
+            law, own = layer.moved(law)
+            derivative = own @ derivative
+        return law, derivative
+
+    def resolved(self, V: Array) -> tuple[Layers, float]:
+        """The same at the first resolution that the next one confirms at V, and how far they are apart."""
+        known = self._numbers(V)
+        for place in range(self.resolution, len(RESOLUTIONS) - 1):
+            finer = Layers(self.blocks, place + 1)
+            numbers = finer._numbers(V)
+            off = float(numpy.abs(numbers - known).max())
+            if off <= _AGREED * max(1.0, float(numpy.abs(known).max())):
+                return Layers(self.blocks, place), off
+            known = numbers
+        raise EvaluationError(
+            f"`{self.blocks[0][0].name}`: two resolutions of the nodes differ by {off:.2g}: functions that are no "
+            "polynomials of such a degree, or kinks that are not met."
+        )
+
+    def _numbers(self, V: Array) -> Array:
+        law, derivative = self.moved(fixed(V))
+        parts = (law.value, law.root, law.shift, law.covariance, derivative)
+        found: Array = numpy.concatenate([p.ravel() for p in parts])
+        return found
