@@ -1,6 +1,7 @@
 """What has no expansion in 1/n, or none that is implemented: refused with its name."""
 
 import pytest
+from expanded import cubed
 
 import tplimits as tp
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
@@ -77,7 +78,47 @@ def pole_by_an_identity(W: tp.Matrix, x: tp.Vector):
     return tp.avg(x**2) / (s + 0.0)
 
 
+@tp.program
+def the_smaller_of_two(x: tp.Vector, y: tp.Vector):
+    return tp.minimum(tp.avg(y**2), tp.avg(x**2))
+
+
+@tp.program
+def zero_in_disguise(y: tp.Vector, x: tp.Vector, W: tp.Matrix):
+    s = tp.avg((W @ x) * y) + tp.avg(x**2) - tp.avg((W @ x) ** 2)
+    return tp.maximum(s, 0)
+
+
+@tp.program
+def length_of_a_zero(y: tp.Vector, x: tp.Vector, W: tp.Matrix):
+    s = tp.avg(y * (W @ x))
+    return tp.sqrt(s**2)
+
+
+@tp.program
+def transposed_only_at_infinity(u: tp.Vector, x: tp.Vector, W: tp.Matrix):
+    s = tp.avg(u * x)
+    return tp.avg((W.T @ tp.sin(x)) * (W.T @ tp.sin((1 + s) * x)))
+
+
+@tp.program
+def logarithm(y: tp.Vector, x: tp.Vector):
+    return tp.avg(tp.log(x**2) * y)
+
+
+@tp.program
+def three_neurons_in_another_order(y: tp.Vector, x: tp.Vector):
+    α, β = tp.neuron("α"), tp.neuron("β")
+    return tp.avg(tp.avg(tp.tanh(x[α] * x + y[β]), over=(β, α)))
+
+
 REFUSED = {
+    "two scalars": (the_smaller_of_two, r"minimum\(Avg\(x\*\*2\), Avg\(y\*\*2\)\)` has a kink at the limit"),
+    "disguise": (zero_in_disguise, r"maximum\(0, s\)` has a kink at the limit"),
+    "length": (length_of_a_zero, r"Abs\(s\)` has a kink at the limit"),
+    "transposed at infinity": (transposed_only_at_infinity, r"Wᵀ is applied to.*none in the limit"),
+    "logarithm": (logarithm, r"log\(x\*\*2\)` has a pole or a root where `x\*\*2`"),
+    "another order": (three_neurons_in_another_order, "averages over 2 further neurons"),
     "second order": (kink_at_order_one_over_n, "has a kink at the limit of its argument"),
     "zero by an identity": (pole_by_an_identity, "1/"),
     "kink at a scalar's limit": (kink_at_a_limit, "Abs\\(s\\)` has a kink at the limit of its argument, a scalar"),
@@ -133,7 +174,27 @@ def test_series_that_do_not_help_are_warned_of():
     found = tp.derive(heavy, tp.FiniteWidth())
     with pytest.warns(UserWarning, match=r"\|b\|/n = 0.89 is not small"):
         found.at(32)
+    with pytest.warns(UserWarning, match="C holds moments of order 12"):
+        found.at(500)  # where 2 % of the limit would pass without such tails
+    assert "C holds moments of order 12 of normal entries" in repr(found)
     assert found.at(2000)["return"].value < 3
+
+
+def test_the_order_of_moments():
+    """Twice the degree: 8 for a fourth power of images, 0 for what is bounded."""
+
+    @tp.program
+    def moments(W: tp.Matrix, x: tp.Vector, *, k):
+        return tp.avg((W @ x) ** k)
+
+    @tp.program
+    def bounded(x: tp.Vector):
+        return tp.avg(tp.tanh(x**5))
+
+    orders = [tp.derive(moments.bind(k=k), tp.FiniteWidth()).order_of_moments for k in (2, 4, 5)]
+    assert orders == [4, 8, 10]
+    assert tp.derive(bounded, tp.FiniteWidth()).order_of_moments == 0
+    assert tp.derive(cubed, tp.FiniteWidth()).order_of_moments == 12
 
 
 def test_kinks_that_are_met_in_any_order():

@@ -19,12 +19,12 @@ from tplimits.numbers.expansion.nodes import Field, Frame, mapped
 from tplimits.numbers.expansion.singular import refuse_singular
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
-    from tplimits.program.nodes.kinds import Avg, ScalarNonlin
+    from tplimits.program.nodes.kinds import ScalarNonlin
     from tplimits.program.nodes.program import Program
 
 #: a direction of this squared length, beside that of its vector, is none: at finite width, and in the limit
@@ -277,6 +277,8 @@ class Pass(Walker[None]):
                 turned = "ᵀ" if s.transposed else ""
                 inside = sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))
                 swap[e] = Symbol(f"{self.program[s.matrix].name}{turned} {inside}")
+            elif s.name.startswith("_") and isinstance(s, Avg) and s.operand is not None:
+                swap[e] = Symbol(f"Avg({sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))})")
             elif s.name.startswith("_") and isinstance(s, OuterNonlin) and not s.slots:
                 body = self._unroller.at(s.body, s.axes, index)
                 swap[e] = self._named(body) if body.count_ops() < _SHORT else swap[e]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
@@ -16,7 +16,7 @@ from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
-from tplimits.regimes.finite_width import report
+from tplimits.regimes.finite_width import picture, report, tails
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.results import Enough, Expansion, Share
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
@@ -26,6 +26,8 @@ from tplimits.report import json_report
 from tplimits.report.written import Told
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
     from tplimits.numbers.expansion.tables import Table
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
-#: where |b|/n is more of |L| than this, the next terms count
-_SMALL = 0.1
 #: the root of a width that no network has
 _WIDEST = 1e15
 
@@ -125,19 +125,21 @@ class FiniteWidthLimit(Told):
         width = whole_from("n", n, 1, EvaluationError)
         found = self.evaluate(**given)
         for name, e in found.items():
-            if abs(float(e.bias)) / width > _SMALL * max(abs(float(e.limit)), self._least(e, width)):
-                warnings.warn(
-                    f"`{name}`: |b|/n = {abs(float(e.bias)) / width:.2g} is not small beside its limit "
-                    f"{float(e.limit):.3g}: terms of order 1/n² count at n = {width}, and L + b/n may be worse than L.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            if why := tails.worse_than_none(name, e, width, self.order_of_moments):
+                warnings.warn(why, UserWarning, stacklevel=2)
         return {name: e.at(width) for name, e in found.items()}
 
-    @staticmethod
-    def _least(e: Expansion, n: int) -> float:
-        """Of a scalar with limit 0, what it is usually as large as."""
-        return math.sqrt(max(float(e.variance), 0.0) / n) / _SMALL if abs(float(e.limit)) < 1e-9 else 0.0
+    @cached_property
+    def order_of_moments(self) -> int:
+        """The largest order of a moment of normal entries in C: above 8 the series is of use at large widths only."""
+        return tails.order_of_moments(self.state)
+
+    def plot(self, name: str, path: str | Path | None = None, **given: Any) -> Any:
+        """L + b/n with √(C/n) around it against 1/n, and what averages contribute to b; returns the Figure.
+
+        With a `path` it is saved there too, in the format of its suffix.
+        """
+        return picture.plot(self, self.labels[self._place(name)], path, given)
 
     def width_for(
         self, name: str, relative: float | None = None, absolute: float | None = None, **given: Any
@@ -266,6 +268,9 @@ class FiniteWidthLimit(Told):
     @property
     def _answer(self) -> str:
         return report.answer(self)
+
+    def _picture(self) -> str:
+        return picture.curves(self)
 
     def _formulas(self) -> Sequence[Formula]:
         return report.formulas(self)

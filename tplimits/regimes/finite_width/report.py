@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits.law.kets import Reference, Step
 from tplimits.pages.report import with_error
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.regimes.finite_width.tails import HIGH
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def text(limit: FiniteWidthLimit) -> str:
     for name, e in found.items():
         if not e.limit.variance and (parts := _parts(limit.breakdown(name))):
             lines += [f"  b of {name}", *parts]
+    if limit.order_of_moments > HIGH:
+        order = limit.order_of_moments
+        lines.append(f"  C holds moments of order {order} of normal entries: L + b/n is near E θ at large widths only")
     return "\n".join(lines)
 
 

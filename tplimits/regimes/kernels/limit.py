@@ -224,10 +224,11 @@ class KernelLimit(OfData, Mixture, Written):
         return Outline(self.derivation)
 
     def __repr__(self) -> str:
-        return text.kernel_limit(self.outline)
+        shown = text.kernel_limit(self.outline)
+        return shown if self.layers is None else f"{shown}\n{first_order.formulas.text()}"
 
     def _formulas(self) -> list[Formula]:
-        return latex.formulas(self.outline)
+        return [*latex.formulas(self.outline), *(first_order.formulas.formulas() if self.layers else ())]
 
     def _picture(self) -> str:
         return picture.angles(self)

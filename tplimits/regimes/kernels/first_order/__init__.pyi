@@ -1,2 +1,3 @@
 from . import evaluation as evaluation
+from . import formulas as formulas
 from . import perceptron as perceptron
