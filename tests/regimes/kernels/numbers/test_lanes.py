@@ -245,3 +245,24 @@ def test_perceptrons_of_many_pairs_are_those_of_few(φ, bias, norm, monkeypatch)
     for one, two in zip(interpreted(network, X), few, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-11)
         np.testing.assert_array_equal(one, one.T)
+
+
+def test_networks_of_eighty_layers_need_no_deep_recursion(monkeypatch):
+    @tp.network
+    def deep(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        W: tp.Matrix["n", "n", "layer"],
+        b: tp.Vector["layer"],
+        v: tp.Vector,
+    ):
+        x = tp.relu(tp.sum(U * ξ, over="d"))
+        for k in range(80):
+            x = tp.relu(1.5 * (W.sel(layer=k) @ x) + 0.25 * b.sel(layer=k))
+        return v * x
+
+    X = np.random.default_rng(0).standard_normal((3, 4))
+    few = interpreted(deep.bind(layer=80), X)
+    monkeypatch.setattr(evaluation, "_MANY", 1)
+    for one, two in zip(interpreted(deep.bind(layer=80), X), few, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-11)

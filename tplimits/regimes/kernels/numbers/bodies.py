@@ -82,42 +82,67 @@ class Body:
         if isinstance(step, Labelled):
             if not step.labels:
                 return number(float(step.array))
-            return self._read(self.passes.constant(step), dims)
-        given = step not in self.passes.inside or step in self.passes.kept
-        if self.passes.banded and step in self.passes.inside and len(set(dims)) < len(dims):
-            given = False  # equal places of a table over pairs of places, of which pools are at hand
-        if given and (step, dims) not in self.members:
-            return self._read(step, dims)
-        if (step, dims) not in self.known:
-            self.known[step, dims] = self._written(step, dims)
+            return self.reads.setdefault((self.passes.constant(step), dims), f"a{len(self.reads)}")
+        if self._is_read(step, dims):
+            return self.reads.setdefault((step, dims), f"a{len(self.reads)}")
+        self._write(step, dims)
         found: str = self.known[step, dims]
         return found
 
-    def _read(self, step: int, dims: Dims) -> str:
-        return self.reads.setdefault((step, dims), f"a{len(self.reads)}")
+    def _is_read(self, step: int, dims: Dims) -> bool:
+        """Whether a step has its values from an array."""
+        given = step not in self.passes.inside or step in self.passes.kept
+        if self.passes.banded and step in self.passes.inside and len(set(dims)) < len(dims):
+            given = False  # equal places of a table over pairs of places, of which pools are at hand
+        return given and (step, dims) not in self.members
+
+    def _write(self, step: int, dims: Dims) -> None:
+        """Write what a step is made of, and then the step: deep networks need no deep recursion."""
+        waiting = [(step, dims)]
+        while waiting:
+            n, here = waiting[-1]
+            before = [
+                (v, d)
+                for v, d in self._operands(n, here)
+                if isinstance(v, int) and (v, d) not in self.known and not self._is_read(v, d)
+            ]
+            if before and (n, here) not in self.known:
+                waiting += reversed(before)
+                continue
+            waiting.pop()
+            if is_law(self.passes.steps[n]):
+                self._law(n, here)
+            elif (n, here) not in self.known:
+                self.known[n, here] = self._written(n, here)
+
+    def _operands(self, n: int, dims: Dims) -> list[tuple[int | Labelled, Dims]]:
+        """What the text of a step is made of, and at which indices; of sums nothing, which read arrays."""
+        step = self.passes.steps[n]
+        assert step is not None
+        places = dict(zip(self.passes.labels[n], dims, strict=True))
+        if not is_pointwise(step):
+            return []
+        if step.function is bare(renamed):
+            return [(step.values[0], dims)]
+        if step.function is bare(diagonal):
+            ours, theirs = step.fixed
+            places |= {b: places[a] for a, b in zip(ours[len(ours) - len(theirs) :], theirs, strict=True)}
+        return [(v, tuple(places[x] for x in self.passes.labels_of(v))) for v in step.values]
 
     def _written(self, n: int, dims: Dims) -> str:
         step = self.passes.steps[n]
         assert step is not None
-        mine = dict(zip(self.passes.labels[n], dims, strict=True))
+        mine, operands = dict(zip(self.passes.labels[n], dims, strict=True)), self._operands(n, dims)
         if step.function is bare(laws.part_of):
-            (law,) = step.values
+            ((law, here),) = operands
             assert isinstance(law, int)
-            return self._law(law, tuple(mine[x] for x in self.passes.labels[law]))[step.fixed[0]]
-        if step.function is bare(renamed):
-            return self.value(step.values[0], dims)
-        if step.function is bare(diagonal):
-            ours, theirs = step.fixed
-            front = len(ours) - len(theirs)
-            places = dict(mine) | {b: mine[a] for a, b in zip(ours[front:], theirs, strict=True)}
-            (inner,) = step.values
-            return self.value(inner, tuple(places[x] for x in self.passes.labels_of(inner)))
+            return self._law(law, here)[step.fixed[0]]
         if self.passes.is_gather(n):
             return self._gather(n, step, mine)
         if step.function is bare(contracted) and step.fixed[0]:
             return self._reduction(step, mine)
-        texts = [self.value(v, tuple(mine[x] for x in self.passes.labels_of(v))) for v in step.values]
-        if step.function is bare(repeated):
+        texts = [self.value(v, here) for v, here in operands]
+        if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
             return texts[0]
         if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
@@ -136,8 +161,7 @@ class Body:
         if (n, dims) not in self.known:
             step = self.passes.steps[n]
             assert step is not None
-            law, mine = step.fixed[0], dict(zip(self.passes.labels[n], dims, strict=True))
-            names = [self.value(v, tuple(mine[x] for x in self.passes.labels_of(v))) for v in step.values]
+            law, names = step.fixed[0], [self.value(v, here) for v, here in self._operands(n, dims)]
             parts = laws.written(self.writer, law.parts, law.gapped, law.coincident, names, self.passes.eps)
             self.known[n, dims] = parts
         found: list[str] = self.known[n, dims]
