@@ -54,8 +54,6 @@ INTEGRANDS = {
     "bump relu": X * sympy.exp(-(X**2)) * heads.relu(Y),
     "sin": squared(lambda t: sympy.sin(2 * t)),
     "cos": squared(sympy.cos),
-    "x⁶ cos": X**6 * sympy.cos(Y),
-    "x⁵ sin": X**5 * sympy.sin(Y),
     "x + sin": squared(lambda t: t + sympy.sin(t)),
     "monomials": X**3 * Y,
     "x bump": X * sympy.exp(-(X**2)) * Y,
