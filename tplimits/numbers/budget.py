@@ -25,7 +25,12 @@ class Budget:
     """Operations left; counted, not timed, so that a result does not depend on the machine."""
 
     def __init__(self, operations: int) -> None:
-        self.left = operations
+        self._given = self.left = operations
+
+    @property
+    def spent(self) -> int:
+        """Operations so far."""
+        return self._given - self.left
 
     def spend(self, nodes: int, per_node: int) -> None:
         """Count evaluations at some nodes; TooManyNodes when nothing is left."""

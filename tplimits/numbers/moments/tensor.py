@@ -24,6 +24,8 @@ _AGREED = 1e-10
 #: an error above this share of E|f| asks for coordinates that are refined one by one, to the other share: what is
 #: known of an error by two resolutions alone is right where it is small
 _DOUBTFUL, _WANTED = 1e-5, 1e-6
+#: operations that refining may take, a few seconds
+_REFINING = 600_000_000
 #: an error above this share of E|f| is no number
 _UNSETTLED = 3e-2
 _ROUNDING = 1e-14
@@ -60,7 +62,7 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
         _one(function, lowered(function, variables), variables, row, budgets)
     except EvaluationError:
         return QUADRATURE
-    return PER_LAW + sum(QUADRATURE - b.left for b in budgets)
+    return PER_LAW + sum(b.spent for b in budgets)
 
 
 def may_be_infinite(function: Expr) -> bool:
@@ -89,8 +91,8 @@ def _one(
             if before is not None and error <= _AGREED * abs(integral.value):
                 break
             before = integral.value
-        if error > _DOUBTFUL * integral.size:
-            integral = _quadrature(law, 0, budgets).refined(integrand, _WANTED)
+        if error > _DOUBTFUL * integral.size and not may_be_infinite(function):  # beside a pole no rule gains digits
+            integral = _quadrature(law, 0, budgets, _REFINING).refined(integrand, _WANTED)
             error = integral.error
     except TooManyNodes:
         raise EvaluationError(
@@ -108,9 +110,11 @@ def _one(
     return integral.value, error + _ROUNDING * abs(integral.value)
 
 
-def _quadrature(law: Mapping[tuple[Symbol, Symbol], float], level: int, budgets: list[Budget] | None) -> Quadrature:
+def _quadrature(
+    law: Mapping[tuple[Symbol, Symbol], float], level: int, budgets: list[Budget] | None, most: int = QUADRATURE
+) -> Quadrature:
     """One resolution; what it spends is left in `budgets`."""
-    budget = Budget(QUADRATURE)
+    budget = Budget(most)
     if budgets is not None:
         budgets.append(budget)
     return Quadrature(law, {}, level, budget)
