@@ -100,7 +100,9 @@ def test_rows_against_the_draws_entry_by_entry():
         products = numpy.prod(s.values - s.values.mean(axis=0), axis=1) * len(s.values) / (len(s.values) - 1)
         assert rows[1].moments.variances[i] == pytest.approx(products.var(ddof=1)), "of a covariance: as it is"
     relative = rows[2].moments.variances / numpy.maximum(20.0, rows[2].moments.means) ** 2
-    assert relative == pytest.approx(relative[0]), "of a variance: in proportion to its square, that of the claim at least"
+    assert relative == pytest.approx(relative[0]), (
+        "of a variance: in proportion to its square, that of the claim at least"
+    )
     assert [row.moments.scale for row in rows] == pytest.approx([2**0.5, 4.0, 8.0])
     apart = quantiles(0.02, 3)
     assert rows[0].finds == pytest.approx(apart * math.hypot(rows[0].stderr, 0.01))

@@ -94,7 +94,7 @@ X = sympy.Symbol("g0", real=True)
         (sympy.exp(-X), Growth.INFINITE),
         (sympy.Abs(X) ** 3 / 100 + X, Growth.UNKNOWN),  # true, and not seen so far out
         (3 * sympy.Abs(X) ** 3, Growth.INFINITE),
-        (-sympy.Abs(X) ** 3, Growth.BOUNDED),
+        (-(sympy.Abs(X) ** 3), Growth.BOUNDED),
         (2 * sympy.Abs(X) + X, Growth.EXPONENTIAL),
         (X**2 * sympy.tanh(X) / 8, Growth.UNKNOWN),  # grows as a square
         (3 * X**2 * sympy.tanh(X), Growth.UNKNOWN),  # as one that is too large
