@@ -29,6 +29,8 @@ _MOST_ROOM = 1 << 26
 _SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
+#: rows that go abreast where there is nothing but arithmetic: each waits for its own results, and columns are read once
+_ABREAST = 2
 #: what is done for all pairs by one product of matrices
 _DISTANCE = bare(half_squared_distance)
 #: numbers of inputs whose frames are kept
@@ -48,7 +50,7 @@ class Frame:
     numbers: NDArray[numpy.int64]
     #: results of single inputs: step, first and last number, shape, labels, bytes before it
     blocks: Sequence[tuple[int, int, int, tuple[int, ...], tuple[str, ...], int]]
-    #: where flags begin
+    #: where the flag is
     flags: int
 
 
@@ -76,8 +78,8 @@ class Nested:
         self.given = [n for kind, n in self.lanes.outer if kind == "in"]
         self.sizes = {n: passes.sizes_of(n) for _, n in self.lanes.outer}
         self.front = {n: tuple(x for x in labels[n] if x not in inputs) for _, n in self.lanes.outer}
-        self.flags = [n for kind, n in self.lanes.outer if kind == "flag"]
-        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if w not in self.flags]
+        self.flags = len(passes.flags[:1])
+        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if w not in passes.flags]
         #: places of results, one after another
         self.slots: dict[tuple[str, int], slice] = {}
         for kind, n in self.lanes.outer[len(self.given) :]:
@@ -87,7 +89,7 @@ class Nested:
     @property
     def bytes(self) -> int:
         """Of what one thread keeps between passes."""
-        return self.lanes.room * self.lanes.count * self.lanes.width
+        return self.lanes.room * self.lanes.count * self.lanes.abreast * self.lanes.width
 
     def run(
         self,
@@ -144,7 +146,7 @@ class Nested:
                 for n, first, last, shape, labels, before in frame.blocks
             }
             lanes = -(-many[0] // self.lanes.count) * self.lanes.count
-            flags = made[frame.flags :].reshape(len(self.flags), lanes)[:, : many[0]]
+            flags = made[frame.flags :].reshape(self.flags, lanes)[:, : many[0]]
         values = [
             w if isinstance(w, Labelled) else found[w] if w in found else known[w]
             for w in self.passes.schedule.wanted[: self.passes.kernels]
@@ -177,7 +179,7 @@ class Nested:
                 shape = (blocks, slot.stop - slot.start, lanes)
                 found.append((n, first, last, shape, (*self.passes.inputs, *self.front[n]), first * width))
         places = max((s.stop for s in self.slots.values()), default=0)
-        flags = places - len(self.flags)
+        flags = places - self.flags
         if two:
             return Frame(0, (places, rows, columns), table, numbers, found, flags)
         return Frame(places * each, (), table, numbers, found, flags * each)
@@ -257,4 +259,5 @@ def _found(array: NDArray[Any]) -> Blocks:
 
 def nested(passes: Passes, single: bool, lanes: int) -> Nested:
     """Passes as a compiled function; NotNested where they need more room than there is."""
-    return Nested(passes, Lanes(passes, lanes, single))
+    plain = len(passes.inputs) == 2 and not any(p.sizes or p.gathers or p.reductions for p in passes.passes)
+    return Nested(passes, Lanes(passes, lanes, single, _ABREAST if plain else 1))
