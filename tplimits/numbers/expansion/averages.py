@@ -13,6 +13,7 @@ averages it depends on, and the coefficient of 1/n of its mean at a neuron that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -300,6 +301,21 @@ class Averages:
         slopes = {i: Field(d.dims, d.values * factor) for i, d in x.slopes.items()}
         return Jet(Field(x.value.dims, x.value.values * factor), slopes, shift)
 
+    def normal(self, axis: str, variance: float) -> Jet:
+        """A vector that is new."""
+        g = self.frame.normal(axis)
+        return Jet(g if variance == 1 else mapped(lambda v: v * math.sqrt(variance), g))
+
+    def power(self, x: Jet, power: float) -> Jet:
+        """A power of a positive scalar; 0 at 0, for a drawn network whose neurons all happen to be silent."""
+        v = x.value
+        return self.function(
+            x,
+            mapped(lambda a: _power(a, power), v),
+            mapped(lambda a: power * _power(a, power - 1), v),
+            mapped(lambda a: power * (power - 1) * _power(a, power - 2), v),
+        )
+
     def function(self, x: Jet, value: Field, first: Field, second: Field | None) -> Jet:
         """F(x), from F, F' and F'' at its value; None where F'' is zero."""
         slopes = {i: times(first, d) for i, d in x.slopes.items()}
@@ -309,6 +325,13 @@ class Averages:
             if inner is not None:
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
         return Jet(value, slopes, shift)
+
+
+def _power(a: Array, power: float) -> Array:
+    """a^power, 0 where a is 0."""
+    silent = a == 0
+    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
+    return found
 
 
 def _sum(a: Field | None, b: Field) -> Field:
