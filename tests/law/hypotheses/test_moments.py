@@ -366,7 +366,7 @@ def test_degrees_add_in_products_and_are_the_largest_in_sums(law, expr, degree):
 
 
 def test_powers_by_hoelder_are_shared_by_dependent_factors_alone(law):
-    """1/q = Σ 1/q_i: of |x|^(−1/3) and e^(x²/6), both in L^q for q < 3, the product is in L^(3/2); beside e^(y²/6) in L³."""
+    """1/q = Σ 1/q_i: of two factors in L^q for q < 3 the product is in L^(3/2), and in L³ if independent."""
     pole = sympy.Abs(x) ** Rational(-1, 3)
     assert tail(pole * sympy.exp(y**2 / 6), law).power == pytest.approx(3)
     assert not tail(pole * sympy.exp(x**2 / 6), law).established
