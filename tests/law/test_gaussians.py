@@ -30,7 +30,7 @@ def law():
 
 
 def test_covariances_of_the_three_kinds(law):
-    x, y, a, b, c = law.all
+    x, _, a, b, c = law.all
     assert [law.covariance(x, s) for s in law.all] == [1, 0, 0, 0, 0]
     assert [law.covariance(a, s) for s in law.all] == [0, 0, 2, 3, 0]
     assert [law.covariance(c, s) for s in law.all] == [0, 0, 0, 0, 2]

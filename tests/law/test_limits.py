@@ -3,6 +3,7 @@
 import mpmath
 import numpy
 import pytest
+import scipy.special
 import sympy
 from sympy import Rational, pi, sqrt
 
@@ -198,6 +199,37 @@ def test_powers_of_a_box_mean_take_independent_copies():
 
     expected = mpmath.quad(lambda x: inner(x) ** 2 * mpmath.npdf(x), [-10, 0, 10])
     assert abs(float(scalar(program)) - float(expected)) < 1e-12
+
+
+def test_boxes_of_two_instructions_are_not_one_box():
+    """The same mean written twice is the same vector, over other copies: E y z = E y², and not E |x − x'|²."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        b, c = tp.neuron("b"), tp.neuron("c")
+        y, z = tp.avg(tp.abs(x - x[b]), over=b), tp.avg(tp.abs(x - x[c]), over=c)
+        return tp.avg(y * z), tp.avg(y * y), tp.avg(tp.avg(y[b] * z * tp.abs(x - x[b]), over=b))
+
+    first, second, third = (n.value for n in tp.derive(program).evaluate().values())
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    mean = nodes * (2 * scipy.special.ndtr(nodes) - 1) + 2 * numpy.exp(-(nodes**2) / 2) / (2 * numpy.pi) ** 0.5
+    assert first == pytest.approx(second) == pytest.approx(float(weights @ mean**2), rel=1e-6)
+    line = numpy.linspace(-9, 9, 1201)
+    density = numpy.exp(-(line**2) / 2) / (2 * numpy.pi) ** 0.5 * (line[1] - line[0])
+    at = density * (line * (2 * scipy.special.ndtr(line) - 1) + 2 * numpy.exp(-(line**2) / 2) / (2 * numpy.pi) ** 0.5)
+    assert third == pytest.approx(float(at @ abs(line[:, None] - line) @ at), rel=1e-4)
+
+
+def test_a_coefficient_that_vanishes_is_no_dot_part():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return W.T @ tp.cos(W @ x), W.T @ tp.sin(W @ x)
+
+    limit = tp.derive(program)
+    assert (limit.dot("return[0]"), limit.dot("return[1]")) == (0, sympy.exp(-Rational(1, 2)) * limit.ket("x"))
+    said = [r for s in limit.steps if s.rule == "dot" for r in s.remarks if "E[" in r]
+    assert ["(no dot)" in r for r in said] == [True, False]
 
 
 def test_symbolic_constants_and_given_scalars_stay_symbols():

@@ -99,7 +99,7 @@ def test_places_are_refused_doubted_or_left():
 
     assert kept_from_zero(Seen(found=()), "pole", [place()], "line 3") == []
     assert kept_from_zero(Seen(limits=sympy.Integer(0), still=(x,)), "pole", [place()], "line 3") == []
-    with pytest.raises(NoLimitError, match="^line 3: it tends to 0$"):
+    with pytest.raises(NoLimitError, match=r"^line 3: it tends to 0$"):
         kept_from_zero(Seen(limits=sympy.Integer(0)), "pole", [place()], "line 3")
     (doubt,) = kept_from_zero(Seen(found=Unreadable("it is long", True)), "pole", [place("the sum ")], "line 3")
     assert (doubt.hypothesis, doubt.where, doubt.later) == ("pole", "line 3", True)

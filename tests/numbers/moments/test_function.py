@@ -240,3 +240,15 @@ def test_panels_reach_from_end_to_end_without_a_gap(deviation):
     assert edges[0] == -edges[-1] == pytest.approx(-RADIUS) and (edges == -edges[::-1]).all()
     assert numpy.diff(edges).min() > 0 and numpy.diff(edges).max() <= 0.5 + 1e-12
     assert (abs(edges) <= 0.5 / max(deviation, 1.0) + 1e-12).sum() >= 3  # half a unit of x, or of z where that is less
+
+
+@pytest.mark.parametrize("f", [sympy.sqrt(abs(X) + 1), abs(X - 1) ** sympy.Rational(3, 2) + 1, sympy.tanh(X + 1)])
+def test_without_variance_a_mean_is_the_value_at_zero(f):
+    """Of one, of both, of neither of the variables."""
+    g = f.xreplace({X: 2 * Y})
+    found, at = moment(f * g, (X, Y)), float(f.subs(X, 0))
+    value, error = found(0.0, 0.0, 0.0)
+    assert value == pytest.approx(at * at, abs=float(error) + 1e-13) and error < 1e-6
+    alone, _ = moment(f, (X,))(1.44)
+    value, error = found(1.44, 0.0, 0.0)
+    assert value == pytest.approx(float(alone) * at, abs=float(error) + 1e-9) and error < 1e-6
