@@ -78,5 +78,5 @@ def _beside_exponential():
     ],
 )
 def test_poles_that_are_removable_at_the_limit_alone_are_doubted(function):
-    with pytest.raises(tp.EvaluationError, match="moment not established: .* the pole where .* is 0"):
+    with pytest.raises(tp.EvaluationError, match=r"moment not established: .* the pole where .* is 0"):
         limit_of(function).evaluate()
