@@ -114,6 +114,8 @@ def test_the_weakest_claim_is_told_in_proportion_to_what_it_should_find():
     assert weakness([row(finds=1.14 * 0.012)], (10,)) == []
     (text,) = weakness([row("a", finds=0.03), row("b", finds=0.05), row("c", finds=0.04)], (100, 99, 9))
     assert "claim on b below 0.05" in text and text.endswith("draws=(100, 99, 9).")
+    wider = replace(row("d", finds=0.09), tolerance=0.04)
+    assert "claim on a below 0.03" in weakness([wider, row("a", finds=0.03)], None)[0]
     assert weakness([row(finds=0.05)], (101, 1000, 1001))[0].endswith("draws=(110, 1000, 1100).")
 
 

@@ -106,6 +106,12 @@ def test_values_at_one_width(body):
     [
         *(sympy.sqrt(n) * a, n * a, a / n ** Rational(1, 4), a / n ** Rational(1, 3)),
         *(1 / (a - 0.3), sympy.sqrt(a - 0.3), sympy.log(a - 0.3), (a - 0.3) ** Rational(3, 2)),
+        *(
+            sympy.asin(a + 0.7 - 1e-8),
+            sympy.acos(1e-8 - a - 0.7),
+            sympy.atanh(a + 0.7 - 1e-8),
+        ),  # within errors of means
+        *(1 / (a - 0.3 + 1e-8), sympy.sqrt(a - 0.3 + 1e-8), sympy.log(a - 0.3 + 1e-8), f.relu(a - 0.3 + 1e-8)),
         *(sympy.asin(a + 0.7), sympy.acos(-a - 0.7), sympy.atanh(a + 0.7), sympy.log(a - b), sympy.sqrt(a - b)),
         *(f.relu(a - 0.3), sympy.Abs(a - 0.3), f.step(a - 0.3), f.maximum(a, 0.3), sympy.sign(a - 0.3)),
     ],
