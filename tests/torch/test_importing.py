@@ -89,6 +89,23 @@ def test_entries_between_neurons_and_inputs():
     assert str(net.entries["weights.2"]) == "uniform, std 1.414·(n + 3)^-1/2"
 
 
+def test_names_of_parameters_mean_nothing():
+    """A program calls its results `return` and `shift`, and its axes d3: so may a model call its parts."""
+
+    class Called(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.a, self.o = torch.nn.Linear(3, n), torch.nn.Linear(n, 2)
+            self.shift, self.d3, self.x = (torch.nn.Parameter(torch.randn(n)) for _ in range(3))
+
+        def forward(self, x):
+            return self.o(torch.relu(self.x * self.a(x) + self.d3 + self.shift))
+
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    match = tp.from_torch(Called, x, widths=(16, 32, 64)).matches(disturbed(Called(16)))  # called with the example
+    assert match and {"shift", "d3", "x"} < set(match.gradients)
+
+
 def test_rows_of_padding_are_named():
     """PyTorch gives them no gradient; the program is differentiated everywhere."""
 

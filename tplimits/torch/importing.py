@@ -54,6 +54,7 @@ class TorchProgram(Program):
     permutation_error: float = 0.0
     by_row: bool = False
     row: tuple[Any, ...] = ()
+    example: tuple[Any, ...] = ()
     dependent: Mapping[str, str] = field(default_factory=dict)
     evaluated: tuple[str, ...] = ()
     outputs: int = 1
@@ -198,9 +199,9 @@ class TorchProgram(Program):
     def matches(self, module: Any, *inputs: Any) -> Match:
         """The outputs and gradients of a module beside those of the program with the module's weights.
 
-        inputs: what the module is called with; random numbers like the example where nothing is given.
+        inputs: what the module is called with; the example of the import where nothing is given.
         """
-        return matched(self, module, inputs)
+        return matched(self, module, inputs or self.example)
 
 
 def imported(
@@ -247,6 +248,7 @@ def _imported(
         permutation_error=error,
         by_row=by_row,
         row=row,
+        example=args,
         dependent=dependent(make, weights_of(found), sizes[0]),
         evaluated=only_evaluated(graph.modules[0]),
         outputs=len(graph.outputs),

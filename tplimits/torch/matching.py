@@ -224,11 +224,12 @@ def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
     constants = {MACHINE: DOUBLE} if MACHINE in net.constants else {}
     n, ratios = sizes_of(built, arrays)
     found = net.run(n=n, ratios=ratios, constants={**arrays, **data, **constants})
-    total = found["return"].sum(axis=-1) if built.is_readout else found["return"]
-    if len(net.returns) > 1:
-        readout, shift = (net[r].axes for r in net.returns)  # a bias is the same at all tokens
+    ends = [net[r] for r in net.returns]  # by their own names: the model may have a parameter called `shift`
+    total = found[ends[0].name].sum(axis=-1) if built.is_readout else found[ends[0].name]
+    if len(ends) > 1:
+        readout, shift = (e.axes for e in ends)  # a bias is the same at all tokens
         every = tuple(dict.fromkeys((*readout, *shift)))
-        total = _along(total, readout, every) + _along(found["shift"], shift, every)
+        total = _along(total, readout, every) + _along(found[ends[1].name], shift, every)
     truth = _in_program(net, y)[0]
     return _apart(numpy.asarray(total), truth)
 

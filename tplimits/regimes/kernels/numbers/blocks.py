@@ -75,11 +75,46 @@ class Blocks:
         return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a quantity of one input lies among others: its first and its last number, its blocks."""
+
+    first: int
+    last: int
+    shape: tuple[int, int, int]
+    sizes: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Made(Sequence[Any]):
+    """Quantities of one input in one piece of memory, each `Blocks` when it is asked for."""
+
+    memory: NDArray[Any]
+    start: int
+    many: int
+    places: Sequence[Place]
+    #: bytes before each
+    offsets: NDArray[numpy.int64]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, k: Any) -> Any:
+        place = self.places[k]
+        array, start = self.memory[place.first : place.last], self.start + place.first * self.memory.itemsize
+        return Blocks(array.reshape(place.shape), self.many, place.sizes, place.labels, start)
+
+    def is_laid_out(self, lanes: int, dtype: Any) -> bool:
+        """Whether they are in blocks of so many inputs."""
+        return self.memory.dtype == dtype and all(place.shape[2] == lanes for place in self.places[:1])
+
+
 @dataclass(frozen=True, eq=False)
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
-    rows: Sequence[Labelled | Blocks]
+    rows: Sequence[Any]
     near: NDArray[numpy.bool_]
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Own:
@@ -96,6 +131,8 @@ class Own:
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""
+        if isinstance(self.rows, Made) and self.rows.is_laid_out(lanes, dtype):
+            return self
         if all(isinstance(r, Blocks) and r.array.shape[2] == lanes and r.array.dtype == dtype for r in self.rows):
             return self
         rows: list[Labelled | Blocks] = []

@@ -150,6 +150,8 @@ def many_squares(asked: GramRequest, step: int) -> int:
 
 
 def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
+    if (rows, columns) == (slice(0, asked.one.many), slice(0, asked.other.many)) and not asked.single:
+        return asked
     part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
     return replace(part, symmetric=asked.symmetric and rows == columns, single=False)
 
