@@ -90,7 +90,9 @@ class Lowering:
         """A constant array, or a number where all its entries are the same."""
         values = array.detach().double().numpy() if torch.is_tensor(array) else numpy.asarray(array, dtype=float)
         dims = tuple(Dim(s) for s in values.shape)
-        if values.size and (values == values.reshape(-1)[0]).all():
+        if not values.size:
+            return Tensor(0.0, dims, {})
+        if (values == values.reshape(-1)[0]).all():
             return Tensor(float(values.reshape(-1)[0]), dims, {})
         if not numpy.isfinite(values).all():
             seen = values > HIDDEN
