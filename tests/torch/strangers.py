@@ -224,6 +224,21 @@ class NewStates(nn.Module):
         return self.o(h) * self.scale.to(self.o.weight.dtype)
 
 
+class SameEverywhere(nn.Module):
+    """Convolutions of what is 0, 1, or a number of the input at all neurons."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.i, self.c, self.o, self.n = nn.Conv1d(2, n, 1), nn.Conv1d(n, n, 3, padding=1), nn.Linear(n, 1), n
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), self.n, x.shape[2])
+        for seen in (x, torch.ones_like(x)):
+            h = torch.tanh(self.i(seen) + self.c(h))
+        alike = x.mean(1, keepdim=True).expand(-1, self.n, -1)
+        return self.o((h + self.c(torch.ones_like(h)) + self.c(alike)).mean(2))
+
+
 class Factors(nn.Module):
     """Parameters of one's own, and products of several of them at once."""
 
@@ -285,6 +300,7 @@ class Mixture(nn.Module):
 STRANGERS = {
     "several factors": Model(Factors, (noise(3, 4), noise(3, 4) ** 2)),
     "apart": Model(Apart, (noise(4, 5), noise(4, 5).cos())),
+    "same everywhere": Model(SameEverywhere, (noise(2, 2, 4),)),
     "composed": Model(Composed, (noise(2, 4, 3),)),
     "mixture": Model(Mixture, (noise(4, 6),)),
     "rounded": Model(Rounded, (tokens(7, 2, 4),)),

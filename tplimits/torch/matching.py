@@ -163,7 +163,7 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
         said = " ".join(str(error).split())[:200]
         raise EvaluationError(f"PyTorch does not differentiate the module: {said}.") from error
     χ_rows = _in_program(net, χ)
-    trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
+    trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP, speed=0)
     parameters = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
     n, ratios = sizes_of(built, arrays)
     run = trainer.start(data, width=n, parameters=parameters, ratios=ratios)
