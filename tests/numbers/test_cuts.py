@@ -68,3 +68,10 @@ def test_roots_of_functions_on_a_line():
     assert roots(at, RADIUS, most=1).shape == (3, 1)
     lines = straight_root(lambda u: numpy.stack([2 * u - 3, -u + 8, 0 * u + 1]), RADIUS)
     assert lines[:, 0] == pytest.approx([1.5, 6.0, 6.0])
+
+
+def test_planes_that_cross_at_a_small_angle_cut_where_they_cross():
+    cutting = Cutting(Planes(((0.3, 1.0), (0.1, 1.0)), (0.2, -0.1)), 2, RADIUS)
+    assert cutting.edges(0, numpy.zeros((1, 1, 0)))[0, 0] == pytest.approx([-6, -1.5, 6])
+    parallel = Cutting(Planes(((0.3, 1.0), (0.3, 1.0)), (0.2, -0.1)), 2, RADIUS)
+    assert parallel.edges(0, numpy.zeros((1, 1, 0)))[0, 0] == pytest.approx([-6, 6])

@@ -60,7 +60,7 @@ def test_the_mean_stays_and_the_noise_falls():
     off = plain - one
     assert (abs(off.mean(axis=0)) < 4 * off.std(axis=0) / len(off) ** 0.5).all()
     assert (one.var(axis=0) < plain.var(axis=0) / 20).all()
-    moved, same = columns(uneven, table, tuple(at + [1.0, 2.0]), ratios=ratios)
+    moved, same = columns(uneven, table, tuple(numpy.add(at, [1.0, 2.0])), ratios=ratios)
     assert (same == plain).all()
     assert abs(moved - one - [1.0, 2.0]).max() < 1e-12, "E ψ(g) is added again"
     half, _ = columns(uneven, table, (float(at[0]), None), ratios=ratios)

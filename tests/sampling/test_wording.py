@@ -114,13 +114,15 @@ def test_the_weakest_claim_is_told_in_proportion_to_what_it_should_find():
     assert weakness([row(finds=1.14 * 0.012)], (10,)) == []
     (text,) = weakness([row("a", finds=0.03), row("b", finds=0.05), row("c", finds=0.04)], (100, 99, 9))
     assert "claim on b below 0.05" in text and text.endswith("draws=(100, 99, 9).")
+    wider = replace(row("d", finds=0.09), tolerance=0.04)
+    assert "claim on a below 0.03" in weakness([wider, row("a", finds=0.03)], None)[0]
     assert weakness([row(finds=0.05)], (101, 1000, 1001))[0].endswith("draws=(110, 1000, 1100).")
 
 
 def test_a_line_of_the_table_word_by_word():
-    head, names, line = table([row(claim=-0.6, z=-0.4)], "tied", WIDTHS, (20, 10)).splitlines()
-    assert names.split() == ["quantity", "claimed", "finite", "width", "z", "p", "b", "slope", "lack", "of", "fit"]
-    assert line.split() == ["return", "-0.6", "0.6050", "±", "0.0020", "−0.40", "0.7", "0.3", "−0.50", "(−1/2)", "0.5", "accepted"]
+    _, names, line = table([row(claim=-0.6, z=-0.4)], "tied", WIDTHS, (20, 10)).splitlines()
+    assert " ".join(names.split()) == "quantity claimed finite width z p b slope lack of fit"
+    assert " ".join(line.split()) == "return -0.6 0.6050 ± 0.0020 −0.40 0.7 0.3 −0.50 (−1/2) 0.5 accepted"
     assert line.index("0.6050") == names.index("finite")
     of_covariance = replace(row(slope=0.01), claim=Claim("s", 1.0, statistic="covariance"))
     assert "+0.01 (0)" in table([of_covariance], "tied", WIDTHS, (20, 10))

@@ -54,15 +54,15 @@ def test_order_three_is_capped_and_lower_orders_are_not(programs):
 
 
 @tp.block
-def heads(x: tp.State["token"], W: tp.Matrix["k", "n", "head"], O: tp.Matrix["n", "k", "head"], c: tp.Scalar):
-    y = tp.sum(O @ tp.tanh(W @ x), over="head")
+def heads(x: tp.State["token"], W: tp.Matrix["k", "n", "head"], R: tp.Matrix["n", "k", "head"], c: tp.Scalar):
+    y = tp.sum(R @ tp.tanh(W @ x), over="head")
     return x + c * tp.avg(y * y)
 
 
 T, H, N, K = 3, 2, 40, 80
 RATIOS = {"k": K / N}
 PAIRS = T * H
-#: entries of every array of one draw: state, matrices, scalar; images and functions of them; sums, squares, averages, scaled
+#: entries of the arrays of one draw: state, matrices, scalar; images and functions of them; sums, squares, averages
 ARRAYS = (T * N, 2 * H * N * K, 1, *(PAIRS * K,) * 2, PAIRS * N, *(T * N,) * 2, T, *(T * N,))
 #: operations on entries, one more for writing each: tanh, the sum over heads, squares, averages, c·s + x
 FUNCTIONS = 0.2 * (2 * PAIRS * K + T * N * (H + 2 + 1 + 3))
@@ -78,7 +78,7 @@ def test_the_work_of_a_draw_is_that_of_its_arrays():
 
 
 def test_the_work_of_a_layer_by_products_has_no_matrices():
-    """Products drawn as normals of the right law: each entry once, and times a root over all of them, forth and back."""
+    """Products drawn as normals: each entry once, and times a root over all of them, forth and back."""
     program = heads.bind(token=T, head=H)
     rows = T + 2 * PAIRS
     controls, images = 0.1 * N * rows**2, PAIRS * (K + N)

@@ -19,7 +19,7 @@ from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.table import SP, Parametrization
 from tplimits.progress import reporting
 from tplimits.regimes.classification.widening import Widening
-from tplimits.torch.analysis import analysed
+from tplimits.torch.analysis import KNOWN, analysed
 from tplimits.torch.building import Built, built, rounded_of, weights_of
 from tplimits.torch.dependence import dependent
 from tplimits.torch.entries import Entries, measured
@@ -228,7 +228,7 @@ def _imported(
     called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     report.advance(1)
-    graph = export(make, row, sizes)
+    graph = export(make, row, sizes, KNOWN)
     report.advance(1)
     found = analysed(graph)
     _refuse_wide_output(found)

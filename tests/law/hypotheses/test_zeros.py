@@ -250,3 +250,21 @@ def test_what_overflows_beside_a_zero_in_disguise_is_refused_without_a_warning()
 
     with pytest.raises(tp.EvaluationError, match="`1/s` is not finite at the limit"):
         tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_long_factors_are_read_beside_a_zero_in_disguise(vanishes):
+    """Named because they are long, they have the values of what they stand for."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        y = tp.sqrt(60 + sum(tp.cos(k * h) / (k + tp.exp(-h * h)) for k in range(1, 30)))
+        z = tp.tanh(y * h) + 2
+        return tp.avg(tp.sign((disguised(h) if vanishes else one(h) + 1) * z * y) ** 2)
+
+    if vanishes:
+        with pytest.raises(tp.EvaluationError, match=r"0 within its error|tends to 0"):
+            tp.derive(program).evaluate()
+    else:
+        assert tp.derive(program).evaluate()["return"].value == pytest.approx(1)

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.expansion.averages import Jet
+from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import Field, Frame, Split, density, mapped, times
 

@@ -47,8 +47,8 @@ FUNCTIONS = {
     ),
     "any power": (lambda x: abs(x) ** 2.3, lambda x: np.abs(x) ** 2.3, 0, 1e-14),
     "erf beside bells": (
-        lambda x: tp.erf(x) + tp.exp(-(x**2)) + tp.exp(-abs(x**3)) + tp.erf(x + 1),
-        lambda x: scipy.special.erf(x) + np.exp(-(x**2)) + np.exp(-np.abs(x**3)) + scipy.special.erf(x + 1),
+        lambda x: tp.erf(abs(x)) + tp.exp(-(x**2)) + tp.exp(-abs(x**3)) + tp.erf(x + 1),
+        lambda x: scipy.special.erf(np.abs(x)) + np.exp(-(x**2)) + np.exp(-np.abs(x**3)) + scipy.special.erf(x + 1),
         1e-14,
         1e-14,
     ),

@@ -34,10 +34,11 @@ def value(atom, at):
     "function",
     [
         *(f.relu(x), f.relu(-3 * x) ** 2 - x**2, f.leaky_relu(2 * x, Rational(1, 3)), abs(x) + x**3, f.step(-x) + 2),
-        *(sympy.sign(x) + 1, 3 * sympy.erf(2 * x) + x, x * sympy.erf(-x / 3), x**2 * sympy.erf(x), f.gelu(x) + f.gelu(-x)),
+        *(sympy.sign(x) + 1, 3 * sympy.erf(2 * x) + x, x * sympy.erf(-x / 3), x**2 * sympy.erf(x)),
+        *(f.gelu(x) + f.gelu(-x), f.maximum(x, -2 * x)),
         *(f.gelu(-x) - f.relu(x), x**4 - 2 * x + 1, sympy.exp(-(x**2)) * x**3, f.relu(x) * sympy.exp(-2 * x**2) - x),
         *(sympy.sin(3 * x), 2 * sympy.sin(-x) + x, sympy.cos(x / 2), -sympy.exp(-x), 1 - f.step(x) * x**3, x * 0 + 3),
-        *(f.step(x) * f.step(2 * x) * x, f.relu(x) - f.relu(-x), sympy.erf(x) * sympy.exp(-(x**2)), f.maximum(x, -2 * x)),
+        *(f.step(x) * f.step(2 * x) * x, f.relu(x) - f.relu(-x), sympy.erf(x) * sympy.exp(-(x**2))),
     ],
     ids=str,
 )  # fmt: skip

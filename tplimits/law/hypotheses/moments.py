@@ -216,11 +216,8 @@ class _Analysis:
         """What stands beside tᵏ / (t + non-negative terms)ᵏ, t ≥ 0, which is at most 1 (softmax weights); or None."""
         if not power.is_Integer or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
             return None
-        exponentials = [f for f in others if isinstance(f, sympy.exp)]
         for term in base.args:
             factors = [f**-power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])]
-            if exponentials and power == -1 and term == sympy.Mul(*exponentials):
-                return [f for f in others if f not in exponentials]
             if set(factors) <= set(others) and any(almost_never_zero(t, self.gaussians) for t in base.args):
                 return [f for f in others if f not in factors]
         return None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.numbers.expansion.influences import Influences
+from tplimits.numbers.expansion.jets import Jet, number, power_of, stacked_slopes, summed
 from tplimits.numbers.expansion.nodes import (
     OTHER,
     STACKED,
@@ -46,25 +47,6 @@ ROOT = -1
 _NOTHING = 1e-14
 #: functions of two neurons are separated up to parts of this size
 _NO_PART = 1e-11
-
-
-@dataclass(frozen=True)
-class Jet:
-    """A vector, or a scalar, to order 1/n: `shift` None is zero."""
-
-    value: Field
-    slopes: Mapping[int, Field] = field(default_factory=dict)
-    shift: Field | None = None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it is a function of its own neuron alone, the same at every width."""
-        return not self.slopes and self.shift is None
-
-
-def number(value: float) -> Jet:
-    """A constant."""
-    return Jet(constant(value))
 
 
 @dataclass
@@ -123,7 +105,7 @@ class Averages:
         if fixed:
             return number(value)
         slopes: dict[int, float] = {}
-        for dims, (found, stacked) in _stacked(x.slopes).items():
+        for dims, (found, stacked) in stacked_slopes(x.slopes).items():
             means = self.frame.mean(Field((STACKED, *dims), stacked), dims).values
             slopes.update(zip(found, means.tolist(), strict=True))
         own = mapped(lambda v: v - value, x.value)
@@ -138,7 +120,7 @@ class Averages:
         """
         total: Field | None = None
         for (place, _), influence in self.influences.items():
-            for dims, (rows, slopes) in _stacked(x.slopes).items() if place == axis else ():
+            for dims, (rows, slopes) in stacked_slopes(x.slopes).items() if place == axis else ():
                 both = [(k, influence.rows[i]) for k, i in enumerate(rows) if i in influence.rows]
                 if both:
                     mine, theirs = map(list, zip(*both, strict=True))
@@ -255,8 +237,8 @@ class Averages:
     def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
         total: Field | None = None
-        for dims, (rows, left) in _stacked(a).items():
-            for others, (columns, right) in _stacked(b).items():
+        for dims, (rows, left) in stacked_slopes(a).items():
+            for others, (columns, right) in stacked_slopes(b).items():
                 c = self._seconds(rows, columns)
                 if c.any():
                     seen = numpy.tensordot(c, left, axes=(0, 0))
@@ -277,7 +259,7 @@ class Averages:
         """u w."""
         slopes = {i: times(d, w.value) for i, d in u.slopes.items()}
         for i, d in w.slopes.items():
-            slopes[i] = _sum(slopes.get(i), times(d, u.value))
+            slopes[i] = summed(slopes.get(i), times(d, u.value))
         shift = None if u.shift is None else times(u.shift, w.value)
         if w.shift is not None:
             shift = plus(shift, times(w.shift, u.value))
@@ -289,9 +271,9 @@ class Averages:
         """A sum."""
         value, slopes, shift = jets[0].value, dict(jets[0].slopes), jets[0].shift
         for x in jets[1:]:
-            value = _sum(value, x.value)
+            value = summed(value, x.value)
             for i, d in x.slopes.items():
-                slopes[i] = _sum(slopes.get(i), d)
+                slopes[i] = summed(slopes.get(i), d)
             shift = plus(shift, x.shift)
         return Jet(value, slopes, shift)
 
@@ -311,9 +293,9 @@ class Averages:
         v = x.value
         return self.function(
             x,
-            mapped(lambda a: _power(a, power), v),
-            mapped(lambda a: power * _power(a, power - 1), v),
-            mapped(lambda a: power * (power - 1) * _power(a, power - 2), v),
+            mapped(lambda a: power_of(a, power), v),
+            mapped(lambda a: power * power_of(a, power - 1), v),
+            mapped(lambda a: power * (power - 1) * power_of(a, power - 2), v),
         )
 
     def function(self, x: Jet, value: Field, first: Field, second: Field | None) -> Jet:
@@ -325,24 +307,3 @@ class Averages:
             if inner is not None:
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
         return Jet(value, slopes, shift)
-
-
-def _power(a: Array, power: float) -> Array:
-    """a^power, 0 where a is 0."""
-    silent = a == 0
-    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
-    return found
-
-
-def _sum(a: Field | None, b: Field) -> Field:
-    found = plus(a, b)
-    assert found is not None
-    return found
-
-
-def _stacked(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[list[int], Array]]:
-    """Derivatives of the same variables in one array, those of each average along its first dimension."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for i, d in slopes.items():
-        groups.setdefault(d.dims, []).append(i)
-    return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.numbers.expansion.averages import Averages, Jet, number
+from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
 from tplimits.numbers.expansion.programs import Pass

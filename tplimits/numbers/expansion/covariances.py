@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
+from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.given import Given
+from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.nodes import Frame, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.resolutions import Divisions, divided, drawn_size

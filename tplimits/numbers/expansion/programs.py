@@ -12,8 +12,8 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import indices, label
-from tplimits.numbers.expansion.averages import Averages, Jet, number
 from tplimits.numbers.expansion.bodies import Bodies
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.numbers.expansion.singular import refuse_singular
@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonl
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
+    from tplimits.numbers.expansion.averages import Averages
     from tplimits.program.nodes.kinds import ScalarNonlin
     from tplimits.program.nodes.program import Program
 

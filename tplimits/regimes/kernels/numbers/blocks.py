@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -88,26 +88,48 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Made(Sequence[Any]):
-    """Quantities of one input in one piece of memory, each `Blocks` when it is asked for."""
+    """Quantities of one input in one piece of memory, each `Blocks` when it is asked for; inputs from a block on."""
 
     memory: NDArray[Any]
     start: int
     many: int
     places: Sequence[Place]
-    #: bytes before each
+    #: of each the bytes before it, and those of a block
     offsets: NDArray[numpy.int64]
+    strides: NDArray[numpy.int64]
+    first: int = 0
 
     def __len__(self) -> int:
         return len(self.places)
 
     def __getitem__(self, k: Any) -> Any:
         place = self.places[k]
-        array, start = self.memory[place.first : place.last], self.start + place.first * self.memory.itemsize
-        return Blocks(array.reshape(place.shape), self.many, place.sizes, place.labels, start)
+        array = self.memory[place.first : place.last].reshape(place.shape)
+        blocks = array[self.first : self.first + -(-self.many // place.shape[2])]
+        start = self.start + place.first * self.memory.itemsize + self.first * array.strides[0]
+        return Blocks(blocks, self.many, place.sizes, place.labels, start)
+
+    @property
+    def addresses(self) -> NDArray[numpy.int64]:
+        """Where each begins in memory."""
+        return self.offsets + self.strides * self.first + self.start
+
+    @property
+    def lanes(self) -> int:
+        """How many inputs are beside each other."""
+        return self.places[0].shape[2] if self.places else 1
 
     def is_laid_out(self, lanes: int, dtype: Any) -> bool:
         """Whether they are in blocks of so many inputs."""
-        return self.memory.dtype == dtype and all(place.shape[2] == lanes for place in self.places[:1])
+        return self.memory.dtype == dtype and self.lanes == lanes
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Sequence[Any]:
+        """Those of a few inputs."""
+        if isinstance(part, slice):
+            first, last, _ = part.indices(self.many)
+            if first % self.lanes == 0:
+                return replace(self, many=last - first, first=self.first + first // self.lanes)
+        return [row.some(part) for row in self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +144,8 @@ class Own:
         many = len(self.near)
         if isinstance(part, slice) and part.indices(many) == (0, many, 1):
             return self
-        return Own([_some(r, part) for r in self.rows], self.near[part])
+        rows = self.rows.some(part) if isinstance(self.rows, Made) else [_some(r, part) for r in self.rows]
+        return Own(rows, self.near[part])
 
     def row(self, place: int) -> Labelled:
         """One of them, inputs first."""

@@ -48,9 +48,10 @@ class Frame:
     table: NDArray[numpy.int64]
     #: the whole numbers that the code is given
     numbers: NDArray[numpy.int64]
-    #: results of single inputs, and bytes before each
+    #: results of single inputs; bytes before each, and of a block of each
     places: Sequence[Place]
     offsets: NDArray[numpy.int64]
+    strides: NDArray[numpy.int64]
     #: where the flag is
     flags: int
 
@@ -91,7 +92,7 @@ class Nested:
         #: results in the order in which they are wanted, where they are all that is wanted
         self.results: list[Any] = list(wanted) if all(w in made for w in wanted) else made
         leaves = dict(self.leaves)
-        names: list[Any] = [leaves[n] if n in leaves else ("made",) for n in self.given]
+        names: list[Any] = [leaves.get(n, ("made",)) for n in self.given]
         #: side and place of what is given, where all of it is of single inputs and nothing else is read
         self.rows: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None = None
         alone = len(self.leaves) == len(names) and not self.before and not self.other_flags
@@ -138,7 +139,7 @@ class Nested:
         for side, rows in made.items():
             if not isinstance(rows, Made) or not rows.is_laid_out(self.lanes.count, self.dtype):
                 return None
-            known[side] = rows.offsets + rows.start
+            known[side] = rows.addresses
         return numpy.where(sides == 1, known[1].take(places, mode="clip"), known[2].take(places, mode="clip"))
 
     def _named(self, value: Labelled | Blocks, n: int) -> Labelled:
@@ -176,7 +177,7 @@ class Nested:
         else:
             lanes = -(-many[0] // self.lanes.count) * self.lanes.count
             flags = made[frame.flags :].reshape(self.flags, lanes)[:, : many[0]]
-            blocks = Made(made, start, many[0], frame.places, frame.offsets)
+            blocks = Made(made, start, many[0], frame.places, frame.offsets, frame.strides)
             if self.results == self.passes.schedule.wanted[: self.passes.kernels]:
                 return blocks, (flags != 0).any(axis=0)
             found = dict(zip(self.results, blocks, strict=True))
@@ -212,11 +213,12 @@ class Nested:
             shape, labels = (blocks, slot.stop - slot.start, lanes), (*self.passes.inputs, *self.front[n])
             found.append(Place(slot.start * each, slot.stop * each, shape, self.sizes[n], labels))
         before = numpy.array([place.first * width for place in found], dtype=numpy.int64)
+        strides = numpy.array([math.prod(place.shape[1:]) * width for place in found], dtype=numpy.int64)
         places = max((s.stop for s in self.slots.values()), default=0)
         flags = places - self.flags
         if two:
-            return Frame(0, (places, rows, columns), table, numbers, found, before, flags)
-        return Frame(places * each, (), table, numbers, found, before, flags * each)
+            return Frame(0, (places, rows, columns), table, numbers, found, before, strides, flags)
+        return Frame(places * each, (), table, numbers, found, before, strides, flags * each)
 
     def _called(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], some: Sequence[int]) -> None:
         """The code on all rows, or on some: by several threads where there is much, each with rows of its own."""

@@ -186,10 +186,8 @@ class Plan:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
-                made = {side: own.rows for side, own in owns.items()}
-                values, flagged = nest.run(
-                    self._given(one, other, owns, True), (one.many, other.many), above, made=made
-                )
+                given, made = self._given(one, other, owns, True), {side: own.rows for side, own in owns.items()}
+                values, flagged = nest.run(given, (one.many, other.many), above, made=made)
             near = owns[1].near[:, None] | owns[2].near[None, :]
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
