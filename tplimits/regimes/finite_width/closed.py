@@ -9,24 +9,27 @@ at a kink they hold Dirac's delta.  Every mean is one of the width limit's close
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import sympy
-from sympy import DiracDelta, Dummy, Expr, Rational, S
+from sympy import DiracDelta, Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.law.closed_forms.integrand import patience
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.numbers.expansion.averages import ROOT
 from tplimits.program.network.differentiate import partials
 from tplimits.program.nodes.entries import Entry, GaussMean, axis_symbol
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found, holds, put_in
 from tplimits.regimes.finite_width.shorter import tidy
 
 #: floats that were written as decimals have denominators above this
 _BINARY = 1 << 30
+#: nodes of a coefficient of a mean that are still simplified
+_PATIENCE = 2000
 _NOT_NUMBERS = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 
 
@@ -55,6 +58,13 @@ def decimal(expr: Expr) -> Expr:
     return expr.xreplace(swap)
 
 
+def _terms(expr: Expr) -> Iterator[Expr]:
+    """Products that add up to an expression; what stands in functions stays as it is."""
+    heads = {f: Dummy() for f in found(expr, sympy.Function)}
+    back = {name: f for f, name in heads.items()}
+    return (term.xreplace(back) for term in sympy.Add.make_args(sympy.expand(put_in(expr, heads, {}))))
+
+
 class ClosedAverages:
     """All averages so far; `ratios` are widths relative to n."""
 
@@ -67,21 +77,37 @@ class ClosedAverages:
         self._influences: list[dict[str, Expr]] = []
         self._roots: list[Expr] = []
         self._covariances: dict[tuple[int, int], Expr] = {}
+        #: symbols for numbers that are sums, and what they are
+        self._names: dict[Expr, Expr] = {}
+        self._constants: dict[Expr, Expr] = {}
 
     # -- means --------------------------------------------------------------------------------
 
     def mean(self, expr: Expr, label: str) -> Expr:
         """E over all normal variables; NoClosedForm where there is none."""
-        value = self._engine.mean(self._checked(expr, label))
+        with patience(_PATIENCE):
+            value = self._engine.mean(self._named(self._checked(expr, label))).xreplace(self._constants)
         if self._gaussians.of(value) or any(s in self._engine.moments for s in value.free_symbols):
             raise NoClosedForm(f"{label} has no closed form: E[{sympy.sstr(expr)[:200]}].")
         return tidy(value)
+
+    def _named(self, expr: Expr) -> Expr:
+        """With symbols for numbers that are sums: means are short in their coefficients, not in what these hold."""
+        swap: dict[Expr, Expr] = {}
+        for number in found(expr, sympy.Add, sympy.Pow):
+            if number.is_number and holds(number, sympy.Add):
+                if number not in self._names:
+                    sign = 1 if number.is_positive else -1
+                    name = Symbol(f"p{len(self._names)}", positive=True)
+                    self._names[number], self._constants[name] = sign * name, sign * number
+                swap[number] = self._names[number]
+        return put_in(expr, swap, {}) if swap else expr
 
     def _checked(self, expr: Expr, label: str) -> Expr:
         """An integrand whose deltas stand beside what functions are there: δ(c) f is δ(c) f on c = 0."""
         if not holds(expr, DiracDelta, sympy.Derivative):
             return expr
-        terms = [self._at_its_place(term, label) for term in sympy.Add.make_args(sympy.expand(expr))]
+        terms = [self._at_its_place(term, label) for term in _terms(expr)]
         return sympy.Add(*terms)
 
     def _at_its_place(self, term: Expr, label: str) -> Expr:
