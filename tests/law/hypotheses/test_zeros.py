@@ -268,3 +268,17 @@ def test_long_factors_are_read_beside_a_zero_in_disguise(vanishes):
             tp.derive(program).evaluate()
     else:
         assert tp.derive(program).evaluate()["return"].value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("power", [-0.5, -1])
+@pytest.mark.parametrize("inside", [lambda s, x: tp.step(s), lambda s, x: tp.avg(tp.step(s) * x * x)])
+def test_a_scalar_that_is_off_its_limit_at_every_width_is_not_at_the_jump(inside, power):
+    """step(1/√n) is 1 at every width, and step at its limit is 0."""
+
+    @tp.program
+    def shifted(x: tp.Vector, c: tp.Scalar = 1):
+        s = c - 1 + tp.n ** sympy.Rational(power)
+        return inside(s, x)
+
+    with pytest.raises(tp.NoLimitError, match="the limit lands on a jump of `step`"):
+        tp.derive(shifted)
