@@ -90,10 +90,9 @@ class Lowering:
         """A constant array, or a number where all its entries are the same."""
         values = array.detach().double().numpy() if torch.is_tensor(array) else numpy.asarray(array, dtype=float)
         dims = tuple(Dim(s) for s in values.shape)
-        if not values.size:
-            return Tensor(0.0, dims, {})
-        if (values == values.reshape(-1)[0]).all():
-            return Tensor(float(values.reshape(-1)[0]), dims, {})
+        first = float(values.reshape(-1)[0]) if values.size else 0.0
+        if (values == first).all():
+            return Tensor(first, dims, {})
         if not numpy.isfinite(values).all():
             seen = values > HIDDEN
             shown = self.fixed(numpy.where(numpy.isfinite(values) & seen, values, 0.0))
@@ -324,10 +323,5 @@ class Lowering:
 
     def count(self, tensor: Tensor, taken: Iterable[int]) -> Any:
         """How many entries some dimensions have."""
-        found: Any = 1
-        for i in taken:
-            d = tensor.dims[i]
-            found = found * d.outer * d.inner
-            if d.width is not None:
-                found = found * width(bare(d.width))
-        return found
+        dims = [tensor.dims[i] for i in taken]
+        return prod(d.outer * d.inner * (1 if d.width is None else width(bare(d.width))) for d in dims)

@@ -234,10 +234,7 @@ class _Analysis:
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-        terms = sympy.Add.make_args(argument)  # a sum of what is never negative lies above each of its terms
-        above = [argument, *(terms if all(bounds(t)[0] >= 0 for t in terms) else ())]
-        seen = any(locus(t, self.gaussians) is not None for t in above)
-        if low > 0 or seen or not argument.has(*_JUMPING, functions.relu):
+        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
 
