@@ -18,6 +18,7 @@ from tplimits.program.nodes.given import named_once, names_of
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
+from tplimits.regimes.width.constants import at_given_constants
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
 from tplimits.report import html, json_report, latex, text
@@ -63,6 +64,8 @@ class WidthLimit(Written):
 
     program: Program
     state: Derivation = field(repr=False, compare=False)
+    #: the limit at the constants that were given last, where it may be another one
+    at_constants: dict[Any, WidthLimit] = field(default_factory=dict, init=False, repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates", "controls")
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
@@ -198,6 +201,20 @@ class WidthLimit(Written):
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        fixed, given = at_given_constants(self, given)
+        if fixed is not None:
+            return fixed.evaluate(
+                method,
+                particles=particles,
+                replicates=replicates,
+                seed=seed,
+                conditioning=conditioning,
+                ratios=ratios,
+                constants=given,
+                executor=executor,
+                progress=progress,
+                only=only,
+            )
         with deep(self.program.name, EvaluationError):
             stage = width.evaluation
             asked = stage.Particles(particles, replicates, seed, conditioning, executor, progress)
