@@ -12,13 +12,13 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law import targets
+from tplimits.law.at_constants import at_constants, given_numbers
 from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
 from tplimits.program.nodes.given import named_once, names_of
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
-from tplimits.regimes.width.constants import at_given_constants
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
 from tplimits.report import html, json_report, latex, text
@@ -65,7 +65,7 @@ class WidthLimit(Written):
     program: Program
     state: Derivation = field(repr=False, compare=False)
     #: the limit at the constants that were given last, where it may be another one
-    at_constants: dict[Any, WidthLimit] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _at_constants: dict[Any, WidthLimit] = field(default_factory=dict, init=False, repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates", "controls")
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
@@ -201,24 +201,24 @@ class WidthLimit(Written):
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        fixed, given = at_given_constants(self, given)
-        if fixed is not None:
-            return fixed.evaluate(
-                method,
-                particles=particles,
-                replicates=replicates,
-                seed=seed,
-                conditioning=conditioning,
-                ratios=ratios,
-                constants=given,
-                executor=executor,
-                progress=progress,
-                only=only,
-            )
+        limit = self._at_given(given)
+        left = given if limit is self else {name: v for name, v in given.items() if name not in self.program.constants}
         with deep(self.program.name, EvaluationError):
             stage = width.evaluation
             asked = stage.Particles(particles, replicates, seed, conditioning, executor, progress)
-            return stage.evaluate(self.program, self.state, self.observables, method, asked, ratios, given, only)
+            return stage.evaluate(limit.program, limit.state, limit.observables, method, asked, ratios, left, only)
+
+    def _at_given(self, given: Mapping[str, Any]) -> WidthLimit:
+        """The limit at the constants that are given, where a jump or a pole may make it another one."""
+        values = given_numbers(self.program, given)
+        if len(values) < len(self.program.constants):
+            return self
+
+        def derived(bound: Program) -> WidthLimit:
+            found = WidthLimit(bound, derive_width(bound.released))
+            return found.assuming([name for name in self.state.assumed if name in found.state.doubtful()])
+
+        return at_constants(self.program, values, self._at_constants, derived) or self if values else self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _derived_again, (
