@@ -33,6 +33,11 @@ def given_numbers(program: Program, given: Mapping[str, Any]) -> dict[str, float
     return numbers if numbers and _is_singular_somewhere(program) else {}
 
 
+def given_zeros(program: Program, given: Mapping[str, Any]) -> dict[str, float | Expr]:
+    """Those of the constants that are 0: what they multiply vanishes, and a jump may be all that is left."""
+    return {c: value for c, value in given_numbers(program, given).items() if value == 0}
+
+
 def _is_number(value: object) -> bool:
     if isinstance(value, Expr):
         return bool(value.is_number and value.is_real)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tplimits.law.at_constants import at_constants, given_numbers
+from tplimits.law.at_constants import at_constants, given_zeros
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def at_zeros(limit: KernelLimit, given: Mapping[str, Any]) -> tuple[KernelTables
 
     Raises EvaluationError where there is no limit with them.
     """
-    zeros = {c: value for c, value in given_numbers(limit.program, given).items() if value == 0} if given else {}
+    zeros = given_zeros(limit.program, given)
 
     def derived(bound: Program) -> KernelTables:
         return derive_kernels(bound, limit.regime.train, limit.regime.infinite, limit.assumed)

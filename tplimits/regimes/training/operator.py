@@ -13,6 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.law.at_constants import at_constants, given_zeros
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, several
 from tplimits.program.optimizers.recursion import Optimizer
@@ -87,6 +88,8 @@ class TangentLimit(TrainingLimit):
     program: Program
     regime: NeuralTangent
     operator: TangentOperator = field(repr=False, compare=False)
+    #: the operator at the zeros that were given last
+    _known_at: dict[Any, TangentOperator] = field(default_factory=dict, init=False, repr=False, compare=False)
     _word: ClassVar[str] = NeuralTangent.word
 
     # -- the derivation -----------------------------------------------------------------------
@@ -186,13 +189,25 @@ class TangentLimit(TrainingLimit):
         >>> limit.evaluate([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=2, f0=[0.0]).f.ravel().tolist()
         [0.0, 0.5, 0.75]
         """
-        given = named_once(constants, named, "evaluate()", EvaluationError)
+        operator, given = self._at_zeros(named_once(constants, named, "evaluate()", EvaluationError))
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
         start = self.regime.f0 if f0 is None else f0
-        asked = numbers.operator_request.tangent_request(self.operator, run, start, executor, f0 is None)
+        asked = numbers.operator_request.tangent_request(operator, run, start, executor, f0 is None)
         f, stderr, runs = numbers.operator.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs, seed=seed)
+
+    def _at_zeros(self, given: Mapping[str, Any]) -> tuple[TangentOperator, dict[str, Any]]:
+        """The operator with zeros put in for constants that are 0, and what else is given."""
+        zeros = given_zeros(self.program, given)
+
+        def derived(bound: Program) -> TangentOperator:
+            return derive_tangent_limit(bound, self.regime).operator
+
+        found = at_constants(self.program, zeros, self._known_at, derived) if zeros else None
+        if found is None:
+            return self.operator, dict(given)
+        return found, {name: value for name, value in given.items() if name not in zeros}
 
     def sign_kernel(
         self,
@@ -215,8 +230,8 @@ class TangentLimit(TrainingLimit):
 
         Raises NoLimitError where a parameter is used more than once or the network has several outputs.
         """
-        given = named_once(constants, named, "sign_kernel()", EvaluationError)
+        operator, given = self._at_zeros(named_once(constants, named, "sign_kernel()", EvaluationError))
         run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
-        asked = numbers.operator_request.tangent_request(self.operator, run, None, None)
+        asked = numbers.operator_request.tangent_request(operator, run, None, None)
         found: NDArray[numpy.float64] = numbers.operator.sign_gram_of(asked)
         return found
