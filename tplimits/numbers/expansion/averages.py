@@ -30,6 +30,7 @@ from tplimits.numbers.expansion.nodes import (
     mapped,
     moved,
     plus,
+    stacked,
     times,
 )
 
@@ -122,8 +123,8 @@ class Averages:
         if fixed:
             return number(value)
         slopes: dict[int, float] = {}
-        for dims, (found, stacked) in _stacked(x.slopes).items():
-            means = self.frame.mean(Field((STACKED, *dims), stacked), dims).values
+        for dims, (found, together) in stacked(x.slopes).items():
+            means = self.frame.mean(Field((STACKED, *dims), together), dims).values
             slopes.update(zip(found, means.tolist(), strict=True))
         own = mapped(lambda v: v - value, x.value)
         cross = self.cross(x, axis)
@@ -137,7 +138,7 @@ class Averages:
         """
         total: Field | None = None
         for (place, _), influence in self.influences.items():
-            for dims, (rows, slopes) in _stacked(x.slopes).items() if place == axis else ():
+            for dims, (rows, slopes) in stacked(x.slopes).items() if place == axis else ():
                 both = [(k, influence.rows[i]) for k, i in enumerate(rows) if i in influence.rows]
                 if both:
                     mine, theirs = map(list, zip(*both, strict=True))
@@ -192,15 +193,26 @@ class Averages:
         """Scalars from outside that are random by 1/√n, as averages that no neuron of this program is behind."""
         if self.values_only:
             return [number(float(v)) for v in law.value]
-        first, count = len(self.known), len(labels)
-        self._grow(first + count)
-        for label, shift, root in zip(labels, law.shift, law.root, strict=True):
-            self.known.append(_Average(label, "", constant(0.0), {}, float(shift), float(root)))
-        self._covariance[first : first + count, first : first + count] = law.covariance
-        return [
-            Jet(constant(float(v)), {first + k: constant(1.0)}, constant(float(shift)) if shift else None)
-            for k, (v, shift) in enumerate(zip(law.value, law.shift, strict=True))
-        ]
+        first, found = len(self.known), []
+        for k, (label, value, shift, root) in enumerate(zip(labels, law.value, law.shift, law.root, strict=True)):
+            before = {first + i: float(c) for i, c in enumerate(law.covariance[k, :k])}
+            x = self.beside(label, float(root), before, float(law.covariance[k, k]), float(shift))
+            found.append(Jet(constant(float(value)), x.slopes, constant(float(shift)) if shift else None))
+        return found
+
+    def beside(
+        self, label: str, root: float, covariances: Mapping[int, float], variance: float, shift: float = 0.0
+    ) -> Jet:
+        """A scalar that no neuron is behind, less its limit; `covariances` are those with earlier ones of its kind."""
+        j = len(self.known)
+        self.known.append(_Average(label, "", constant(0.0), {}, shift, root))
+        self._grow(j + 1)
+        row = numpy.zeros(j + 1)
+        for k, a in enumerate(self.known[:j]):
+            row[k] = covariances.get(k, 0.0) + sum(d * row[i] for i, d in a.slopes.items() if i != ROOT)
+        row[j] = variance
+        self._covariance[j, : j + 1] = self._covariance[: j + 1, j] = row
+        return Jet(constant(0.0), {j: constant(1.0)})
 
     def registered(
         self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float
@@ -254,8 +266,8 @@ class Averages:
     def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
         total: Field | None = None
-        for dims, (rows, left) in _stacked(a).items():
-            for others, (columns, right) in _stacked(b).items():
+        for dims, (rows, left) in stacked(a).items():
+            for others, (columns, right) in stacked(b).items():
                 c = self._seconds(rows, columns)
                 if c.any():
                     seen = numpy.tensordot(c, left, axes=(0, 0))
@@ -315,11 +327,3 @@ def _sum(a: Field | None, b: Field) -> Field:
     found = plus(a, b)
     assert found is not None
     return found
-
-
-def _stacked(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[list[int], Array]]:
-    """Derivatives of the same variables in one array, those of each average along its first dimension."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for i, d in slopes.items():
-        groups.setdefault(d.dims, []).append(i)
-    return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}

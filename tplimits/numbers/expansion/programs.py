@@ -14,9 +14,11 @@ from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import Unroller, indices, label
 from tplimits.numbers.expansion.averages import Averages, Jet, number
 from tplimits.numbers.expansion.bodies import Bodies
+from tplimits.numbers.expansion.explicit import Explicit
 from tplimits.numbers.expansion.matrices import Matrix
 from tplimits.numbers.expansion.nodes import Field, Frame, mapped
 from tplimits.numbers.expansion.singular import refuse_singular
+from tplimits.numbers.expansion.turning import Turning
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
@@ -24,6 +26,7 @@ from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
+    from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.kinds import ScalarNonlin
     from tplimits.program.nodes.program import Program
 
@@ -53,6 +56,8 @@ class Pass(Walker[None]):
     averages: Averages
     exist: dict[Use, bool]
     size: int | None = None
+    #: who expands functions at kinks where scalars settle, and functions of the width; None refuses them
+    series: Series | None = None
     jets: dict[Key, Jet] = field(default_factory=dict)
     #: scalars √n · θ with θ → 0: the jets of θ
     fluctuations: dict[Key, Jet] = field(default_factory=dict)
@@ -63,7 +68,8 @@ class Pass(Walker[None]):
         self._images: dict[Use, Jet] = {}
         self._where = ""
         widths = {width_symbol(w): self.numbers.ratios[w] for w in self.program.widths}
-        self._bodies = Bodies(self.averages, self.numbers.leaves, widths, self._shown, self.size)
+        explicit = None if self.series is None else Explicit(self.series, self.averages, Turning(self.program))
+        self._bodies = Bodies(self.averages, self.numbers.leaves, widths, self._shown, self.size, explicit)
 
     @property
     def frame(self) -> Frame:
@@ -231,6 +237,9 @@ class Pass(Walker[None]):
             vectors: list[Expr] = []
             for f in sympy.Mul.make_args(term):
                 (vectors if any(e.neuron != NO_NEURON for e in entries(f)) else scalars).append(f)
+            if self._grows(term):
+                found[term] = found.get(term, S.Zero) + factor
+                return
             factor = sympy.Mul(factor, *scalars)
             if len(vectors) == 1 and isinstance(vectors[0], sympy.Add):
                 add(vectors[0], factor)
@@ -245,12 +254,18 @@ class Pass(Walker[None]):
         add(sympy.expand_mul(expr) if expr.count_ops() < _SHORT else expr, S.One)
         return found
 
+    def _grows(self, expr: Expr) -> bool:
+        """Whether n to a positive power stands before it, which a series takes away."""
+        return self.series is not None and bool(self._bodies.powers_of_widths(expr)[0][0] > 0)
+
     def _opened(self, entry: Entry) -> Expr | None:
         """The body of a vector that is a linear combination of others; None for other vectors."""
         s = self.program[entry.source]
         if not isinstance(s, OuterNonlin) or s.slots:
             return None
         body = self._unroller.at(s.body, s.axes, key_of(entry)[1])
+        if self._grows(body):
+            return None
         if body.count_ops() < _SHORT:
             body = sympy.expand_mul(body)
         linear = isinstance(body, (sympy.Add, Entry)) or not any(e.neuron != NO_NEURON for e in entries(body))
