@@ -15,7 +15,12 @@ from tplimits.sampling import adaptive
 
 #: Python looks for cycles after every 700 new objects; formulas are millions of small ones without any, and the search
 #: takes a tenth of the tests' time
-gc.set_threshold(20_000, 20, 50)
+gc.set_threshold(100_000, 20, 50)
+
+
+def pytest_collection_finish() -> None:
+    """What collection has made stays to the end: no search looks through it again."""
+    gc.freeze()
 
 
 @tp.program

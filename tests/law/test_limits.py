@@ -3,6 +3,7 @@
 import mpmath
 import numpy
 import pytest
+import scipy.special
 import sympy
 from sympy import Rational, pi, sqrt
 
@@ -121,6 +122,44 @@ def test_a_jump_beside_a_jump_goes_by_stein():
     assert any("Stein form" in r for s in limit.steps for r in s.remarks)
 
 
+def test_a_jump_beside_its_own_delta_has_the_mean_of_both_sides():
+    """z = sign(h) exp(sign h) jumps by e + 1/e at 0, not by 2 exp(0): E[∂z/∂h] = φ(0) (e + 1/e) = E[h z]."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        s = tp.sign(W @ x)
+        return tp.avg(x * (W.T @ (s * tp.exp(s)))), tp.avg(x * (W.T @ (s * tp.step(W @ x))))
+
+    limit = tp.derive(program)
+    assert equal(limit.scalar("return[1]"), 1 / sqrt(2 * pi))
+    assert limit.evaluate()["return[0]"].value == pytest.approx(float(sqrt(2 / pi) * sympy.cosh(1)), abs=1e-9)
+
+
+def test_dot_parts_of_combinations_are_combinations_of_dot_parts():
+    """With Wᵀ of another width: κ is the ratio of the two."""
+
+    @tp.program
+    def program(W: tp.Matrix["k", "n"], x: tp.Vector, y: tp.Vector["k"]):
+        h, g = W.T @ y, W @ x
+        a, b = tp.tanh(h) + x, h**3
+        u, v = W @ a, W @ b
+        both = W @ (2 * a - 3 * b)
+        again = W @ (b * 5)
+        back = W.T @ tp.tanh(g)
+        return tp.avg(u * v), tp.avg(both * again), tp.avg(back * back)
+
+    limit = tp.derive(program)
+    u, v, both, again = (limit.dot(name) for name in ("u", "v", "both", "again"))
+    assert u != 0 and v != 0
+    assert equal(both, 2 * u - 3 * v) and equal(again, 5 * v)
+    assert equal(limit.hat("both"), 2 * limit.hat("u") - 3 * limit.hat("v"))
+    # E ab + E y² · E a' · E b' with h ~ N(0, k/n)
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(80)
+    at, weights = 2**0.5 * nodes, weights / weights.sum()
+    expected = weights @ (at**3 * numpy.tanh(at)) + (weights @ numpy.cosh(at) ** -2.0) * 3 * 2
+    assert limit.evaluate(ratios={"k": 2})["return[0]"].value == pytest.approx(expected, rel=1e-6)
+
+
 def test_sign_of_relu_is_zero_half_of_the_time():
     def program(x: tp.Vector):
         return tp.avg(tp.sign(tp.relu(x)))
@@ -160,6 +199,37 @@ def test_powers_of_a_box_mean_take_independent_copies():
 
     expected = mpmath.quad(lambda x: inner(x) ** 2 * mpmath.npdf(x), [-10, 0, 10])
     assert abs(float(scalar(program)) - float(expected)) < 1e-12
+
+
+def test_boxes_of_two_instructions_are_not_one_box():
+    """The same mean written twice is the same vector, over other copies: E y z = E y², and not E |x − x'|²."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        b, c = tp.neuron("b"), tp.neuron("c")
+        y, z = tp.avg(tp.abs(x - x[b]), over=b), tp.avg(tp.abs(x - x[c]), over=c)
+        return tp.avg(y * z), tp.avg(y * y), tp.avg(tp.avg(y[b] * z * tp.abs(x - x[b]), over=b))
+
+    first, second, third = (n.value for n in tp.derive(program).evaluate().values())
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    mean = nodes * (2 * scipy.special.ndtr(nodes) - 1) + 2 * numpy.exp(-(nodes**2) / 2) / (2 * numpy.pi) ** 0.5
+    assert first == pytest.approx(second) == pytest.approx(float(weights @ mean**2), rel=1e-6)
+    line = numpy.linspace(-9, 9, 1201)
+    density = numpy.exp(-(line**2) / 2) / (2 * numpy.pi) ** 0.5 * (line[1] - line[0])
+    at = density * (line * (2 * scipy.special.ndtr(line) - 1) + 2 * numpy.exp(-(line**2) / 2) / (2 * numpy.pi) ** 0.5)
+    assert third == pytest.approx(float(at @ abs(line[:, None] - line) @ at), rel=1e-4)
+
+
+def test_a_coefficient_that_vanishes_is_no_dot_part():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return W.T @ tp.cos(W @ x), W.T @ tp.sin(W @ x)
+
+    limit = tp.derive(program)
+    assert (limit.dot("return[0]"), limit.dot("return[1]")) == (0, sympy.exp(-Rational(1, 2)) * limit.ket("x"))
+    said = [r for s in limit.steps if s.rule == "dot" for r in s.remarks if "E[" in r]
+    assert ["(no dot)" in r for r in said] == [True, False]
 
 
 def test_symbolic_constants_and_given_scalars_stay_symbols():

@@ -173,3 +173,15 @@ def test_errors():
 
     with pytest.raises(tp.EvaluationError, match="fluctuation scalars"):
         tp.derive(logits).evaluate("particles")
+
+
+def test_brackets_of_vectors_are_means_over_particles():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector["token"]):
+        return tp.tanh(W @ x), x + y
+
+    limit = tp.derive(program.bind(token=2))
+    exact, found = limit.evaluate(), limit.evaluate("particles", particles=256, replicates=4)
+    assert exact.keys() == found.keys() and len(exact) > 3
+    for name, number in exact.items():
+        assert abs(found[name].value - number.value) <= 6 * found[name].error + 1e-3, name

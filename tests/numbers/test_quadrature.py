@@ -204,6 +204,14 @@ def test_rounding_is_no_direction_but_a_small_variance_is():
         independent_frame(numpy.array([[-1e-3]]), numpy.array([4.0]))
 
 
+def test_what_never_moves_has_covariances_of_rounding():
+    """As the features of an input of zeros have after some steps: none of its own, 1e-16 with those of another."""
+    still = independent_frame(numpy.array([[1.2, -1.1e-16], [-1.1e-16, 0.0]]))
+    assert still.rank == 1
+    with pytest.raises(tp.EvaluationError, match="not a Gram matrix"):
+        independent_frame(numpy.array([[1.2, -1e-8], [-1e-8, 0.0]]))
+
+
 def test_what_is_too_much_for_quadrature_says_so():
     @tp.program
     def program(W: tp.Matrix, x: tp.Vector["t"]):

@@ -104,3 +104,30 @@ def test_every_width_pays_its_own_cost():
 def test_pilots_of_expensive_widths_are_small(draws):
     asked = SimpleNamespace(widths=WIDTHS, pilot=10**9, least=1)
     assert adaptive._pilot(asked, adaptive._PILOT_WORK / len(WIDTHS) / draws) == pytest.approx(draws, abs=1)
+
+
+def test_one_draw_more_is_drawn_and_none_is_not(programs):
+    """In whole batches, which go on where the first ones ended."""
+    asked = inquiry(programs.pairs, Claim("return", PAIRS))
+    first = adaptive._extended(asked, (), [1, 1, 1, 1], None, QUIET, "")
+    sizes = [asked.sampler.batch(n) for n in WIDTHS]
+    assert [len(s.values) for s in first] == sizes
+    more = adaptive._extended(asked, first, [0, 1, -3, sizes[3] + 1], None, QUIET, "")
+    assert [len(s.values) for s in more] == [sizes[0], 2 * sizes[1], sizes[2], 3 * sizes[3]]
+    assert len(numpy.unique(more[3].values)) == 3 * sizes[3]
+
+
+def test_pilots_have_as_many_draws_as_work_allows_and_no_fewer_than_say_something(programs):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS))
+    cheap = adaptive._PILOT_WORK / len(WIDTHS)
+    assert [adaptive._pilot(asked, cheap / d) for d in (1e6, 40.5, 1.0)] == [64, 40, 16]
+
+
+def test_doubt_begins_at_a_thousandth_of_the_level(programs):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS), Claim("return", PAIRS))
+    samples = adaptive._extended(asked, (), [64] * 4, None, QUIET, "")
+    rows = asked.judged(samples)
+    for p, beyond in ((0.9e-5, True), (1.1e-5, False)):
+        judged = [replace(rows[0], p_holm=1.0), replace(rows[1], p_holm=p, accepted=False)]
+        assert adaptive.beyond_doubt(judged, 0.01) is beyond
+        assert doubtful(judged, 0.01) is not beyond

@@ -14,9 +14,9 @@ from tplimits.law.observables import observables
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.coupled import REPLICATES, centre
 from tplimits.sampling.claims import Claim
-from tplimits.sampling.controls import Controlled, WithControls
+from tplimits.sampling.controls import Controlled, Plain, WithControls
 from tplimits.sampling.estimate import Series
-from tplimits.sampling.sample import Sampler
+from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.sampling import Sampling
 from tplimits.sampling.verdict import concluded, run_check
 
@@ -60,6 +60,11 @@ def test_the_mean_stays_and_the_noise_falls():
     off = plain - one
     assert (abs(off.mean(axis=0)) < 4 * off.std(axis=0) / len(off) ** 0.5).all()
     assert (one.var(axis=0) < plain.var(axis=0) / 20).all()
+    moved, same = columns(uneven, table, tuple(numpy.add(at, [1.0, 2.0])), ratios=ratios)
+    assert (same == plain).all()
+    assert abs(moved - one - [1.0, 2.0]).max() < 1e-12, "E ψ(g) is added again"
+    half, _ = columns(uneven, table, (float(at[0]), None), ratios=ratios)
+    assert (half[:, 0] == one[:, 0]).all() and (half[:, 1] == plain[:, 1]).all()
 
 
 def believing(wrong):
@@ -163,3 +168,30 @@ def test_what_has_no_mean_is_checked_as_it_is():
 def test_answers_that_are_none():
     with pytest.raises(CheckError, match=re.escape("controls='often': give True, False, or None")):
         tp.check(tp.derive(tied), controls="often", progress=False)
+
+
+@tp.program
+def gained(W: tp.Matrix["k", "n"], x: tp.Vector, c: tp.Scalar):
+    return tp.avg(tp.tanh(c * (W @ x)) ** 2), tp.sqrt(tp.n) * tp.avg(x)
+
+
+def test_what_is_given_reaches_the_expansion():
+    """Scalars and ratios: with others the noise would not fall, and the error of E ψ(g) is that of its replicates."""
+    ratios, given = {"k": 2.0}, {"c": 0.5}
+    sampler = Sampler(gained, observables(gained), 1, ratios, given)
+    claims = (Claim("return[0]", 0.2), Claim("return[1]", 1.0, statistic="covariance"))
+    inquiry = Plain(sampler, FEW.widths, claims, (Series(),) * 2, 0.01, controls=True).sharper(())
+    assert isinstance(inquiry, WithControls)
+    (error, degrees), (none, _) = inquiry.shared
+    assert 0 <= error < 1e-3 and degrees == REPLICATES - 1 and none == 0
+    inquiry.sampler.prepare()
+    drawn = inquiry.sampler.run(64, 0, 200).values
+    assert drawn.shape == (200, 4)
+    assert drawn[:, 0].var() < drawn[:, 2].var() / 20
+    assert (drawn[:, 1] == drawn[:, 3]).all(), "no mean is claimed of it"
+    samples = (Draws(64, drawn, numpy.ones(4)),)
+    assert inquiry.measured(samples)[0].values is drawn
+    off = numpy.array(drawn)
+    off[:, 0] = drawn[:, 2] - drawn[:, 2].std() * (1 + 0.1 * numpy.arange(200) % 1)
+    (without,) = inquiry.measured((Draws(64, off, numpy.ones(4)),))
+    assert (without.values[:, [0, 1]] == drawn[:, [2, 3]]).all(), "the mean of what is taken off is not 0: as drawn"

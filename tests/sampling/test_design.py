@@ -6,8 +6,10 @@ import math
 
 import numpy
 import pytest
+import scipy.optimize
 import scipy.stats
 
+from tplimits.sampling import design
 from tplimits.sampling.design import Demand, allocate, demand, quantiles, tolerance
 from tplimits.sampling.estimate import SampleMoments, Series, fit
 
@@ -56,6 +58,9 @@ def test_tolerances():
     assert tolerance(0.0, 0.0, 3.0) == pytest.approx(0.15)
     assert tolerance(1e-12, 0.0, 3.0) == pytest.approx(0.15), "a zero up to rounding is zero"
     assert tolerance(0.01, 0.02, 3.0) == pytest.approx(0.15), "a zero up to its own error is zero"
+    assert [tolerance(v, 0.1, 3.0) for v in (0.29, 0.31)] == pytest.approx([0.15, 0.0062]), "up to three errors"
+    assert [tolerance(v, 0.0, 2e6) for v in (1.9, 2.1)] == pytest.approx([1e5, 0.042]), "up to a millionth of the scale"
+    assert tolerance(0.0, 0.0, 3.0, 0.7) == pytest.approx(0.014), "of the size that is given"
 
 
 def test_a_claim_at_the_tolerance_is_found_with_the_stated_probability():
@@ -72,3 +77,30 @@ def test_the_error_of_the_claim_tightens_the_demand():
     assert demand(moments(), Series(), 0.6, 0.01, 0.01, 1).target == 0.01, "no draws help against the claim's own error"
     close = demand(moments(), Series(), 0.6, 0.99 * free.target, 0.01, 1)
     assert close.target == free.target, "what would be left, a seventh, costs fifty times the draws"
+
+
+@pytest.mark.parametrize("costs", [COSTS, [float(n) for n in WIDTHS]])
+def test_no_other_design_of_the_same_error_is_cheaper(costs):
+    """Against a search over shares of work by another method, the least share of every width left aside."""
+    asked, cost = Demand(moments(), Series(), 0.004), numpy.array(costs)
+
+    def work(logs):
+        """Of draws in these proportions, scaled so that they reach the target."""
+        shape = numpy.exp(logs - logs.max())
+        low, high = 1e-3, 1e12
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            high, low = (middle, low) if variance(middle * shape / cost) < asked.target**2 else (high, middle)
+        return math.log(high * shape.sum())
+
+    def variance(draws):
+        """Of the intercept: of the four means, and of a curvature of unknown size."""
+        rows, noise = asked.rows, asked.moments.law / draws
+        covariance = numpy.diag(noise) + numpy.outer(rows[:, -1], rows[:, -1])
+        whitened = numpy.linalg.solve(covariance, rows[:, :-1])
+        return numpy.linalg.inv(rows[:, :-1].T @ whitened)[0, 0]
+
+    best = scipy.optimize.minimize(work, numpy.zeros(4), method="Nelder-Mead", options={"maxiter": 100}).fun
+    found = design._cheapest(asked, cost)
+    assert variance(found) <= 1.001 * asked.target**2
+    assert math.log(found @ cost) < best + 0.01

@@ -173,3 +173,59 @@ def test_coefficients_may_be_as_large_as_the_means_show():
     seen = SampleMoments((64, 128, 256), (100,) * 3, numpy.array([3.0, 1.5, 1.0]), numpy.ones(3), 1e-3)
     assert seen.reach == pytest.approx(2 * 64 / estimate.RADIUS)
     assert SampleMoments((64, 128), (9, 9), numpy.zeros(2), numpy.ones(2), 0.7).reach == 0.7
+
+
+@pytest.mark.parametrize("form", [Series(), ROOTS], ids=str)
+def test_the_fit_is_generalised_least_squares(form):
+    """The formulas of the textbook: V = diag(v) + τ² n^(−p) n^(−p)ᵀ inverted as it stands, noise by a power law."""
+    rng = numpy.random.default_rng(4)
+    widths, draws = (40, 64, 128, 300, 512), (30, 60, 41, 70, 22)
+    n = numpy.array(widths, float)
+    means, variances = 1 + 3 / n + 0.01 * rng.standard_normal(5), rng.uniform(2, 4, 5) / n
+    given = SampleMoments(widths, draws, means, variances, 0.8)
+    found = fit(given, form)
+    p = float(form.powers[-1] + form.step)
+    reach = max(0.8, abs(means[0] - means[-1]) * 40 / 3)
+    curved = reach * (3 / n) ** p
+    x = numpy.stack([n**0, *(n ** -float(q) for q in form.powers)], axis=1)
+    weights = numpy.sqrt(numpy.array(draws) - 1.0)
+    line = numpy.polynomial.polynomial.polyfit(numpy.log(n), numpy.log(variances), 1, w=weights)
+    smooth = numpy.exp(numpy.polynomial.polynomial.polyval(numpy.log(n), line)) / draws
+    inverse = numpy.linalg.inv(numpy.diag(smooth) + numpy.outer(curved, curved))
+    rows = numpy.linalg.solve(x.T @ inverse @ x, x.T @ inverse)
+    assert (found.intercept, *found.slopes) == pytest.approx(tuple(rows @ means), rel=1e-6)
+    noise = variances / draws
+    parts = rows[0] ** 2 * noise
+    whole = parts.sum() + (rows[0] @ curved) ** 2
+    assert found.stderr == pytest.approx(math.sqrt(whole), rel=1e-6)
+    assert found.dof == pytest.approx(whole**2 / (parts**2 / (numpy.array(draws) - 1)).sum(), rel=1e-6)
+    residual = means - x @ rows @ means  # of which the curvature takes its share
+    share = (curved @ (inverse @ residual)) * curved
+    chi2 = ((residual - share) ** 2 / noise).sum() + (curved @ (inverse @ residual)) ** 2
+    assert found.chi2 == pytest.approx(chi2, rel=1e-6)
+    assert found.chi2_dof == 5 - len(x.T) and found.lack == pytest.approx(scipy.stats.chi2.sf(chi2, found.chi2_dof))
+    assert given.law == pytest.approx(smooth * draws, rel=1e-9)
+    assert given.reach == pytest.approx(reach) and form.curvature(widths, 2.0) == pytest.approx(2 * (3 / n) ** p)
+
+
+def test_rounding_is_relative_to_what_is_averaged_and_never_nothing():
+    small = SampleMoments((8, 16), (5, 5), numpy.array([1e-9, -3e-9]), numpy.zeros(2), 0.0)
+    large = SampleMoments((8, 16), (5, 5), numpy.array([2.0, -3.0]), numpy.zeros(2), 7.0)
+    assert (small.rounding, large.rounding) == (1e-13, pytest.approx(7e-10, rel=1e-9, abs=0))
+    for found in (large.noise, large.law):
+        assert found == pytest.approx([4.9e-19] * 2, rel=1e-6, abs=0)
+    assert SampleMoments((8, 16), (5, 5), numpy.array([2.0, -30.0]), numpy.zeros(2), 7.0).rounding == pytest.approx(
+        3e-9
+    )
+
+
+@pytest.mark.parametrize(("own", "other", "dof", "degrees"), [(0.1, 0.2, 5.0, 9.0), (0.3, 0.1, 40.0, 2.0)])
+def test_two_estimated_errors_are_judged_by_cochran_and_cox(own, other, dof, degrees):
+    """Judged by the mean of two quantiles of Student, weighted by the squares of the errors."""
+    for level in (0.3, 0.02, 1e-6):
+        shares = own**2 / (own**2 + other**2), other**2 / (own**2 + other**2)
+        bound = sum(s * scipy.stats.t.isf(level / 2, d) for s, d in zip(shares, (dof, degrees), strict=True))
+        claimed = 1.0 - bound * math.hypot(own, other)
+        z, p = Fit(1.0, own, dof, (), 0.0, 0, 1.0).two_sided(claimed, other, degrees)
+        assert (z, p) == (pytest.approx(bound), pytest.approx(level, rel=1e-6))
+    assert Fit(1.0, 1e-9, 1e9, (), 0.0, 0, 1.0).two_sided(9.0, 1e-9)[1] == 1e-100

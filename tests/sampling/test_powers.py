@@ -92,3 +92,14 @@ def test_kinks_that_scalars_reach_have_halves_and_those_of_vectors_do_not():
     assert tp.check(limit, widths=(32, 64, 128, 256), draws=(3000, 2000, 1000, 500)).accepted
     wrong = {"return[0]": 0.05, "return[1]": 0.0, "return[2]": 0.4}
     assert not tp.check(limit, claims=wrong, widths=(32, 64, 128, 256), draws=(3000, 2000, 1000, 500)).accepted
+
+
+def test_sums_and_functions_of_fluctuations_in_one_expression_are_not_bare():
+    @tp.program
+    def mixed(u: tp.Vector, v: tp.Vector):
+        s = tp.avg(u * v)
+        return tp.sqrt(tp.n) * s + s, tp.tanh(tp.sqrt(tp.n) * s), 2 * tp.sqrt(tp.n) * s, s * tp.sqrt(tp.n) / (1 + s)
+
+    wanted = (HALVES, HALVES, WHOLE, WHOLE)
+    for i, expected in enumerate(wanted):
+        assert powers(mixed, Claim(f"return[{i}]", 1.0, statistic="covariance")) == expected, i

@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 from tplimits.sampling.claims import Claim
+from tplimits.sampling.design import quantiles
 from tplimits.sampling.estimate import Series
 from tplimits.sampling.rows import holm, judge, moments_of
 from tplimits.sampling.sample import Draws
@@ -77,3 +78,55 @@ def test_quantities_are_measured_by_their_size_at_the_largest_width():
     samples = [Draws(n, numpy.ones((3, 1)), numpy.array([square])) for n, square in ((8, 9.0), (16, 1.0), (32, 16.0))]
     assert moments_of(Claim("θ", 1.0), {"θ": 0}, samples).scale == pytest.approx(4)
     assert moments_of(Claim("θ", 0.0, 0.0, "covariance", "θ"), {"θ": 0}, samples).scale == pytest.approx(16)
+
+
+def test_rows_against_the_draws_entry_by_entry():
+    """Skewed and dependent columns: means, covariances and variances as NumPy has them, and what is found by them."""
+    rng, counts = numpy.random.default_rng(1), (40, 30, 20, 50)
+    samples = []
+    for n, count in zip(WIDTHS, counts, strict=True):
+        one = rng.exponential(size=count)
+        values = numpy.stack([one, 3 * one + rng.standard_normal(count)], axis=1)
+        samples.append(Draws(n, values, numpy.array([2.0, 8.0])))
+    columns = {"a": 0, "b": 1}
+    claims = [Claim("a", 1.0, 0.01), Claim("a", 3.0, 0.0, "covariance", "b"), Claim("b", 20.0, 0.0, "covariance", "b")]
+    rows = judge(claims, [Series()] * 3, columns, samples, 0.02)
+    for i, s in enumerate(samples):
+        covariance = numpy.cov(s.values.T)
+        assert rows[0].moments.means[i] == pytest.approx(s.values[:, 0].mean())
+        assert rows[0].moments.variances[i] == pytest.approx(covariance[0, 0])
+        assert rows[1].moments.means[i] == pytest.approx(covariance[0, 1])
+        assert rows[2].moments.means[i] == pytest.approx(covariance[1, 1])
+        products = numpy.prod(s.values - s.values.mean(axis=0), axis=1) * len(s.values) / (len(s.values) - 1)
+        assert rows[1].moments.variances[i] == pytest.approx(products.var(ddof=1)), "of a covariance: as it is"
+    relative = rows[2].moments.variances / numpy.maximum(20.0, rows[2].moments.means) ** 2
+    assert relative == pytest.approx(relative[0]), (
+        "of a variance: in proportion to its square, that of the claim at least"
+    )
+    assert [row.moments.scale for row in rows] == pytest.approx([2**0.5, 4.0, 8.0])
+    apart = quantiles(0.02, 3)
+    assert rows[0].finds == pytest.approx(apart * math.hypot(rows[0].stderr, 0.01))
+    assert [row.tolerance for row in rows] == pytest.approx([0.02, 0.06, 0.4])
+    assert [row.p_holm for row in rows] == holm([row.p for row in rows])
+    deviations = [math.sqrt(((s.values[:, 0] - 1.0) ** 2).mean()) for s in samples]
+    assert rows[0].slope == pytest.approx(numpy.polyfit(numpy.log(WIDTHS), numpy.log(deviations), 1)[0])
+    assert rows[2].slope == pytest.approx(
+        numpy.polyfit(numpy.log(WIDTHS), [math.log(s.values[:, 1].std()) for s in samples], 1)[0]
+    )
+
+
+def test_an_error_shared_by_all_widths_is_in_the_intercept():
+    samples = normal_draws(numpy.random.default_rng(0), [1.0, 2.0])
+    claims, columns = [Claim("a", 1.0), Claim("b", 2.0)], {"a": 0, "b": 1}
+    plain = judge(claims, [Series()] * 2, columns, samples, 0.01)
+    shared = judge(claims, [Series()] * 2, columns, samples, 0.01, ((0.0, math.inf), (0.3, 7.0)))
+    assert shared[0] == plain[0] or shared[0].fit == plain[0].fit
+    assert shared[1].stderr == pytest.approx(math.hypot(plain[1].stderr, 0.3))
+    assert shared[1].fit.dof == pytest.approx(
+        shared[1].stderr ** 4 / (plain[1].stderr ** 4 / plain[1].fit.dof + 0.3**4 / 7)
+    )
+
+
+def test_what_vanishes_at_every_width_has_the_scale_of_rounding():
+    samples = [Draws(n, numpy.zeros((5, 1)), numpy.zeros(1)) for n in WIDTHS]
+    assert moments_of(Claim("θ", 0.0), {"θ": 0}, samples).scale == 1e-9

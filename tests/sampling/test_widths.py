@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from checks import run_check
 
+from tplimits.errors import CheckError
 from tplimits.sampling.estimate import Series
 from tplimits.sampling.verdict import Claim
 from tplimits.sampling.widths import _nearest, sampled_widths, whole_ratios
@@ -48,3 +49,22 @@ def test_covariances_start_from_smaller_widths(programs, seed):
 def test_widths_are_moved_by_a_tenth_and_no_further(n):
     assert _nearest(100, [1 / n]) == n
     assert _nearest(100, [1 / 89]) == 90 and _nearest(100, [1 / 111]) == 110
+
+
+def test_the_largest_width_has_to_fit_and_is_named(programs):
+    with pytest.raises(CheckError, match=r"one draw at width 1000000 does not fit into 1 GB; give widths up to \d+,"):
+        sampled_widths(programs.tied, (64, 128, 10**6), Series(), None)
+    with pytest.raises(CheckError, match="increase, each larger than the one before"):
+        sampled_widths(programs.tied, (64, 64), Series(), None)
+    with pytest.raises(CheckError, match="needs at least 2 widths, better 4"):
+        sampled_widths(programs.tied, (64,), Series(), None)
+    for bad in ((64, 0), (64, -1), (64, 2.5), "ab", 7, (64, True)):
+        with pytest.raises(CheckError, match=r"positive whole numbers|give a sequence"):
+            sampled_widths(programs.tied, bad, Series(), None)
+
+
+def test_depths_in_proportion_to_the_width_are_whole_too(programs):
+    """With 20 layers at width 400, one in 20 neurons: the others are moved to multiples of 20."""
+    widths, remarks = sampled_widths(programs.tied, (105, 218, 400), Series(), None, layers=20)
+    assert widths == (100, 220, 400)
+    assert remarks == ("Widths were moved to (100, 220, 400), where numbers of layers are close to whole numbers.",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -88,3 +89,55 @@ def test_the_adjusted_level_is_told_where_claims_are_several():
     one, two = (table([row()] * many, "f", WIDTHS, (10, 10)).splitlines() for many in (1, 2))
     assert "Holm" not in one[1] and "p (Holm)" in two[1]
     assert len(one) == 3 and len(two) == 4
+
+
+def test_of_many_claims_the_worst_is_told_and_that_no_other_is_further_off():
+    rows = [row("a", p=0.9), row("b", z=2.1, p=0.04), row("c", z=-2.3, p=0.04)]
+    assert "the claim c = 0.6 is 2.3 standard errors from" in sentence(rows, 0.01, WIDTHS)
+    assert sentence(rows, 0.01, WIDTHS).endswith("points, and no other is further off.")
+    assert "Holm over 2 claims" in sentence(rows[:2], 0.01, WIDTHS)
+    assert sentence(rows[:2], 0.01, WIDTHS).endswith("points, and no other is further off.")
+    assert sentence([row(accepted=False)], 0.01, WIDTHS, ["As was said."]).startswith("Rejected by the intercept of")
+    assert ": return = 0.6, but" in sentence([row(accepted=False)], 0.01, WIDTHS)
+    assert sentence([row()], 0.01, WIDTHS, ["As was said."]).endswith("points. As was said.")
+
+
+def test_three_claims_that_do_not_fit_are_named_and_of_more_the_first_three():
+    odd = [row(name, lack=1e-9) for name in "abcd"]
+    assert "for a, b, c (lack" in sentence(odd[:3], 0.01, WIDTHS)
+    assert "for a, b, c, ... (lack" in sentence(odd, 0.01, WIDTHS)
+    assert "lack of fit" not in sentence([row(lack=0.9e-3), row()], 0.01, WIDTHS)
+    assert "lack of fit" in sentence([row(lack=0.9e-3)], 0.01, WIDTHS)
+
+
+def test_the_weakest_claim_is_told_in_proportion_to_what_it_should_find():
+    assert weakness([row(finds=1.14 * 0.012)], (10,)) == []
+    (text,) = weakness([row("a", finds=0.03), row("b", finds=0.05), row("c", finds=0.04)], (100, 99, 9))
+    assert "claim on b below 0.05" in text and text.endswith("draws=(100, 99, 9).")
+    wider = replace(row("d", finds=0.09), tolerance=0.04)
+    assert "claim on a below 0.03" in weakness([wider, row("a", finds=0.03)], None)[0]
+    assert weakness([row(finds=0.05)], (101, 1000, 1001))[0].endswith("draws=(110, 1000, 1100).")
+
+
+def test_a_line_of_the_table_word_by_word():
+    _, names, line = table([row(claim=-0.6, z=-0.4)], "tied", WIDTHS, (20, 10)).splitlines()
+    assert " ".join(names.split()) == "quantity claimed finite width z p b slope lack of fit"
+    assert " ".join(line.split()) == "return -0.6 0.6050 ± 0.0020 −0.40 0.7 0.3 −0.50 (−1/2) 0.5 accepted"
+    assert line.index("0.6050") == names.index("finite")
+    of_covariance = replace(row(slope=0.01), claim=Claim("s", 1.0, statistic="covariance"))
+    assert "+0.01 (0)" in table([of_covariance], "tied", WIDTHS, (20, 10))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (1.0, 2e-11, "1 ± 2.0e-11"),
+        (1000.0, 2e-9, "1000"),
+        (1.0, 2e-8, "1.000000000 ± 0.000000020"),
+        (5.0, 9.96, "5.0 ± 10.0"),
+        (5.0, 10.0, "5 ± 10"),
+        (5.0, 1.0, "5.0 ± 1.0"),
+    ],
+)
+def test_digits_at_the_powers_of_ten(value, error, text):
+    assert number(value, error) == text

@@ -65,7 +65,7 @@ def on_sequences(
         x = R.dense(R.data(X.transpose(0, 2, 1)))
         return compute(R.activation(x, first) if first else x)
 
-    return Case(name, network.bind(token=tokens), {"ξ": X}, kernels, **options)
+    return Case(name, lambda: network.bind(token=tokens), {"ξ": X}, kernels, **options)
 
 
 def end(pooled: bool) -> str:
@@ -171,7 +171,7 @@ def padded(name: str, pooled: bool) -> Case:
         return output(R.attention_inverse(x, name), pooled)
 
     label = f"attention-padded-{name}-{end(pooled)}"
-    return Case(label, net.bind(token=TOKENS), {"ξ": X, "mask": real * 1.0}, compute)
+    return Case(label, lambda: net.bind(token=TOKENS), {"ξ": X, "mask": real * 1.0}, compute)
 
 
 def cross() -> Case:
@@ -199,7 +199,7 @@ def cross() -> Case:
         y = R.mix(replace(both, K=both.K[:, 3:, :, 3:], T=both.T[:, 3:, :, 3:], mean=both.mean[:, 3:]), A)
         return R.output(replace(y, T=2 * y.K + y.T))
 
-    return Case("attention-cross", net.bind(token=3, other=4), {"ξ": X, "η": Y}, compute)
+    return Case("attention-cross", lambda: net.bind(token=3, other=4), {"ξ": X, "η": Y}, compute)
 
 
 # -- encodings of positions ----------------------------------------------------------------------------

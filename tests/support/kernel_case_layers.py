@@ -22,7 +22,9 @@ def on_rows(name: str, network: tp.Program, compute: Any, *used: str, **options:
     def kernels(X: np.ndarray) -> Pair:
         return compute(R.data(X[:, None, :]))
 
-    return Case(name, network, {"ξ": X}, high(kernels, X) if exact else lambda: kernels(X), exact=exact, **options)
+    return Case(
+        name, lambda: network, {"ξ": X}, high(kernels, X) if exact else lambda: kernels(X), exact=exact, **options
+    )
 
 
 # -- residual ----------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ def convolutional(name: str, depth: int, shape: tuple[int, ...], flat: bool, σw
 
     label = f"conv{len(shape)}d-{name}-{depth}-{'flatten' if flat else 'pool'}"
     bound = net.bind(at=int(np.prod(shape)), layer=max(depth - 1, 1), depth=depth)
-    return Case(label, bound, {"ξ": X}, high(compute, X) if exact else lambda: compute(X), exact=exact)
+    return Case(label, lambda: bound, {"ξ": X}, high(compute, X) if exact else lambda: compute(X), exact=exact)
 
 
 def graph(name: str, depth: int, pooled: bool) -> Case:
@@ -245,7 +247,9 @@ def graph(name: str, depth: int, pooled: bool) -> Case:
         return R.output(R.pool(x) if pooled else x)
 
     bound = net.bind(node=5, layer=depth)
-    return Case(f"graph-{name}-{depth}-{'pool' if pooled else 'nodes'}", bound, {"ξ": X}, compute, exact=is_exact(name))
+    return Case(
+        f"graph-{name}-{depth}-{'pool' if pooled else 'nodes'}", lambda: bound, {"ξ": X}, compute, exact=is_exact(name)
+    )
 
 
 def recurrent(name: str, steps: int, readouts: str, σw: float = 1.25, σu: float = 1.0, σb: float = 0.25) -> Case:
@@ -267,7 +271,7 @@ def recurrent(name: str, steps: int, readouts: str, σw: float = 1.25, σu: floa
 
     exact = is_exact(name)
     reference = high(compute, X) if exact else lambda: compute(X)
-    return Case(f"rnn-{name}-{steps}-{readouts}", net.bind(time=steps), {"ξ": X}, reference, exact=exact)
+    return Case(f"rnn-{name}-{steps}-{readouts}", lambda: net.bind(time=steps), {"ξ": X}, reference, exact=exact)
 
 
 # -- one matrix, used twice ----------------------------------------------------------------------------

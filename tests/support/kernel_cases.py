@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import mpmath
@@ -27,7 +28,8 @@ class Case:
     """One comparison; the NTK is None where a derivative is no function."""
 
     name: str
-    network: tp.Program
+    #: traces the network, when it is asked for: every process of tests collects all cases, and runs its share
+    traced: Callable[[], tp.Program]
     inputs: Mapping[str, np.ndarray]
     reference: Callable[[], Pair]
     exact: bool = True
@@ -36,6 +38,11 @@ class Case:
     ntk: bool = True
     #: the library may draw samples; `reference` is a deterministic integral all the same
     sampled: bool = False
+
+    @cached_property
+    def network(self) -> tp.Program:
+        """What is derived."""
+        return self.traced()
 
     @property
     def tolerance(self) -> float:
@@ -172,7 +179,14 @@ def perceptron(name: str, depth: int, σw: float, σb: float, ntk: bool = True) 
         return mlp_kernels(X, depth, name, σw, σb)
 
     reference = high(compute, X) if exact else lambda: compute(X)
-    return Case(f"mlp-{name}-{depth}-{σw}-{σb}", mlp(depth, name, σw, σb), {"ξ": X}, reference, exact=exact, ntk=ntk)
+    return Case(
+        f"mlp-{name}-{depth}-{σw}-{σb}",
+        lambda: mlp(depth, name, σw, σb),
+        {"ξ": X},
+        reference,
+        exact=exact,
+        ntk=ntk,
+    )
 
 
 def perceptrons() -> list[Case]:

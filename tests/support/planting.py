@@ -115,11 +115,16 @@ class Garden:
         tree = ast.parse((ROOT / file).read_bytes())
         made, _ = planted(tree, number)
         old, new = (_codes(compile(t, path, "exec", dont_inherit=True)) for t in (tree, made))
-        twins = {a: b for key in old for a, b in zip(old[key], new.get(key, ()), strict=False) if a != b}
-        changed = [f for f in self._functions[path] if f.__code__ in twins]
+        twins = {_place(a): b for key in old for a, b in zip(old[key], new.get(key, ()), strict=False) if a != b}
+        changed = [f for f in self._functions[path] if _place(f.__code__) in twins]
         for function in changed:
-            function.__code__ = twins[function.__code__]
+            function.__code__ = twins[_place(function.__code__)]
         return bool(changed)
+
+
+def _place(code: CodeType) -> tuple[str, int, bytes]:
+    """Where a code stands: codes that have been run are not equal to others of the same source."""
+    return code.co_qualname, code.co_firstlineno, code.co_linetable
 
 
 def _codes(whole: CodeType) -> dict[tuple[str, int], list[CodeType]]:

@@ -157,6 +157,18 @@ class Complex(nn.Module):
         return self.o((x.to(torch.cfloat) @ self.w).real)
 
 
+class Parts(nn.Module):
+    """The entries of a matrix of n × 3 and those of a bias in one layer."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.g, self.o, self.n = nn.Linear(2, 4 * n), nn.Linear(n, 1), n
+
+    def forward(self, x, z):
+        w, b = self.g(z).split([3 * self.n, self.n], 1)
+        return self.o(torch.tanh(torch.einsum("bni,bi->bn", w.view(-1, self.n, 3), x) + b))
+
+
 class Images(Base):
     """The square of a width as one axis: each neuron beside each other one."""
 
@@ -263,6 +275,7 @@ REFUSED = {
     "softmax of weights": (Model(OfTheMatrix, X), "operation softmax"),
     "product of weights": (Model(Squared, X), "a product of two weight matrices"),
     "counter": (Model(Counted, X), "buffer or input `count`"),
+    "parts of one layer": (Model(Parts, (noise(3, 3), noise(3, 2))), "operation view (view): it puts entries side by"),
     "hypernetwork": (Model(Written, (noise(3, 3), noise(3, 2))), "`g.weight`"),
     "depth": (Model(Deep, X, (16, 32, 64)), "the number of layers and operations has to be the same at all widths"),
     "neurons and inputs": (Model(Beside, X), "`b.weight`: a dimension has n + 3 entries"),
@@ -272,6 +285,7 @@ REFUSED = {
     "mask of weights": (Model(Thinned, X), "operation mul"),
     "noise": (Model(between(lambda h: h + torch.randn_like(h)), X), "operation randn_like"),
     "reversed neurons": (Model(between(lambda h: h + h.flip(-1)), X), "operation flip"),
+    "rows of some inputs": (Model(between(lambda h: h[h.sum(-1) > 0]), X), "operation index (index): how many entries"),
     "nearest of neurons": (Model(between(lambda h: h * (h.argmax(-1, keepdim=True) > 0)), X), "operation argmax"),
     "rounded values": (Model(between(torch.round), X), "operation round (round_1): it rounds values"),
     "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),

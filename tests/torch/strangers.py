@@ -224,6 +224,21 @@ class NewStates(nn.Module):
         return self.o(h) * self.scale.to(self.o.weight.dtype)
 
 
+class SameEverywhere(nn.Module):
+    """Convolutions of what is 0, 1, or a number of the input at all neurons."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.i, self.c, self.o, self.n = nn.Conv1d(2, n, 1), nn.Conv1d(n, n, 3, padding=1), nn.Linear(n, 1), n
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), self.n, x.shape[2])
+        for seen in (x, torch.ones_like(x)):
+            h = torch.tanh(self.i(seen) + self.c(h))
+        alike = x.mean(1, keepdim=True).expand(-1, self.n, -1)
+        return self.o((h + self.c(torch.ones_like(h)) + self.c(alike)).mean(2))
+
+
 class Factors(nn.Module):
     """Parameters of one's own, and products of several of them at once."""
 
@@ -251,6 +266,23 @@ class Apart(nn.Module):
         return F.pairwise_distance(x, y, keepdim=True) / x.shape[-1] ** 0.5 + F.pairwise_distance(x, y, p=1)[:, None]
 
 
+class Composed(nn.Module):
+    """Operations that PyTorch composes of others, copies of a whole width, places that an index on it names."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.i, self.m, self.t = nn.Linear(3, n), nn.Linear(2 * n, n), nn.Parameter(torch.randn(4, 4))
+        self.v, self.o = nn.Parameter(torch.randn(n)), nn.Linear(n, 2)
+
+    def forward(self, x):
+        h = self.m(torch.tanh(self.i(x)).repeat(1, 1, 2))
+        h = torch.tensordot(h, self.t, ([1], [0])).movedim(-1, 1) + torch.outer(self.t[0], self.v)
+        at = torch.tensor([2, 0])[None, :, None].expand(len(h), 2, h.shape[2])
+        h = F.pad(torch.clamp(h, self.t[0, 0] - 1, self.t[0, 0] + 1), (0, 0, 0, 1), value=0.5)
+        h = torch.cat([torch.diff(h, dim=1), h.gather(1, at)], 1)
+        return self.o(h / h.std().view(1, 1)) + F.huber_loss(h, h.flip(1))
+
+
 class Mixture(nn.Module):
     """The density of a mixture, from three readouts."""
 
@@ -268,6 +300,8 @@ class Mixture(nn.Module):
 STRANGERS = {
     "several factors": Model(Factors, (noise(3, 4), noise(3, 4) ** 2)),
     "apart": Model(Apart, (noise(4, 5), noise(4, 5).cos())),
+    "same everywhere": Model(SameEverywhere, (noise(2, 2, 4),)),
+    "composed": Model(Composed, (noise(2, 4, 3),)),
     "mixture": Model(Mixture, (noise(4, 6),)),
     "rounded": Model(Rounded, (tokens(7, 2, 4),)),
     "quarters": Model(Quarters, (noise(2, 4, 3),)),

@@ -89,6 +89,55 @@ def test_entries_between_neurons_and_inputs():
     assert str(net.entries["weights.2"]) == "uniform, std 1.414·(n + 3)^-1/2"
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_gradients_of_the_largest_of_equal_values_are_doubted(alike):
+    class Maxout(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.a, self.b, self.o = torch.nn.Linear(3, n), torch.nn.Linear(3, n), torch.nn.Linear(n, 2)
+            if alike:
+                self.b.load_state_dict(self.a.state_dict())
+
+        def forward(self, x):
+            return self.o(torch.stack([self.a(x), self.b(x)]).amax(0))
+
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    match = tp.from_torch(Maxout, x, widths=(16, 32, 64)).matches(Maxout(16))
+    assert bool(match) is not alike and match.output <= 1e-10
+    assert ("where these are equal" in str(match)) is alike
+
+
+def test_gradients_that_are_no_numbers_do_not_match():
+    class Norm(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.a, self.o = torch.nn.Linear(3, n, bias=False), torch.nn.Linear(n, 1)
+
+        def forward(self, x):
+            h = self.a(x)
+            return self.o(h) + (h**2).sum(-1, keepdim=True).sqrt()
+
+    net = tp.from_torch(Norm, torch.ones(2, 3), widths=(16, 32, 64))
+    assert net.matches(Norm(16)) and not net.matches(Norm(16), torch.zeros(2, 3))
+
+
+def test_names_of_parameters_mean_nothing():
+    """A program calls its results `return` and `shift`, and its axes d3: so may a model call its parts."""
+
+    class Called(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.a, self.o = torch.nn.Linear(3, n), torch.nn.Linear(n, 2)
+            self.shift, self.d3, self.x = (torch.nn.Parameter(torch.randn(n)) for _ in range(3))
+
+        def forward(self, x):
+            return self.o(torch.relu(self.x * self.a(x) + self.d3 + self.shift))
+
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    match = tp.from_torch(Called, x, widths=(16, 32, 64)).matches(disturbed(Called(16)))  # called with the example
+    assert match and {"shift", "d3", "x"} < set(match.gradients)
+
+
 def test_rows_of_padding_are_named():
     """PyTorch gives them no gradient; the program is differentiated everywhere."""
 

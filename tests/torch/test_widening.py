@@ -74,6 +74,7 @@ def test_means_of_deep_models_are_smaller_by_what_symmetry_tells():
     measured = powers(make, example, (64, 128, 256), 3, "SGD")
     found = {who: judged(float(verdict.by_parameter[who]), s) for (who, v), s in measured.items()
              if v == "f" and who.endswith(("attn.weight", "proj.weight", "fc.weight", "out.weight"))}  # fmt: skip
+    assert verdict.sentence.endswith(" at most.") and "at most in step" in verdict.sentence
     assert len(found) == 8 and not [k for k, row in found.items() if row["verdict"] == "wrong"], found
     # that of the first scores alone is taken for larger than it is: no symmetry tells that its gradient is centred
     assert {k for k, row in found.items() if row["verdict"] == "right"} >= found.keys() - {"blocks.0.attn.weight"}

@@ -143,7 +143,7 @@ class Combinations(NamedMoments):
 
     def shortened(self, expr: Expr, label: str) -> Expr:
         """The expression with its long random factors under names of their own."""
-        if (len(expr.args) < 2 and not expr.args) or not is_long(expr):
+        if not is_long(expr):
             return expr
         parts = []
         for atom, c in self.terms(expr).items():

@@ -38,8 +38,8 @@ class _Fluctuations(Gaussians):
     def __init__(self, covariances: Mapping[tuple[Symbol, Symbol], Expr]) -> None:
         super().__init__()
         self._covariances = covariances
-        for a, _ in covariances:
-            self.source[a] = InitialSource(-1, ())
+        for place, (a, _) in enumerate(covariances):
+            self.source[a] = InitialSource(place, ())
 
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         return self._covariances[a, b]

@@ -41,12 +41,14 @@ def independent_frame(covariance: Array, summed: Any = None) -> Frame:
     size = covariance.shape[0]
     rest, columns = covariance.copy(), []
     summed = numpy.diag(covariance) if summed is None else summed
+    # what never moves has a variance of zero, and a covariance of rounding with what does
+    off = _ROUNDING**2 * max(summed, default=0)
     for j in range(size):
         if rest[j, j] > max(_DEPENDENT * covariance[j, j], _ROUNDING * summed[j], 1e-300):
             column = rest[:, j] / math.sqrt(rest[j, j])
             rest = rest - numpy.outer(column, column)
             columns.append(column)
-        elif rest[j, j] < -_NEGATIVE * summed[j]:
+        elif rest[j, j] < -max(_NEGATIVE * summed[j], off):
             raise EvaluationError(
                 f"a covariance of variance {rest[j, j]:.3g} < 0 met in a quadrature: not a Gram matrix."
             )

@@ -72,8 +72,7 @@ class _OtherRoots(Exception):
 def _with_other_roots(body: Expr, program: Program) -> Expr:
     widths = program.known.width_symbols
     roots = [p for p in body.atoms(sympy.Pow) if p.base in widths and not p.exp.is_integer]
-    powers = [p for p in body.atoms(sympy.Pow) if _of_scalars(p.base) and p.exp.is_number and not p.exp.is_integer]
-    if any(not (2 * p.exp).is_integer for p in roots) or any(p.base.is_Pow for p in powers):
+    if any(not (2 * p.exp).is_integer for p in roots):
         raise _OtherRoots
     signs = {Dummy(): sign for sign in body.atoms(sympy.sign) if _of_scalars(sign)}
     rest = body.xreplace({sign: d for d, sign in signs.items()}).xreplace({p: -p for p in roots})

@@ -20,7 +20,7 @@ _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vec
 #: operations that no program has: what they do, and the repair
 UNKNOWN = {
     **dict.fromkeys(("sort", "topk", "argsort", "kthvalue", "mode", "msort", "argmax", "argmin", "median"), _ORDER),
-    **dict.fromkeys(("_weight_norm", "vdot", "linalg_svd", "linalg_qr", "linalg_inv", "linalg_matrix_norm"), _MATRIX),
+    **dict.fromkeys(("_weight_norm", "vdot", "linalg_svd", "linalg_qr", "linalg_inv"), _MATRIX),
     **dict.fromkeys(
         ("fft_fft", "fft_rfft", "fft_irfft", "fft_ifft", "fft_fft2", "complex", "view_as_complex", "view_as_real"),
         ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
@@ -42,6 +42,10 @@ UNKNOWN = {
         ),
     ),
 }
+
+
+#: operations that are read, or refused, as they are
+KNOWN = frozenset({*RULES, *UNKNOWN, "getitem"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from fractions import Fraction
 from math import lcm, prod
 from typing import Any
 
-from tplimits.errors import ProgramError
 from tplimits.torch.graph import Graph, Node, Ref, refuse
 from tplimits.torch.sizes import Size, Wide, gcd, sizes
 
@@ -61,6 +60,7 @@ class Axes:
     classes: dict[Place, WidthClass] = field(default_factory=dict)
     atoms: dict[Place, Place] = field(default_factory=dict)
     linked: list[tuple[Place, Place]] = field(default_factory=list)
+    reshaped: dict[Callable[[], bool], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.dims = sizes(self.graph)
@@ -153,6 +153,7 @@ class Axes:
 
         self.links.append(spread)
         self.linked.append((a, b))
+        self.reshaped[spread] = max(a[0], b[0])
 
     def part(self, a: Place, b: Place, borders: Iterable[Fraction]) -> None:
         """The second dimension is a part of the first, which is cut at these multiples of n."""
@@ -191,13 +192,15 @@ class Axes:
         for place in {self.root((n.number, r, d)) for n, r, d in self.wide_places()}:
             self._class(place)
         for _ in range(200):
-            changed = False
-            for link in self.links:  # all of them in every round: what one cuts the next ones pass on
-                changed |= link()
+            changed = [link for link in self.links if link()]  # all of them: what one cuts the next ones pass on
             if not changed:
                 break
-        else:
-            raise ProgramError("the axes of this model do not settle: its reshapes cut a width ever finer.")
+        else:  # parts alone come to an end
+            refuse(
+                self.graph[min(self.reshaped[link] for link in changed if link in self.reshaped)],
+                "it puts entries side by side that other parts of the same width keep apart, and cuts it ever finer",
+                "give each of these parts a layer of its own",
+            )
         for a, b in self.linked:
             first, second = self.atom(a[0], a[2], a[1]), self.atom(b[0], b[2], b[1])
             if first != second:

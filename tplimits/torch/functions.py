@@ -10,6 +10,7 @@ import sympy
 
 from tplimits.errors import ProgramError
 from tplimits.program.language import entrywise as heads
+from tplimits.program.language.values import Value
 
 ROOT_HALF = 1 / sympy.sqrt(2)
 
@@ -61,7 +62,10 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """x, cut off at those bounds that are given, with the derivative 0 at each of them."""
     if min is None:
         return x if max is None else max - heads.relu(max - x)
-    return min + heads.relu(x - min) if max is None else between(x, min, max)
+    if max is None:
+        return min + heads.relu(x - min)
+    values = isinstance(min, Value) or isinstance(max, Value)
+    return clamp(clamp(x, min), None, max) if values else between(x, min, max)
 
 
 def hardsigmoid(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 import torch
 
 from tplimits.errors import ProgramError
+from tplimits.torch.composed import written_out
 from tplimits.torch.derivatives import refuse_own_derivatives
 from tplimits.torch.exporting import exported, module_of
+from tplimits.torch.mutations import is_in_place, refuse_mutation, writes_in_place
 from tplimits.torch.naming import SAME
 from tplimits.torch.recurrent import unrolled
 from tplimits.torch.stopped import opened
@@ -54,8 +56,7 @@ class Node:
         """How messages call it: the module it stands in and the operation."""
         if self.kind in ("parameter", "buffer"):
             return f"the {self.kind} `{self.tensor}`"
-        at = f"`{self.module}`" if self.module else "the model itself"
-        return f"{at}, operation {self.op or self.kind} ({self.name})"
+        return place_of(self.module, self.op or self.kind, self.name)
 
     @property
     def refs(self) -> list[int]:
@@ -84,6 +85,15 @@ class Node:
         if found is None:
             refuse(self, f"its argument {name} is {self.arguments[0].get(name)!r}, no tensor of the graph")
         return found
+
+
+def place_of(module: str, op: str, name: str) -> str:
+    """What messages call an operation.
+
+    >>> place_of("blocks.0", "relu", "relu_1")
+    '`blocks.0`, operation relu (relu_1)'
+    """
+    return f"{f'`{module}`' if module else 'the model itself'}, operation {op} ({name})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,52 +153,20 @@ def references(value: Any) -> list[Ref]:
 # -- exporting --------------------------------------------------------------------------------
 
 
-def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
-    """The graph of make(n) at each width, checked to be one graph."""
+def export(
+    make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...], known: Container[str]
+) -> Graph:
+    """The graph of make(n) at each width, checked to be one graph; known: operations that stay as they are."""
     modules = tuple(module_of(make, n) for n in widths)
     first = exported(modules[0], example, widths[0])
     refuse_own_derivatives(modules[0], first, example)
     others = (exported(m, example, n) for m, n in zip(modules[1:], widths[1:], strict=True))
-    programs = tuple(unrolled(opened(p)) for p in (first, *others))
-    if any(_writes_in_place(p) for p in programs):
+    programs = tuple(written_out(unrolled(opened(p)), known, _op_name) for p in (first, *others))
+    if any(writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):
-            _refuse_mutation(p, n)
+            refuse_mutation(p, n)
     return _joined(programs, modules, widths)
-
-
-def _writes_in_place(program: Any) -> bool:
-    """Whether an in-place operation cannot be read as the ordinary one: its operand is seen by others, or a view."""
-    for node in program.graph.nodes:
-        if node.op != "call_function" or not is_in_place(node.target):
-            continue
-        operand = node.args[0]
-        if operand.op != "call_function" or _is_view(operand.target):
-            return True
-        order = {other: i for i, other in enumerate(program.graph.nodes)}
-        if any(order[user] > order[node] or _is_view(user.target) for user in operand.users if user is not node):
-            return True
-    return False
-
-
-def is_in_place(target: Any) -> bool:
-    """Whether an operation changes its first operand."""
-    schema = getattr(target, "_schema", None)
-    return bool(schema and schema.arguments and (i := schema.arguments[0].alias_info) and i.is_write)
-
-
-def _is_view(target: Any) -> bool:
-    schema = getattr(target, "_schema", None)
-    return bool(schema and schema.arguments and schema.arguments[0].alias_info and not is_in_place(target))
-
-
-def _refuse_mutation(program: Any, n: int) -> None:
-    for spec in program.graph_signature.output_specs:
-        if "MUTATION" in spec.kind.name:
-            raise ProgramError(
-                f"forward changes the buffer or input `{spec.target or spec.arg.name}` in place (width {n}); a program "
-                "has no state: compute it anew, or fix it before importing."
-            )
 
 
 # -- one list of nodes ------------------------------------------------------------------------
@@ -199,6 +177,7 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
     lists = [list(p.graph.nodes) for p in programs]
     for other, n in zip(lists[1:], widths[1:], strict=True):
         _refuse_other_graph(lists[0], other, (widths[0], n))
+    _refuse_open_shapes(lists[0])
     placeholders = _placeholders(programs[0])
     places = {node: i for i, node in enumerate(lists[0])}
     tables = [{node: i for i, node in enumerate(nodes)} for nodes in lists]
@@ -261,6 +240,17 @@ def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, i
             f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at "
             f"{widths[1]}; {_SAME_GRAPH}"
         )
+
+
+def _refuse_open_shapes(nodes: list[Any]) -> None:
+    for node in nodes:
+        value = node.meta.get("val")
+        for v in value if isinstance(value, (list, tuple)) else [value]:
+            if any(not isinstance(s, int) for s in getattr(v, "shape", ())):
+                raise ProgramError(
+                    f"{place_of(_path(node), _op_name(node.target), node.name)}: how many entries it has depends on "
+                    "values of tensors; keep all of them, and weigh by a mask what is not to count."
+                )
 
 
 def _placeholders(program: Any) -> dict[str, tuple[str, str]]:

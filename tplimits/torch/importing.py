@@ -19,7 +19,7 @@ from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.table import SP, Parametrization
 from tplimits.progress import reporting
 from tplimits.regimes.classification.widening import Widening
-from tplimits.torch.analysis import analysed
+from tplimits.torch.analysis import KNOWN, analysed
 from tplimits.torch.building import Built, built, rounded_of, weights_of
 from tplimits.torch.dependence import dependent
 from tplimits.torch.entries import Entries, measured
@@ -54,6 +54,7 @@ class TorchProgram(Program):
     permutation_error: float = 0.0
     by_row: bool = False
     row: tuple[Any, ...] = ()
+    example: tuple[Any, ...] = ()
     dependent: Mapping[str, str] = field(default_factory=dict)
     evaluated: tuple[str, ...] = ()
     outputs: int = 1
@@ -198,9 +199,9 @@ class TorchProgram(Program):
     def matches(self, module: Any, *inputs: Any) -> Match:
         """The outputs and gradients of a module beside those of the program with the module's weights.
 
-        inputs: what the module is called with; random numbers like the example where nothing is given.
+        inputs: what the module is called with; the example of the import where nothing is given.
         """
-        return matched(self, module, inputs)
+        return matched(self, module, inputs or self.example)
 
 
 def imported(
@@ -227,7 +228,7 @@ def _imported(
     called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     report.advance(1)
-    graph = export(make, row, sizes)
+    graph = export(make, row, sizes, KNOWN)
     report.advance(1)
     found = analysed(graph)
     _refuse_wide_output(found)
@@ -247,6 +248,7 @@ def _imported(
         permutation_error=error,
         by_row=by_row,
         row=row,
+        example=args,
         dependent=dependent(make, weights_of(found), sizes[0]),
         evaluated=only_evaluated(graph.modules[0]),
         outputs=len(graph.outputs),

@@ -90,8 +90,9 @@ class Lowering:
         """A constant array, or a number where all its entries are the same."""
         values = array.detach().double().numpy() if torch.is_tensor(array) else numpy.asarray(array, dtype=float)
         dims = tuple(Dim(s) for s in values.shape)
-        if values.size and (values == values.reshape(-1)[0]).all():
-            return Tensor(float(values.reshape(-1)[0]), dims, {})
+        first = float(values.reshape(-1)[0]) if values.size else 0.0
+        if (values == first).all():
+            return Tensor(first, dims, {})
         if not numpy.isfinite(values).all():
             seen = values > HIDDEN
             shown = self.fixed(numpy.where(numpy.isfinite(values) & seen, values, 0.0))
@@ -176,6 +177,8 @@ class Lowering:
             source = decoded(result, tensor.dims, dims, atoms)
         if source is None:
             refuse(node, "it changes the order of neurons", "neurons have no order")
+        if isinstance(tensor.value, float) and tensor.value == 0:
+            return replace(tensor, dims=tuple(dims), tables={})
         try:
             if isinstance(tensor.value, Total) and (source < 0).any():
                 tensor = replace(tensor, value=tensor.value.now())
@@ -254,11 +257,13 @@ class Lowering:
         if sides[contracted[0]].endswith(SIDES[0]):
             weights = weights.T
         vector = self.value(x, names)
-        if not isinstance(vector, Value):
-            if vector == 0:
-                return 0.0
-            vector = Value(self.writer.trace, self.writer.trace.constant(vector), weights.sides[1], ())
-        product = weights @ vector
+        if isinstance(vector, Value) and vector.width is not None:
+            product = weights @ vector
+        elif not isinstance(vector, Value) and vector == 0:
+            return 0.0
+        else:  # the same number at all neurons
+            ones = Value(self.writer.trace, self.writer.trace.constant(1), weights.sides[1], ())
+            product = vector * (weights @ ones)
         product = product if isinstance(matrix.factor, int) else matrix.factor * product
         return self.scales[weights.uid] * product if weights.uid in self.scales else product
 
@@ -318,10 +323,5 @@ class Lowering:
 
     def count(self, tensor: Tensor, taken: Iterable[int]) -> Any:
         """How many entries some dimensions have."""
-        found: Any = 1
-        for i in taken:
-            d = tensor.dims[i]
-            found = found * d.outer * d.inner
-            if d.width is not None:
-                found = found * width(bare(d.width))
-        return found
+        dims = [tensor.dims[i] for i in taken]
+        return prod(d.outer * d.inner * (1 if d.width is None else width(bare(d.width))) for d in dims)

@@ -105,7 +105,7 @@ def codes(dims: Sequence[Dim], atoms: Mapping[str, int]) -> Indices:
             own = numpy.arange(atoms[d.width], dtype=numpy.int64) * step
             code = numpy.expand_dims(code, at) + own.reshape(-1, *(1,) * (code.ndim - at))
             at += 2
-    return code.reshape([d.size(atoms) for d in dims])
+    return numpy.asarray(code).reshape([d.size(atoms) for d in dims])
 
 
 def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: Mapping[str, int]) -> Indices | None:

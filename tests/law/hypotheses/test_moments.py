@@ -291,6 +291,19 @@ def test_logarithms_of_what_vanishes_on_half_of_all_neurons(law, argument, known
         (tp_functions.relu(x) * y + tp_functions.relu(x), False),
         (y * tp_functions.relu(x) + sympy.exp(x), False),
         (y + tp_functions.relu(x), True),
+        (sympy.tanh(y + tp_functions.relu(x)), True),
+        (sympy.tanh(tp_functions.relu(x)), False),
+        (tp_functions.leaky_relu(tp_functions.relu(x), Rational(1, 2)), False),
+        (tp_functions.leaky_relu(x * y, Rational(1, 2)), True),
+        (sympy.sign(sympy.sin(x) * y), True),
+        (sympy.sign(tp_functions.relu(x)), False),
+        (tp_functions.where(x, y, 1 + x), True),
+        (tp_functions.where(x, y, tp_functions.relu(x)), False),
+        (tp_functions.maximum(x, y), True),
+        (tp_functions.minimum(x, tp_functions.relu(y)), False),
+        (sympy.cos(3 * x) ** 2, True),
+        (x * tp_functions.sigmoid(y), True),
+        (sympy.sqrt(sympy.Abs(x)) * 0, False),
     ],
 )
 def test_affine_functions_of_a_variable_of_their_own_vanish_almost_never(law, expr, seen):
@@ -308,3 +321,67 @@ def test_affine_functions_of_a_variable_of_their_own_vanish_almost_never(law, ex
 )
 def test_what_is_seen_on_each_side_of_a_kink_is_seen(law, expr, kind):
     assert tail(expr, law).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind"),
+    [
+        (sympy.exp(x**2 / 2) * sympy.exp(y - x**2 / 2), Growth.EXPONENTIAL),  # e^y: one tames the other
+        (sympy.exp(x**2 / 3) * sympy.exp(y + x**2 / 3), Growth.INFINITE),  # none would be infinite alone
+        (sympy.exp(x) / (sympy.exp(x) + sympy.exp(y)), Growth.BOUNDED),  # softmax
+        (3 * sympy.exp(x**2) / (2 * sympy.exp(x**2) + x**2), Growth.BOUNDED),
+        (sympy.exp(x**2) * y / (sympy.exp(x**2) + 1), Growth.POLYNOMIAL),
+        (sympy.exp(2 * x**2) / (sympy.exp(x**2) + y**2) ** 2, Growth.BOUNDED),
+        (x**2 * y / (x**2 + y**2), Growth.POLYNOMIAL),
+        (tp_functions.relu(x) / (tp_functions.relu(x) + tp_functions.relu(y)), Growth.UNKNOWN),  # 0/0 on a quarter
+        (sympy.exp(x**2) / (sympy.exp(x**2) - y), Growth.UNKNOWN),  # a difference
+        (sympy.cosh(x) * sympy.sinh(y), Growth.EXPONENTIAL),
+        (sympy.sinh(x**2 / 2), Growth.INFINITE),
+        (sympy.sinh(-(x**2) / 2), Growth.INFINITE),
+        (sympy.tan(x), Growth.INFINITE),
+        (sympy.log(sympy.Abs(x)) * y, Growth.POLYNOMIAL),
+        (sympy.log(x), Growth.INFINITE),
+        (sympy.log(1 + sympy.sign(x) * sympy.tanh(y)), Growth.UNKNOWN),
+        (sympy.sqrt(x), Growth.INFINITE),
+        (sympy.sqrt(sympy.Abs(x) + 1), Growth.POLYNOMIAL),
+        (1 / sympy.exp(-x), Growth.EXPONENTIAL),
+        (1 / tp_functions.sigmoid(x), Growth.EXPONENTIAL),  # 1 + e^(−x)
+        (1 / tp_functions.sigmoid(x**2 / 2), Growth.BOUNDED),  # at most 2
+        (1 / sympy.sech(x) ** 2, Growth.EXPONENTIAL),
+        (1 / tp_functions.relu(x), Growth.INFINITE),
+        (1 / (x - 1), Growth.INFINITE),
+        ((x - 1) / (x - 1) ** 2, Growth.INFINITE),
+        (y / (x - 1), Growth.INFINITE),
+        (1 / (2 + sympy.sin(x)), Growth.BOUNDED),
+        (1 / (-2 - sympy.Abs(x)), Growth.BOUNDED),
+        (x**3 / (1 + y**2), Growth.POLYNOMIAL),
+    ],
+    ids=str,
+)
+def test_growth_of_quotients_logarithms_and_exponentials(law, expr, kind):
+    assert tail(expr, law).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("expr", "degree"),
+    [
+        (x**2 * y + x, 3),
+        (sympy.tanh(x) * y**2, 2),
+        (tp_functions.relu(x) ** 3 * sympy.Abs(y), 4),
+        (sympy.sqrt(1 + x**4), 2),
+        (sympy.log(1 + x**2) * x, 3),
+        ((1 + x**2) ** 2, 4),
+    ],
+    ids=str,
+)
+def test_degrees_add_in_products_and_are_the_largest_in_sums(law, expr, degree):
+    assert tail(expr, law).degree == degree
+
+
+def test_powers_by_hoelder_are_shared_by_dependent_factors_alone(law):
+    """1/q = Σ 1/q_i: of two factors in L^q for q < 3 the product is in L^(3/2), and in L³ if independent."""
+    pole = sympy.Abs(x) ** Rational(-1, 3)
+    assert tail(pole * sympy.exp(y**2 / 6), law).power == pytest.approx(3)
+    assert not tail(pole * sympy.exp(x**2 / 6), law).established
+    assert tail(sympy.Abs(x) ** Rational(-1, 8) * sympy.exp(x**2 / 16), law).power == pytest.approx(4)
+    assert tail(sympy.Abs(x) ** Rational(-1, 8) + sympy.exp(x**2 / 6), law).power == pytest.approx(3)

@@ -325,3 +325,23 @@ def test_a_pole_that_is_just_not_integrable_is_told():
 
     with pytest.raises(tp.EvaluationError, match="a pole where x vanishes, and its square is not integrable"):
         tp.derive(tp.program(program)).evaluate()
+
+
+def test_a_displacement_that_opens_a_function_shows_what_it_reads():
+    """u = tanh(h + s), s → 0, beside an image of u: moved by s it is a function of h, not of u."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = x * tp.tanh(x) / (1 + y**2)
+        u = tp.tanh(h + tp.avg(x * h))
+        image = W @ u
+        return tp.avg((u * image) ** 2 / (u**2 + image**2))
+
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(120)
+    x, y = nodes[:, None], nodes[None, :]
+    u = numpy.tanh(x * numpy.tanh(x) / (1 + y**2))
+    law = numpy.outer(weights, weights) / weights.sum() ** 2
+    size = numpy.sqrt((law * u**2).sum())
+    image = size * nodes[:, None, None]
+    expected = (law[None] * weights[:, None, None] / weights.sum() * (u * image) ** 2 / (u**2 + image**2)).sum()
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, abs=1e-4)

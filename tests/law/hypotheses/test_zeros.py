@@ -250,3 +250,35 @@ def test_what_overflows_beside_a_zero_in_disguise_is_refused_without_a_warning()
 
     with pytest.raises(tp.EvaluationError, match="`1/s` is not finite at the limit"):
         tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_long_factors_are_read_beside_a_zero_in_disguise(vanishes):
+    """Named because they are long, they have the values of what they stand for."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        y = tp.sqrt(60 + sum(tp.cos(k * h) / (k + tp.exp(-h * h)) for k in range(1, 30)))
+        z = tp.tanh(y * h) + 2
+        return tp.avg(tp.sign((disguised(h) if vanishes else one(h) + 1) * z * y) ** 2)
+
+    if vanishes:
+        with pytest.raises(tp.EvaluationError, match=r"0 within its error|tends to 0"):
+            tp.derive(program).evaluate()
+    else:
+        assert tp.derive(program).evaluate()["return"].value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("power", [-0.5, -1])
+@pytest.mark.parametrize("inside", [lambda s, x: tp.step(s), lambda s, x: tp.avg(tp.step(s) * x * x)])
+def test_a_scalar_that_is_off_its_limit_at_every_width_is_not_at_the_jump(inside, power):
+    """step(1/√n) is 1 at every width, and step at its limit is 0."""
+
+    @tp.program
+    def shifted(x: tp.Vector, c: tp.Scalar = 1):
+        s = c - 1 + tp.n ** sympy.Rational(power)
+        return inside(s, x)
+
+    with pytest.raises(tp.NoLimitError, match="the limit lands on a jump of `step`"):
+        tp.derive(shifted)

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
+import sympy
 from loops_on_arrays import run as on_arrays
 
 import tplimits as tp
@@ -38,6 +39,31 @@ FUNCTIONS = {
     "abs": (abs, np.abs, 0, 0),
     "power": (lambda x: (1 + x**2) ** 1.5, lambda x: (1 + x**2) ** 1.5, 0, 1e-15),
     "root": (lambda x: 1 / tp.sqrt(1 + x**2), lambda x: 1 / np.sqrt(1 + x**2), 0, 1e-15),
+    "powers": (
+        lambda x: x**3 + (1 + x**2) ** -3 - x**7 / 1e9 + 1 / (x**2 + 2) + x**16 / 1e24,
+        lambda x: x**3 + (1 + x**2) ** -3.0 - x**7 / 1e9 + 1 / (x**2 + 2) + x**16 / 1e24,
+        0,
+        1e-12,
+    ),
+    "any power": (lambda x: abs(x) ** 2.3, lambda x: np.abs(x) ** 2.3, 0, 1e-14),
+    "erf beside bells": (
+        lambda x: tp.erf(abs(x)) + tp.exp(-(x**2)) + tp.exp(-abs(x**3)) + tp.erf(x + 1),
+        lambda x: scipy.special.erf(np.abs(x)) + np.exp(-(x**2)) + np.exp(-np.abs(x**3)) + scipy.special.erf(x + 1),
+        1e-14,
+        1e-14,
+    ),
+    "log": (lambda x: tp.log(1 + abs(x)), lambda x: np.log(1 + np.abs(x)), 1e-15, 1e-15),
+    "arcs": (
+        lambda x: tp.elementwise(lambda t: sympy.atan(t) + sympy.asinh(t) + sympy.asin(sympy.tanh(t) / 2))(x),
+        lambda x: np.arctan(x) + np.arcsinh(x) + np.arcsin(np.tanh(x) / 2),
+        1e-15,
+        1e-14,
+    ),
+    "leaky_relu": (lambda x: tp.leaky_relu(x, 0.3), lambda x: np.where(x > 0, x, 0.3 * x), 0, 0),
+    "maximum": (lambda x: tp.maximum(x, 1 - 2 * x), lambda x: np.maximum(x, 1 - 2 * x), 0, 0),
+    "minimum": (lambda x: tp.minimum(x, 1 - 2 * x), lambda x: np.minimum(x, 1 - 2 * x), 0, 0),
+    "where": (lambda x: tp.where(x, 3 * x, 2 - x), lambda x: np.where(x > 0, 3 * x, 2 - x), 0, 0),
+    "sign": (tp.sign, np.sign, 0, 0),
 }
 
 

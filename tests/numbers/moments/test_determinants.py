@@ -86,6 +86,19 @@ def test_the_determinant_of_doubles_is_exact(c11, c22, rho):
     assert float(gram_determinant(c11, c12, c22)) == pytest.approx(max(float(exact), 0.0), rel=1e-14, abs=1e-34)
 
 
+def test_the_determinant_of_doubles_is_exact_at_every_scale():
+    """Of a kernel within rounding of singular, whose determinant is what products of doubles lose."""
+    rng = numpy.random.default_rng(2)
+    for scale in (1e-90, 1e-9, 1.0, 1e9, 1e30, 1e90):
+        for _ in range(20):
+            c12 = scale * rng.uniform(1, 2)
+            ratio = rng.uniform(0.1, 10)
+            c11, c22 = c12 * ratio, float(numpy.nextafter(c12 / ratio, numpy.inf))
+            exact = Fraction(c11) * Fraction(c22) - Fraction(c12) ** 2
+            expected = max(float(exact), 0.0)
+            assert float(gram_determinant(c11, c12, c22)) == pytest.approx(expected, rel=1e-12, abs=1e-31 * scale**2)
+
+
 @pytest.mark.parametrize("distance", [2.0**-k for k in (2, 12, 22, 32, 42)])
 def test_grams_of_nearly_collinear_inputs(distance):
     rng = numpy.random.default_rng(3)

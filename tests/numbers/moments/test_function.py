@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import closed_code, moment, with_constants
 from tplimits.numbers.moments.mehler import mehler, mehler_sum
 from tplimits.numbers.moments.panels import RADIUS, scale_edges
+from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes import functions as heads
 from tplimits.program.nodes.evaluate import evaluate
 
@@ -240,3 +241,55 @@ def test_panels_reach_from_end_to_end_without_a_gap(deviation):
     assert edges[0] == -edges[-1] == pytest.approx(-RADIUS) and (edges == -edges[::-1]).all()
     assert numpy.diff(edges).min() > 0 and numpy.diff(edges).max() <= 0.5 + 1e-12
     assert (abs(edges) <= 0.5 / max(deviation, 1.0) + 1e-12).sum() >= 3  # half a unit of x, or of z where that is less
+
+
+@pytest.mark.parametrize("f", [sympy.sqrt(abs(X) + 1), abs(X - 1) ** sympy.Rational(3, 2) + 1, sympy.tanh(X + 1)])
+def test_without_variance_a_mean_is_the_value_at_zero(f):
+    """Of one, of both, of neither of the variables."""
+    g = f.xreplace({X: 2 * Y})
+    found, at = moment(f * g, (X, Y)), float(f.subs(X, 0))
+    value, error = found(0.0, 0.0, 0.0)
+    assert value == pytest.approx(at * at, abs=float(error) + 1e-13) and error < 1e-6
+    alone, _ = moment(f, (X,))(1.44)
+    value, error = found(1.44, 0.0, 0.0)
+    assert value == pytest.approx(float(alone) * at, abs=float(error) + 1e-9) and error < 1e-6
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+@pytest.mark.parametrize("wave", [sympy.sin(2 * Y), sympy.cos(Y / 2), sympy.exp(Y / 3)], ids=str)
+def test_powers_beside_waves_are_those_of_nodes(degree, wave):
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(70)
+    weights /= weights.sum()
+    u = 1.2**0.5 * nodes[:, None] + 0 * nodes
+    v = 0.5 / 1.2**0.5 * nodes[:, None] + (0.9 - 0.25 / 1.2) ** 0.5 * nodes
+    expected = float(weights @ (u**degree * sympy.lambdify(Y, wave, "numpy")(v)) @ weights)
+    value, error = moment(X**degree * wave, (X, Y))(1.2, 0.5, 0.9)
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-12) and error < 1e-9
+
+
+def test_extended_precision_stays_where_a_form_is_closed_and_is_rounded_where_none_is():
+    kernel = [numpy.longdouble(c) for c in (1.0, 0.3, 2.0)]
+    for integrand, digits in ((heads.relu(X) * heads.relu(Y), 1e-17), (sympy.tanh(X) * sympy.tanh(Y), 1e-9)):
+        value, error = moment(integrand, (X, Y))(*kernel)
+        plain = moment(integrand, (X, Y))(1.0, 0.3, 2.0)[0]
+        assert value.dtype == error.dtype == numpy.longdouble and abs(value - plain) < 1e-9
+        assert digits < 1e-16 or value == plain, "computed in doubles"
+
+
+@pytest.mark.parametrize(
+    ("function", "separates"),
+    [
+        (sympy.exp(X + 2 * Y) + X * Y, True),
+        (sympy.exp(X * Y) + X * Y, False),
+        (X * sympy.exp(X - Y) - sympy.tanh(Y), True),
+        (sympy.tanh(X + Y) * X + Y, False),
+        (sympy.exp(X + Y + 1) * X - 3, True),
+    ],
+    ids=str,
+)
+def test_sums_of_products_are_told_from_other_functions(function, separates):
+    pairs = products(function, (X, Y))
+    assert (pairs is not None) is separates
+    if separates:
+        assert all(not f.has(Y) and not h.has(X) for f, h in pairs)
+        assert sympy.expand(sum(f * h for f, h in pairs) - function, power_exp=True).simplify() == 0

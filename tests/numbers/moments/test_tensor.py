@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 import sympy
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.tensor import tensor
 
 Z = sympy.symbols("z1:5", real=True)
@@ -36,3 +38,21 @@ def test_a_wave_far_out_is_followed():
     value, error = tensor(_wave(*Z[:2]) * _wave(*Z[2:]), Z, row)
     assert abs(value[0] - _oracle()) < error[0]
     assert error[0] < 1e-6  # rules of 33 and of 41 nodes a coordinate give .027 and .030, both far from .0483
+
+
+def test_without_variance_a_mean_is_the_value_at_zero():
+    value, error = tensor(sympy.cos(Z[0]) + 3 * sympy.exp(Z[1] * Z[2]) + Z[3], Z, np.zeros((2, 10)))
+    assert value.tolist() == [4.0, 4.0] and error.tolist() == [0.0, 0.0]
+
+
+def test_a_mean_of_products_is_that_of_pairings():
+    """E z1 z2 z3 z4 = c12 c34 + c13 c24 + c14 c23, and laws that are none are refused."""
+    root = np.random.default_rng(0).normal(size=(4, 4)) / 2
+    c = root @ root.T
+    row = np.array([[c[i, j] for i, j in itertools.combinations_with_replacement(range(4), 2)]])
+    value, error = tensor(sympy.prod(Z), Z, row)
+    expected = c[0, 1] * c[2, 3] + c[0, 2] * c[1, 3] + c[0, 3] * c[1, 2]
+    assert abs(value[0] - expected) <= error[0] + 1e-12 and error[0] < 1e-9
+    row[0, 1] = 9.0
+    with pytest.raises(EvaluationError, match="not positive semidefinite"):
+        tensor(sympy.prod(Z), Z, row)

@@ -247,9 +247,9 @@ FULL = json.loads(to_json(everything))
 
 def altered(path, value, document=DOCUMENT):
     """The document with one place changed; a path ends in a key or an index."""
-    found = copy.deepcopy(document)
-    place = found
+    found = place = copy.copy(document)
     for key in path[:-1]:
+        place[key] = copy.copy(place[key])
         place = place[key]
     if value is KeyError:
         del place[path[-1]]

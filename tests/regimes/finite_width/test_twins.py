@@ -4,7 +4,8 @@ import pytest
 from expanded import tied, tied_relu, vanishing
 
 import tplimits as tp
-from tplimits.numbers.expansion.averages import Averages, number
+from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.jets import number
 from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import constant
 from tplimits.regimes.finite_width.limit import FiniteWidthLimit

@@ -8,7 +8,9 @@ quadratic.  Coefficients may be symbols (constants, other moments, entries held 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import mpmath
@@ -95,7 +97,19 @@ def eigenvalues(matrix: Matrix) -> list[float]:
 
 
 #: a coefficient with more nodes than this is given up: nobody reads it, and simplifying it takes minutes
-_MOST_NODES, _MOST_CANCELLED = 200, 60
+_MOST_NODES: ContextVar[int] = ContextVar("_MOST_NODES", default=200)
+_MOST_CANCELLED: ContextVar[int] = ContextVar("_MOST_CANCELLED", default=60)
+
+
+@contextmanager
+def patience(nodes: int) -> Iterator[None]:
+    """For a while, coefficients of so many nodes are brought into their shortest form."""
+    before = [(limit, limit.set(nodes)) for limit in (_MOST_NODES, _MOST_CANCELLED)]
+    try:
+        yield
+    finally:
+        for limit, token in before:
+            limit.reset(token)
 
 
 def longer(expr: Expr, most: int) -> bool:
@@ -115,7 +129,7 @@ def tidy(expr: Expr) -> Expr:
     """
     if expr.is_Rational or expr.is_Symbol:
         return expr
-    if longer(expr, _MOST_NODES):
+    if longer(expr, _MOST_NODES.get()):
         raise NotClosed
     expanded = sympy.expand(expr)
     if expanded.is_Rational or not expanded.is_Add:
@@ -124,7 +138,7 @@ def tidy(expr: Expr) -> Expr:
         # an exact number with roots and π: zero if it is so to far more digits than it has operations
         return S.Zero if abs(expanded.evalf(40, maxn=200)) < sympy.Float("1e-32") else expanded
     if any(p.exp.is_negative and p.base.is_Add for p in expanded.atoms(sympy.Pow)):
-        if longer(expanded, _MOST_CANCELLED):
+        if longer(expanded, _MOST_CANCELLED.get()):
             raise NotClosed
         return sympy.cancel(sympy.together(expanded))
     return expanded
@@ -144,7 +158,7 @@ class Integrand:
 
 def _affine(expr: Expr, variables: Sequence[Symbol]) -> Affine:
     """expr as an affine form of the variables; NotClosed when it is not one."""
-    if longer(expr, _MOST_NODES):
+    if longer(expr, _MOST_NODES.get()):
         raise NotClosed
     slope = []
     rest = sympy.expand(expr)
@@ -159,7 +173,7 @@ def _affine(expr: Expr, variables: Sequence[Symbol]) -> Affine:
 
 def _quadratic(expr: Expr, variables: Sequence[Symbol]) -> tuple:
     """expr = −½ gᵀAg + bᵀg + c as (A, b, c); NotClosed beyond degree two."""
-    if longer(expr, _MOST_NODES):
+    if longer(expr, _MOST_NODES.get()):
         raise NotClosed
     try:
         poly = sympy.Poly(sympy.expand(expr), *variables)

@@ -82,14 +82,13 @@ class Surroundings:
 
     def _orders(self, argument: Expr) -> Sequence[Rational]:
         """Powers of displacements that an argument moves by; none where it does not move."""
-        bare = dict.fromkeys(filter(_is_vector, entries(argument)), S.Zero)
-        here = self._still(argument).xreplace(bare)
+        here = _at_zero(self._still(argument))
         ways = (_Displacement(self, (1, 1), unit, _added(argument)).body(argument) for unit in _UNITS)
-        near, far = (sympy.Abs(self._still(way).xreplace(bare) - here) for way in ways)
+        near, far = (sympy.Abs(_at_zero(self._still(way)) - here) for way in ways)
         if near == 0 and far == 0:  # beside a vector, if at all
             moves = shifts(argument) or any(self.turns[0].entry(e) != e for e in entries(argument))
             return (S.One, Rational(2)) if moves else ()
-        if not (near.is_positive and far.is_positive):
+        if not (near.is_number and near.is_positive and far.is_number and far.is_positive):
             return (S.One,)
         found = Rational(round(4 * float(sympy.log(near / far) / sympy.log(_UNITS[0] / _UNITS[1]))), 4)
         return (found if found > 0 else S.One,)
@@ -226,3 +225,8 @@ def _split(expr: Expr) -> tuple[Expr, Expr]:
     factors = sympy.Mul.make_args(expr)
     scalar = [f for f in factors if not any(map(_is_vector, entries(f)))]
     return sympy.Mul(*scalar), sympy.Mul(*(f for f in factors if f not in scalar))
+
+
+def _at_zero(argument: Expr) -> Expr:
+    """An argument where vectors are 0: those it reads, and those that a displacement has opened in what it reads."""
+    return argument.xreplace(dict.fromkeys(filter(_is_vector, entries(argument)), S.Zero))

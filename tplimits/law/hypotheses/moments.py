@@ -216,11 +216,8 @@ class _Analysis:
         """What stands beside tᵏ / (t + non-negative terms)ᵏ, t ≥ 0, which is at most 1 (softmax weights); or None."""
         if not power.is_Integer or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
             return None
-        exponentials = [f for f in others if isinstance(f, sympy.exp)]
         for term in base.args:
             factors = [f**-power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])]
-            if exponentials and power == -1 and term == sympy.Mul(*exponentials):
-                return [f for f in others if f not in exponentials]
             if set(factors) <= set(others) and any(almost_never_zero(t, self.gaussians) for t in base.args):
                 return [f for f in others if f not in factors]
         return None
@@ -237,10 +234,7 @@ class _Analysis:
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-        terms = sympy.Add.make_args(argument)  # a sum of what is never negative lies above each of its terms
-        above = [argument, *(terms if all(bounds(t)[0] >= 0 for t in terms) else ())]
-        seen = any(locus(t, self.gaussians) is not None for t in above)
-        if low > 0 or seen or not argument.has(*_JUMPING, functions.relu):
+        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
 

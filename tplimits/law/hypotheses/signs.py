@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import sympy
@@ -13,6 +15,7 @@ from tplimits.law.closed_forms.integrand import longer
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
+Sample = tuple[Mapping[Symbol, float], float]
 #: nodes of an expression that is looked at
 LONG = 200
 
@@ -34,58 +37,68 @@ def without_names(expr: Expr, gaussians: Randomness) -> Expr:
     return expr
 
 
+def _affine_zero(expr: Expr, variables: Sequence[Symbol]) -> list[Sample]:
+    """With open constants only an affine form is known to change sign (at a point not known)."""
+    first = expr.diff(variables[0])
+    if first.is_number and first != 0:
+        return [(dict.fromkeys(variables, 0.0), -1.0), (dict.fromkeys(variables, 0.0), 1.0)]
+    return []
+
+
+# the same few expressions are asked about at every instruction of a program, and again beside the limits of its scalars
+@lru_cache(maxsize=1024)
+def _samples(expr: Expr, variables: tuple[Symbol, ...]) -> Sequence[Sample]:
+    """Values at points drawn about the origin, the same ones each time."""
+    if not variables:
+        return []
+    if expr.free_symbols - set(variables):
+        return _affine_zero(expr, variables)
+    generator = random.Random(0)
+    result = []
+    for scale in (0.5, 1.0, 2.0, 4.0):
+        for _ in range(6):
+            point = {v: generator.gauss(0, scale) for v in variables}
+            value = expr.xreplace({v: sympy.Float(x) for v, x in point.items()}).evalf()
+            if value.is_real and value.is_comparable:
+                result.append((point, float(value)))
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _sign_change(expr: Expr, variables: tuple[Symbol, ...]) -> Mapping[Symbol, float] | None:
+    samples = _samples(expr, variables)
+    below = next((p for p, v in samples if v < 0), None)
+    above = next((p for p, v in samples if v > 0), None)
+    if below is None or above is None:
+        return None
+    for _ in range(60):
+        middle = {v: (below[v] + above[v]) / 2 for v in below}
+        if middle in (below, above):  # nothing lies between
+            break
+        value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
+        if not value.is_comparable:
+            return middle
+        if value < 0:
+            below = middle
+        else:
+            above = middle
+    return above
+
+
 class Signs:
     """Signs and zeros of expressions in the variables of a derivation; a sign is reported only when seen."""
 
     def __init__(self, gaussians: Randomness) -> None:
         self.gaussians = gaussians
 
-    def _samples(self, expr: Expr) -> list[tuple[dict[Symbol, float], float]]:
-        variables = variables_in(expr, self.gaussians)
-        if not variables:
-            return []
-        if expr.free_symbols - set(variables):
-            affine = self._affine_zero(expr, variables)
-            return affine
-        generator = random.Random(0)
-        result = []
-        for scale in (0.5, 1.0, 2.0, 4.0):
-            for _ in range(6):
-                point = {v: generator.gauss(0, scale) for v in variables}
-                value = expr.xreplace({v: sympy.Float(x) for v, x in point.items()}).evalf()
-                if value.is_real and value.is_comparable:
-                    result.append((point, float(value)))
-        return result
-
-    def _affine_zero(self, expr: Expr, variables: list[Symbol]) -> list[tuple[dict[Symbol, float], float]]:
-        """With open constants only an affine form is known to change sign (at a point not known)."""
-        first = expr.diff(variables[0])
-        if first.is_number and first != 0:
-            return [(dict.fromkeys(variables, 0.0), -1.0), (dict.fromkeys(variables, 0.0), 1.0)]
-        return []
-
     def takes_negative(self, expr: Expr) -> bool:
-        return any(value < 0 for _, value in self._samples(expr))
+        return any(value < 0 for _, value in _samples(expr, tuple(variables_in(expr, self.gaussians))))
 
-    def sign_change(self, expr: Expr) -> dict[Symbol, float] | None:
+    def sign_change(self, expr: Expr) -> Mapping[Symbol, float] | None:
         """A point near the zero set of a function that takes both signs."""
-        samples = self._samples(expr)
-        below = next((p for p, v in samples if v < 0), None)
-        above = next((p for p, v in samples if v > 0), None)
-        if below is None or above is None:
-            return None
-        for _ in range(60):
-            middle = {v: (below[v] + above[v]) / 2 for v in below}
-            value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
-            if not value.is_comparable:
-                return middle
-            if value < 0:
-                below = middle
-            else:
-                above = middle
-        return above
+        return _sign_change(expr, tuple(variables_in(expr, self.gaussians)))
 
-    def nonzero_at(self, expr: Expr, point: dict[Symbol, float]) -> bool:
+    def nonzero_at(self, expr: Expr, point: Mapping[Symbol, float]) -> bool:
         """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
         missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
         if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):

@@ -32,7 +32,7 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
     >>> order_at_zero(1 - sympy.cos(t), t), order_at_zero(sympy.log(1 + t), t), order_at_zero(abs(t), t)
     (2, 1, None)
     """
-    if not expr.free_symbols <= {variable} or not _is_analytic(expr, variable):
+    if not expr.free_symbols <= {variable} or not is_analytic(expr, variable):
         return None
     derivative = expr
     for k in range(_MOST + 1):
@@ -45,19 +45,16 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
     return None
 
 
-def _is_analytic(expr: Expr, variable: Symbol) -> bool:
-    """Whether an expression is seen to be analytic at zero."""
+def is_analytic(expr: Expr, variable: Symbol) -> bool:
+    """Whether an expression is seen to be analytic in a variable at zero, whatever else stands in it."""
     if not expr.has(variable) or expr.is_Symbol:
         return True
     if isinstance(expr, sympy.Pow) and expr.exp.has(variable):
         return False
-    if isinstance(expr, sympy.log) or (isinstance(expr, sympy.Pow) and not _is_whole(expr.exp)):
-        inner = expr.args[0].xreplace({variable: sympy.S.Zero}).evalf()
-        return bool(inner.is_comparable and inner > _NOTHING) and _is_analytic(expr.args[0], variable)
-    if isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)):
-        return all(_is_analytic(a, variable) for a in expr.args)
-    return False
-
-
-def _is_whole(exponent: Expr) -> bool:
-    return bool(exponent.is_Integer and exponent.is_positive)
+    whole = isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp.is_positive
+    if isinstance(expr, (sympy.log, sympy.Pow)) and not whole:
+        start = expr.args[0].xreplace({variable: sympy.S.Zero})
+        return bool(start.is_positive) and is_analytic(expr.args[0], variable)
+    return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
+        is_analytic(a, variable) for a in expr.args
+    )

@@ -28,7 +28,7 @@ from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found, holds, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -258,8 +258,13 @@ def linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
     variables = variables_in(expr, gaussians)
     if not variables or set(variables) != gaussians.of(expr):
         return None
-    coefficients = {v: sympy.diff(expr, v) for v in variables}
-    return coefficients if all(c.is_number for c in coefficients.values()) else None
+    return _coefficients(expr, tuple(variables))
+
+
+@remembered(1 << 12)
+def _coefficients(expr: Expr, variables: tuple[Symbol, ...]) -> dict[Symbol, Expr] | None:
+    found = {v: sympy.diff(expr, v) for v in variables}
+    return found if all(c.is_number for c in found.values()) else None
 
 
 def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[tuple[Expr, Expr]]:

@@ -120,8 +120,7 @@ def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:
             continue
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
-        coefficient = coefficient if factor == 1 else factor * coefficient
-        coefficient = state.engine.named(multiplied_out(coefficient))
+        coefficient = state.engine.named(multiplied_out(factor * coefficient))
         terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
 

@@ -101,8 +101,8 @@ class BodyReader:
         """Whether a Gaussian variable of its own is added, which nothing can cancel; of a product, to each factor."""
         gaussians = self.state.gaussians
         for term in sympy.Add.make_args(limit):
-            factor, variable = term.as_coeff_Mul()
-            if factor != 0 and variable in gaussians and not self.state.rests_on_open_means(variable):
+            _, variable = term.as_coeff_Mul()
+            if variable in gaussians and not self.state.rests_on_open_means(variable):
                 others = gaussians.everywhere(limit - term)
                 if variable not in others and gaussians.family(variable) not in map(gaussians.family, others):
                     return True

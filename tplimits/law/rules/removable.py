@@ -16,7 +16,7 @@ import networkx
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.taylor import ENTIRE
+from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
@@ -69,7 +69,7 @@ def _quotient(product: Expr, scalar: Entry) -> Expr | None:
     poles = [f for f in _poles(product.args) if entries(f.base) == (scalar,)]
     below = sympy.Mul(*(1 / f for f in poles)).xreplace({scalar: _SCALAR})
     above = sympy.Mul(*(f for f in product.args if f not in poles)).xreplace({scalar: _SCALAR})
-    if not poles or not (_is_analytic(above) and _is_analytic(below)):
+    if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
         return None
     leading = _leading(below)
     if leading is None or leading[0] == 0:
@@ -90,17 +90,3 @@ def _leading(expr: Expr) -> tuple[int, Expr] | None:
             return (k, value / sympy.factorial(k)) if value.is_number else None
         expr = expr.diff(_SCALAR)
     return None
-
-
-def _is_analytic(expr: Expr) -> bool:
-    """Whether an expression is seen to be analytic in the scalar at 0, whatever else stands in it."""
-    if not expr.has(_SCALAR) or expr.is_Symbol:
-        return True
-    if isinstance(expr, sympy.Pow) and expr.exp.has(_SCALAR):
-        return False
-    if isinstance(expr, sympy.log) or (isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp > 0)):
-        start = expr.args[0].xreplace({_SCALAR: S.Zero})
-        return bool(start.is_positive) and _is_analytic(expr.args[0])
-    if isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)):
-        return all(map(_is_analytic, expr.args))
-    return False

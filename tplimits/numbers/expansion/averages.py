@@ -13,6 +13,7 @@ averages it depends on, and the coefficient of 1/n of its mean at a neuron that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.numbers.expansion.influences import Influences
+from tplimits.numbers.expansion.jets import Jet, number, power_of, stacked_slopes, summed
 from tplimits.numbers.expansion.nodes import (
     OTHER,
     STACKED,
@@ -30,7 +32,6 @@ from tplimits.numbers.expansion.nodes import (
     mapped,
     moved,
     plus,
-    stacked,
     times,
 )
 
@@ -46,25 +47,6 @@ ROOT = -1
 _NOTHING = 1e-14
 #: functions of two neurons are separated up to parts of this size
 _NO_PART = 1e-11
-
-
-@dataclass(frozen=True)
-class Jet:
-    """A vector, or a scalar, to order 1/n: `shift` None is zero."""
-
-    value: Field
-    slopes: Mapping[int, Field] = field(default_factory=dict)
-    shift: Field | None = None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it is a function of its own neuron alone, the same at every width."""
-        return not self.slopes and self.shift is None
-
-
-def number(value: float) -> Jet:
-    """A constant."""
-    return Jet(constant(value))
 
 
 @dataclass
@@ -123,8 +105,8 @@ class Averages:
         if fixed:
             return number(value)
         slopes: dict[int, float] = {}
-        for dims, (found, together) in stacked(x.slopes).items():
-            means = self.frame.mean(Field((STACKED, *dims), together), dims).values
+        for dims, (found, stacked) in stacked_slopes(x.slopes).items():
+            means = self.frame.mean(Field((STACKED, *dims), stacked), dims).values
             slopes.update(zip(found, means.tolist(), strict=True))
         own = mapped(lambda v: v - value, x.value)
         cross = self.cross(x, axis)
@@ -138,7 +120,7 @@ class Averages:
         """
         total: Field | None = None
         for (place, _), influence in self.influences.items():
-            for dims, (rows, slopes) in stacked(x.slopes).items() if place == axis else ():
+            for dims, (rows, slopes) in stacked_slopes(x.slopes).items() if place == axis else ():
                 both = [(k, influence.rows[i]) for k, i in enumerate(rows) if i in influence.rows]
                 if both:
                     mine, theirs = map(list, zip(*both, strict=True))
@@ -266,8 +248,8 @@ class Averages:
     def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
         total: Field | None = None
-        for dims, (rows, left) in stacked(a).items():
-            for others, (columns, right) in stacked(b).items():
+        for dims, (rows, left) in stacked_slopes(a).items():
+            for others, (columns, right) in stacked_slopes(b).items():
                 c = self._seconds(rows, columns)
                 if c.any():
                     seen = numpy.tensordot(c, left, axes=(0, 0))
@@ -288,7 +270,7 @@ class Averages:
         """u w."""
         slopes = {i: times(d, w.value) for i, d in u.slopes.items()}
         for i, d in w.slopes.items():
-            slopes[i] = _sum(slopes.get(i), times(d, u.value))
+            slopes[i] = summed(slopes.get(i), times(d, u.value))
         shift = None if u.shift is None else times(u.shift, w.value)
         if w.shift is not None:
             shift = plus(shift, times(w.shift, u.value))
@@ -300,9 +282,9 @@ class Averages:
         """A sum."""
         value, slopes, shift = jets[0].value, dict(jets[0].slopes), jets[0].shift
         for x in jets[1:]:
-            value = _sum(value, x.value)
+            value = summed(value, x.value)
             for i, d in x.slopes.items():
-                slopes[i] = _sum(slopes.get(i), d)
+                slopes[i] = summed(slopes.get(i), d)
             shift = plus(shift, x.shift)
         return Jet(value, slopes, shift)
 
@@ -311,6 +293,21 @@ class Averages:
         shift = None if x.shift is None else Field(x.shift.dims, x.shift.values * factor)
         slopes = {i: Field(d.dims, d.values * factor) for i, d in x.slopes.items()}
         return Jet(Field(x.value.dims, x.value.values * factor), slopes, shift)
+
+    def normal(self, axis: str, variance: float) -> Jet:
+        """A vector that is new."""
+        g = self.frame.normal(axis)
+        return Jet(g if variance == 1 else mapped(lambda v: v * math.sqrt(variance), g))
+
+    def power(self, x: Jet, power: float) -> Jet:
+        """A power of a positive scalar; 0 at 0, for a drawn network whose neurons all happen to be silent."""
+        v = x.value
+        return self.function(
+            x,
+            mapped(lambda a: power_of(a, power), v),
+            mapped(lambda a: power * power_of(a, power - 1), v),
+            mapped(lambda a: power * (power - 1) * power_of(a, power - 2), v),
+        )
 
     def function(self, x: Jet, value: Field, first: Field, second: Field | None) -> Jet:
         """F(x), from F, F' and F'' at its value; None where F'' is zero."""
@@ -321,9 +318,3 @@ class Averages:
             if inner is not None:
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
         return Jet(value, slopes, shift)
-
-
-def _sum(a: Field | None, b: Field) -> Field:
-    found = plus(a, b)
-    assert found is not None
-    return found

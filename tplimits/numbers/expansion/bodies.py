@@ -14,7 +14,8 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.numbers.expansion.averages import ROOT, Averages, Jet, number
+from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.program.nodes import functions

@@ -13,13 +13,13 @@ is, it would move θ_n by as much.  Who judges limits takes that mean over the l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.numbers.expansion.averages import Averages, Jet, number
-from tplimits.numbers.expansion.matrices import Matrix
+from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.jets import Jet, number
+from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import observed
@@ -104,14 +104,15 @@ class _Frozen(Averages):
         return sum(parts, numpy.zeros((1, len(influence))))
 
 
-@dataclass
-class _RealMatrix(Matrix):
+class _RealMatrix(Matrix[Jet]):
     """A matrix of each draw, of shape (draws, rows, columns); images are its own, normal variables are recovered."""
 
-    entries: Array = field(default_factory=lambda: numpy.empty(0))
-    rng: numpy.random.Generator = field(default_factory=numpy.random.default_rng)
+    def __init__(self, s: InitialMatrix, entries: Array, rng: numpy.random.Generator) -> None:
+        super().__init__(s.name, s.rows, s.columns)
+        self.entries, self.rng = entries, rng
 
-    def _image(self, averages: Averages, q: Jet, transposed: bool, axes: tuple[str, str], name: str) -> Jet:
+    def _image(self, averages: Algebra[Jet], q: Jet, transposed: bool, axes: tuple[str, str], name: str) -> Jet:
+        assert isinstance(averages, Averages)
         source, target = axes
         frame, other = averages.frame, self.sides[not transposed]
         assert isinstance(frame, Networks)
@@ -138,8 +139,7 @@ class _Recovering(Pass):
     execution: Execution
 
     def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
-        from_run = _entry(self.execution, key)
-        self._matrices[key] = _RealMatrix(s.name, s.rows, s.columns, entries=from_run, rng=self.execution.rng)
+        self._matrices[key] = _RealMatrix(s, _entry(self.execution, key), self.execution.rng)
 
     def initial_vector(self, s: InitialVector, key: Key) -> None:
         _of_run(self, s, key, self.execution)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
+from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.given import Given
-from tplimits.numbers.expansion.matrices import root_of
+from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.nodes import Frame, TooLarge
-from tplimits.numbers.expansion.programs import Numbers, Pass, Use
+from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.resolutions import Divisions, divided, drawn_size
 from tplimits.numbers.expansion.samples import Samples
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tplimits.law.kets import Key
+    from tplimits.numbers.expansion.reading import Use
     from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.kinds import InitialVector
@@ -156,7 +157,7 @@ class _Layer(Pass):
                             f"V is singular, or nearly so: token {a} is a combination of those before it, where the "
                             "coefficients have no derivatives."
                         )
-                    L[a, a], inverse = root_of(do, left, 0.5), root_of(do, left, -0.5)
+                    L[a, a], inverse = do.power(left, 0.5), do.power(left, -0.5)
                 else:
                     L[a, b] = do.product(left, inverse)
         return [do.sum(*(do.product(L[a, b], basis[b]) for b in range(a + 1))) for a in range(m)]
@@ -168,7 +169,7 @@ class _Layer(Pass):
         square = do.average(do.product(g, g), axis, "directions of the state")
         rest = do.sum(square, *(do.scaled(do.product(c, c), -1.0) for c in minus))
         left = do.sum(g, *(do.scaled(do.product(c, q), -1.0) for c, q in zip(minus, before, strict=True)))
-        return do.product(root_of(do, rest, -0.5), left)
+        return do.product(do.power(rest, -0.5), left)
 
     def images(self) -> Iterator[Jet]:
         """Averages of products of the next states."""

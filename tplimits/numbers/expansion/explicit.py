@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.numbers.expansion.averages import Averages, Jet, number
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.settled import Series, Settled
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, entries
@@ -22,6 +22,7 @@ from tplimits.program.nodes.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tplimits.numbers.expansion.averages import Averages
     from tplimits.numbers.expansion.bodies import Bodies
     from tplimits.numbers.expansion.turning import Turning
 

@@ -18,7 +18,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Moved, Split, aligned, mapped
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.averages import Jet
+    from tplimits.numbers.expansion.jets import Jet
     from tplimits.numbers.expansion.nodes import Frame
     from tplimits.program.nodes.evaluate import Array
 

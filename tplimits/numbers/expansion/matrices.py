@@ -11,44 +11,41 @@ Avg(p_j g) is 0 and norms are numbers; here both are averages like others.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
 
-import numpy
-
-from tplimits.numbers.expansion.averages import Averages, Jet, number
-from tplimits.numbers.expansion.nodes import Field, mapped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tplimits.program.nodes.evaluate import Array
+J = TypeVar("J")
 
 
-@dataclass
-class _Side:
+class Algebra(Protocol[J]):
+    """What averages of one kind can do; `ratios` are widths relative to n."""
+
+    @property
+    def ratios(self) -> Mapping[str, float]: ...
+    def average(self, x: J, axis: str, label: str) -> J: ...
+    def product(self, u: J, w: J) -> J: ...
+    def sum(self, *jets: J) -> J: ...
+    def scaled(self, x: J, factor: float) -> J: ...
+    def power(self, x: J, power: float) -> J: ...
+    def normal(self, axis: str, variance: float) -> J: ...
+
+
+class _Side(Generic[J]):
     """One orientation: orthonormal vectors it was applied to, and their images."""
 
-    inputs: list[Jet] = field(default_factory=list)
-    images: list[Jet] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.inputs: list[J] = []
+        self.images: list[J] = []
 
 
-@dataclass
-class Matrix:
-    """W of rows × columns, entries of variance 1/columns, with what is known of it; `name` is for labels.
+class Matrix(Generic[J]):
+    """W of rows × columns, entries of variance 1/columns, with what is known of it; `name` is for labels."""
 
-    `is_new(number)` says of the direction number `number` of an orientation whether it exists at finite width.
-    """
+    def __init__(self, name: str, rows: str, columns: str) -> None:
+        self.name, self.rows, self.columns = name, rows, columns
+        self.sides: dict[bool, _Side[J]] = {False: _Side(), True: _Side()}
 
-    name: str
-    rows: str
-    columns: str
-    sides: dict[bool, _Side] = field(default_factory=lambda: {False: _Side(), True: _Side()})
-
-    def apply(
-        self, averages: Averages, x: Jet, transposed: bool, name: str, is_new: Callable[[Field, Field], bool]
-    ) -> Jet:
+    def apply(self, averages: Algebra[J], x: J, transposed: bool, name: str, is_new: Callable[[J, J], bool]) -> J:
         """W x, or Wᵀ x; `is_new(N, ⟨x|x⟩)` tells whether x has a part beyond the vectors before."""
         target, source = (self.columns, self.rows) if transposed else (self.rows, self.columns)
         side, label = self.sides[transposed], self.name + ("ᵀ" if transposed else "")
@@ -56,27 +53,25 @@ class Matrix:
         square = averages.average(averages.product(x, x), source, f"⟨{name}|{name}⟩ in {label}")
         rest = averages.sum(square, *(averages.scaled(averages.product(c, c), -1.0) for c in minus))
         known = [averages.product(c, z) for c, z in zip(minus, side.images, strict=True)]
-        if not is_new(rest.value, square.value):
-            return averages.sum(*known) if known else number(0.0)
-        length = root_of(averages, rest, 0.5)
+        if not is_new(rest, square):
+            return averages.sum(*known) if known else averages.scaled(x, 0)
+        length = averages.power(rest, 0.5)
         beside = averages.sum(
             x, *(averages.scaled(averages.product(c, q), -1.0) for c, q in zip(minus, side.inputs, strict=True))
         )
-        q = averages.product(root_of(averages, rest, -0.5), beside)
+        q = averages.product(averages.power(rest, -0.5), beside)
         z = self._image(averages, q, transposed, (source, target), name)
         side.inputs.append(q)
         side.images.append(z)
         return averages.sum(*known, averages.product(length, z))
 
-    def _image(self, averages: Averages, q: Jet, transposed: bool, axes: tuple[str, str], name: str) -> Jet:
+    def _image(self, averages: Algebra[J], q: J, transposed: bool, axes: tuple[str, str], name: str) -> J:
         """W q for a new direction."""
         source, target = axes
         other, label = self.sides[not transposed], self.name + ("ᵀ" if transposed else "")
         ratio = averages.ratios[source] / averages.ratios[target]
-        g = averages.frame.normal(target)
-        if transposed:
-            g = mapped(lambda v: v * math.sqrt(averages.ratios[self.rows] / averages.ratios[self.columns]), g)
-        total = fresh = Jet(g)
+        variance = averages.ratios[self.rows] / averages.ratios[self.columns] if transposed else 1
+        total = fresh = averages.normal(target, variance)
         for p, y in zip(other.inputs, other.images, strict=True):
             seen = averages.average(averages.product(p, fresh), target, f"fresh part of {label}{name}")
             back = averages.average(averages.product(y, q), source, f"{label} back on {name}")
@@ -86,21 +81,3 @@ class Matrix:
                 averages.scaled(averages.product(p, back), ratio),
             )
         return total
-
-
-def root_of(averages: Averages, x: Jet, power: float) -> Jet:
-    """A power of a positive scalar; 0 at 0, for a drawn network whose neurons all happen to be silent."""
-    v = x.value
-    return averages.function(
-        x,
-        mapped(lambda a: _power(a, power), v),
-        mapped(lambda a: power * _power(a, power - 1), v),
-        mapped(lambda a: power * (power - 1) * _power(a, power - 2), v),
-    )
-
-
-def _power(a: Array, power: float) -> Array:
-    """a^power, 0 where a is 0."""
-    silent = a == 0
-    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
-    return found

@@ -17,7 +17,7 @@ import numpy
 from tplimits.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tplimits.program.nodes.evaluate import Array
 
@@ -135,14 +135,6 @@ class Split(Exception):
 OTHER, APART = 10_000, 1_000_000
 #: the number of a first dimension along which fields of the same variables are stacked
 STACKED = -2
-
-
-def stacked(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[list[int], Array]]:
-    """Derivatives of the same variables in one array, those of each average along its first dimension."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for i, d in slopes.items():
-        groups.setdefault(d.dims, []).append(i)
-    return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}
 
 
 def moved(one: Field, by: int) -> Field:

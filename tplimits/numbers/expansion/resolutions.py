@@ -11,13 +11,15 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
-from tplimits.numbers.expansion.averages import ROOT, Averages, Jet
+from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
-from tplimits.numbers.expansion.programs import Numbers, Pass, Use
+from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:
+    from tplimits.numbers.expansion.jets import Jet
+    from tplimits.numbers.expansion.reading import Use
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 

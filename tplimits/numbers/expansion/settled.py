@@ -20,7 +20,8 @@ import numpy
 import scipy  # loads its parts on first use
 from sympy import S
 
-from tplimits.numbers.expansion.averages import ROOT, Averages, Jet, number
+from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import constant
 
 if TYPE_CHECKING:

@@ -73,9 +73,8 @@ def _scan(text: str) -> None:
         refuse("the file", f"more than {MAX_STRINGS} entries", "give large arrays at run time instead")
     depth = 0
     # a string runs to its closing quote or to the end of the text, so no character is looked at twice
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', text, re.DOTALL):
-        mark = match.group()[0]
-        depth += (mark in "[{") - (mark in "]}")
+    for mark in re.sub(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[^"\[{\]}]++', "", text, flags=re.DOTALL):
+        depth += 1 if mark in "[{" else -1
         if depth > MAX_LEVELS:
             refuse("the file", f"more than {MAX_LEVELS} levels of nesting", "a program file is flat")
 

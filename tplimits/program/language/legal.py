@@ -22,6 +22,7 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.functions import HEADS
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, Instruction, MatMul
 from tplimits.program.nodes.normalise import NUMBERS, refuse_unreal
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -191,6 +192,7 @@ def heads_known(expr: Expr) -> bool:
     return arity in (None, len(expr.args)) and all(map(heads_known, expr.args))
 
 
+@remembered(1 << 12)
 def real(expr: Expr) -> bool:
     """Whether all constants of an expression are finite real numbers.
 
@@ -213,10 +215,14 @@ def _numbers_real(expr: Expr) -> bool:
 
 def number_legal(program: Program, expr: Expr | None) -> bool:
     """Whether an expression is a finite real number once constants, widths and sizes are known."""
-    return expr is None or (
-        isinstance(expr, Expr)
-        and not expr.has(*_LEAVES, AxisSum)
-        and symbols_known(expr, program.known.numbers)
-        and heads_known(expr)
-        and real(expr)
+    return (
+        expr is None
+        or isinstance(expr, sympy.Rational)
+        or (
+            isinstance(expr, Expr)
+            and not expr.has(*_LEAVES, AxisSum)
+            and symbols_known(expr, program.known.numbers)
+            and heads_known(expr)
+            and real(expr)
+        )
     )

@@ -95,8 +95,9 @@ def traced(
         raise ProgramError(f"{decorator} got a value of type {type(function).__name__}; it decorates a function.")
     trace = Trace(getattr(function, "__name__", type(function).__name__))
     with trace.recording():
-        positional, keywords = _arguments(trace, function)
-        result = _call(trace, function, positional, keywords)
+        parameters = _signature(function).parameters
+        positional, keywords = _arguments(trace, parameters)
+        result = _call(trace, function, parameters, positional, keywords)
         arguments = (*positional, *keywords.values())
         open_sizes = _recorded(trace, (parts or returned_values)(result), arguments, definition(function))
         open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)))
@@ -200,9 +201,8 @@ def definition(function: Callable[..., Any]) -> str:
     return f"{Line(os.path.basename(code.co_filename), code.co_firstlineno)}: `{name}`" if code else f"`{name}`"
 
 
-def _arguments(trace: Trace, function: Callable[..., Any]) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(trace: Trace, parameters: Mapping[str, inspect.Parameter]) -> tuple[list[Any], dict[str, Any]]:
     kinds: dict[str, Kind | None] = {}
-    parameters = _signature(function).parameters
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             fail(f"the argument *{name} of `{trace.name}`", "name every argument: a program has a fixed signature")
@@ -231,7 +231,13 @@ def _arguments(trace: Trace, function: Callable[..., Any]) -> tuple[list[Any], d
     return positional, keywords
 
 
-def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
+def _call(
+    trace: Trace,
+    function: Callable[..., Any],
+    names: Iterable[str],
+    positional: list[Any],
+    keywords: dict[str, Any],
+) -> Any:
     def on_bind(name: str, value: Any) -> None:
         if isinstance(value, Value) and value.trace is trace:
             trace.bind(name, value.uid)
@@ -244,7 +250,7 @@ def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], key
                     trace.bind(name + place, member.uid)
                     known.add(member.uid)
 
-    for name, value in zip(_signature(function).parameters, (*positional, *keywords.values()), strict=True):
+    for name, value in zip(names, (*positional, *keywords.values()), strict=True):
         if isinstance(value, Value):
             trace.bind(name, value.uid)
     try:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 _BINDERS = (AxisSum, GaussMean)
-_ε = Symbol("ε", real=True)
+_ε = Symbol("ε′", real=True)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Writer:
             return sympy.S.Zero
         if body.has(*_BINDERS):
             return canonical_bound_axes(self._below_binders(body, moving))
-        dummies = {e: Symbol(f"e{i}", real=True) for i, e in enumerate(moving)}
+        dummies = {e: Symbol(f"e′{i}", real=True) for i, e in enumerate(moving)}
         slopes = _slopes(body.xreplace(dummies), tuple(dummies.values()))
         back = {d: e for e, d in dummies.items()}
         return sympy.Add(*(d.xreplace(back) * self._moved(e) for e, d in zip(moving, slopes, strict=True)))

@@ -53,13 +53,18 @@ class TotalProgram:
     @cached_property
     def backward(self) -> Backward:
         """The gradients for one input, those of jumps being zero, as they are almost everywhere."""
-        found = backpropagation(self.network, self.train)
-        return replace(found, program=differentiable(found.program))
+        # runs at many widths and of many seeds have samplers of their own, of one network
+        written, key = self.network.written, ("backward", self.train)
+        if key not in written:
+            found = backpropagation(self.network, self.train)
+            written[key] = replace(found, program=differentiable(found.program))
+        kept: Backward = written[key]
+        return kept
 
     @cached_property
     def program(self) -> Program:
         """Everything, on many inputs; the instructions of the network come first."""
-        return with_samples(self.backward.program)[0]
+        return self._sampled[0]
 
     @cached_property
     def needed(self) -> frozenset[int]:
@@ -78,7 +83,15 @@ class TotalProgram:
     @cached_property
     def axis(self) -> str:
         """The axis of inputs."""
-        return with_samples(self.backward.program)[1]
+        return self._sampled[1]
+
+    @property
+    def _sampled(self) -> tuple[Program, str]:
+        written = self.backward.program.written
+        if "samples" not in written:
+            written["samples"] = with_samples(self.backward.program)
+        found: tuple[Program, str] = written["samples"]
+        return found
 
     @cached_property
     def on_data(self) -> tuple[bool, ...]:

@@ -239,15 +239,16 @@ def is_index(symbol: Expr) -> bool:
     return bool(isinstance(symbol, Symbol) and symbol.is_integer and symbol.is_nonnegative and not symbol.is_positive)
 
 
-def free_indices(expr: Expr) -> set[Symbol]:
+@remembered(1 << 14)
+def free_indices(expr: Expr) -> frozenset[Symbol]:
     """The running indices that no AxisSum of the expression binds."""
     if isinstance(expr, AxisSum):
         return free_indices(expr.summand) - {expr.bound}
     if is_index(expr):
-        return {expr}
+        return frozenset((expr,))
     # what stands as an index is one, whatever it is assumed to be: compiled loops have running indices of their own
-    found = {i for i in getattr(expr, "indices", ()) if isinstance(i, Symbol)}
-    return found.union(*map(free_indices, expr.args))
+    own = frozenset(i for i in getattr(expr, "indices", ()) if isinstance(i, Symbol))
+    return own.union(*(free_indices(a) for a in expr.args if a.args or isinstance(a, Symbol)))
 
 
 def free_axes(expr: Expr) -> tuple[Symbol, ...]:

@@ -36,7 +36,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.parts import found
+from tplimits.program.parts import found, holds, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -91,7 +91,7 @@ class _Builder:
         for uid in uids:
             value = self.trace.values[uid]
             read = [0 if e.source in roots else lengths[e.source] for e in _occurrences(value.expr)]
-            lengths[uid] = sum(read) + value.expr.count_ops() + len(read)
+            lengths[uid] = sum(read) + _operations(value.expr) + len(read)
             if lengths[uid] > _LONGEST and not value.neurons:
                 roots.add(uid)
 
@@ -198,11 +198,18 @@ class _Builder:
         return _with_scaled_signs(expr, swap).xreplace(swap)
 
 
+@remembered(1 << 12)
+def _operations(expr: Expr) -> int:
+    return int(expr.count_ops())
+
+
 def _with_scaled_signs(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
     """sign(y) as step(y) − step(−y) where a width stands in y.
 
     Of sign(√n·θ) SymPy keeps sign(θ), though √n says at which scale θ is looked at.
     """
+    if not holds(expr, sympy.sign):
+        return expr
     scaled = {e for e, value in swap.items() if any(s.is_positive and not s.is_integer for s in value.free_symbols)}
     signs = {node for node in expr.atoms(sympy.sign) if not scaled.isdisjoint(node.atoms(Entry))} if scaled else ()
     return expr.xreplace({node: step(node.args[0]) - step(-node.args[0]) for node in signs})

@@ -181,6 +181,11 @@ class Program:
         """Its names as sets."""
         return known_names(self)
 
+    @cached_property
+    def written(self) -> dict[Any, Any]:
+        """What has been written for it, by what was asked; kept as long as the program is."""
+        return {}
+
     def where(self, position: int) -> str:
         """How messages point at an instruction: number, name and source line."""
         instruction = self.instructions[position]

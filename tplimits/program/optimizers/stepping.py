@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -35,12 +36,9 @@ class Stepper:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        symbols = [s.symbol for s in optimizer.states]
-        modules = [_HEADS, "numpy"]
-        self._updates = sympy.lambdify(
-            [TIME, G, *symbols], [_in_floats(s.update) for s in optimizer.states], modules, cse=True
-        )
-        self._output = sympy.lambdify([TIME, G, *symbols], _in_floats(optimizer.output), modules, cse=True)
+        arguments = (TIME, G, *(s.symbol for s in optimizer.states))
+        self._updates = _compiled(arguments, tuple(s.update for s in optimizer.states))
+        self._output = _compiled(arguments, (optimizer.output,))
 
     def start(self, shape: Sequence[int]) -> tuple[Array, ...]:
         """The states before the first step, for an array of entries."""
@@ -50,8 +48,17 @@ class Stepper:
         """The states after step t, and Q_t; `t` counts from 0."""
         with numpy.errstate(all="ignore"):
             states = tuple(self._updates(float(t), g, *states))
-            output = self._output(float(t), g, *states)
+            (output,) = self._output(float(t), g, *states)
         return states, numpy.broadcast_to(output, g.shape)
+
+
+# every parameter has a stepper of its own, in every replicate of a run
+@lru_cache(maxsize=64)
+def _compiled(arguments: tuple[sympy.Symbol, ...], values: tuple[sympy.Expr, ...]) -> Callable[..., Any]:
+    written: Callable[..., Any] = sympy.lambdify(
+        arguments, [_in_floats(v) for v in values], [_HEADS, "numpy"], cse=True
+    )
+    return written
 
 
 def _in_floats(expr: sympy.Expr) -> sympy.Expr:

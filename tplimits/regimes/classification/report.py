@@ -124,7 +124,8 @@ def widening_text(found: Widening) -> str:
         lines.append("  at most: averages over neurons count as small only where symmetry makes their means zero")
     lines += [f"  {line}" for line in (*_layers(found), *_outputs(found))]
     c = found.largest_rate
-    lines.append(f"the largest rate at which nothing grows: of order {power_of_n(-c)}, for all parameters alike")
+    least = " or larger" if found.saturated or found.averages else ""
+    lines.append(f"the largest rate at which nothing grows: of order {power_of_n(-c)}{least}, for all parameters alike")
     moving, resting = _split(found)
     lines.append("  there " + ("f moves" if found.at_largest_rate["f"] >= 0 else "f does not move"))
     if moving:

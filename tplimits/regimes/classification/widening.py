@@ -166,14 +166,14 @@ class Widening(Reported):
             return f"`{self.program.name}` can be widened as it is: nothing grows, " + (
                 "and features are learned." if moving and self.largest_rate >= 0 else "and features stay as they start."
             )
-        cause = ""
+        cause, bound = "", " at most" if self.saturated or self.averages else ""
         if self.growing_starts:
             name, power = next(iter(named(self.growing_starts).items()))
             cause = f"{_called(name)} starts like {power_of_n(power)}"
         else:
             name, power, t = self.first_to_grow
-            cause = f"{_called(name)} moves like {power_of_n(power)} in step {t}"
-        c, bound = self.largest_rate, " at most" if self.saturated else ""
+            cause = f"{_called(name)} moves like {power_of_n(power)}{bound} in step {t}"
+        c = self.largest_rate
         return f"`{self.program.name}` cannot be widened as it is: {cause}" + (
             f"; the largest stable rate falls like {power_of_n(-c)}{bound}." if c > 0 else "."
         )

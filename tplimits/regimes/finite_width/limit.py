@@ -18,6 +18,7 @@ from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
 from tplimits.regimes.finite_width import picture, report, tails
 from tplimits.regimes.finite_width.claims import expansion_verdict
+from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
 from tplimits.regimes.finite_width.results import Enough, Expansion, Share
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.derivation import derive_width
@@ -109,6 +110,15 @@ class FiniteWidthLimit(Told):
         """C of two scalars, or of one with itself: n times their covariance; of two fluctuations √n·Avg, their own."""
         found = self.table(**given)
         return found.number("covariance", self._place(a), self._place(a if b is None else b))
+
+    def exact(self, *names: str, **given: Any) -> ExactExpansion:
+        """L, b and C of some scalars, or of all, as SymPy expressions, checked against the numbers.
+
+        Raises EvaluationError where a mean behind them has no closed form, and names it.
+
+        """
+        places = [self._place(name) for name in names] or range(len(self.observables))
+        return exactly(self.table(**given), [self.observables[i] for i in dict.fromkeys(places)])
 
     def breakdown(self, name: str, **given: Any) -> dict[str, Share]:
         """What each average contributes to b and to C; what the function of them itself does is the last entry."""

@@ -26,6 +26,7 @@ from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.report import document, latex, picture, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
+from tplimits.regimes.kernels.zeros import at_zeros
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.report.written import Written
 
@@ -293,7 +294,8 @@ class KernelLimit(OfData, Mixture, Written):
         folder of another computation, one that another process writes to, or that cannot be written to.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
+        derivation, given = at_zeros(self, given)
+        asked = kernels.request.request(derivation, X1, X2, given, ratios)
         sampling = {"draws": draws, "replicates": replicates, "seed": seed}
         if self.layers is not None:
             return self._to_first_order(asked, sampling, progress, out is not None or executor is not None)

@@ -12,6 +12,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law import targets
+from tplimits.law.at_constants import at_constants, given_numbers
 from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
 from tplimits.program.nodes.given import named_once, names_of
@@ -63,6 +64,8 @@ class WidthLimit(Written):
 
     program: Program
     state: Derivation = field(repr=False, compare=False)
+    #: the limit at the constants that were given last, where it may be another one
+    _at_constants: dict[Any, WidthLimit] = field(default_factory=dict, init=False, repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates", "controls")
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
@@ -198,10 +201,24 @@ class WidthLimit(Written):
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        limit = self._at_given(given)
+        left = given if limit is self else {name: v for name, v in given.items() if name not in self.program.constants}
         with deep(self.program.name, EvaluationError):
             stage = width.evaluation
             asked = stage.Particles(particles, replicates, seed, conditioning, executor, progress)
-            return stage.evaluate(self.program, self.state, self.observables, method, asked, ratios, given, only)
+            return stage.evaluate(limit.program, limit.state, limit.observables, method, asked, ratios, left, only)
+
+    def _at_given(self, given: Mapping[str, Any]) -> WidthLimit:
+        """The limit at the constants that are given, where a jump or a pole may make it another one."""
+        values = given_numbers(self.program, given)
+        if len(values) < len(self.program.constants):
+            return self
+
+        def derived(bound: Program) -> WidthLimit:
+            found = WidthLimit(bound, derive_width(bound.released))
+            return found.assuming([name for name in self.state.assumed if name in found.state.doubtful()])
+
+        return at_constants(self.program, values, self._at_constants, derived) or self if values else self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _derived_again, (

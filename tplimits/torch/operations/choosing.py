@@ -27,7 +27,7 @@ def chosen(low: Lowering, node: Node) -> Tensor:
     picks = picks_of(low.found, node)
     if picks is None:
         refuse(node, "its indices are computed from weights", "indices are data")
-    if not picks.sums:
+    if not picks.sums and not (node.op == "gather" and low.found.axes.wide(node.needed("index"))):
         return move(low, node)
     x = low.operand(node, "self")
     own = letters(len(x.dims))

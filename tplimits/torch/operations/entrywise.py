@@ -26,11 +26,13 @@ def unary(low: Lowering, node: Node) -> Tensor:
     """A function of one value; its other arguments are numbers."""
     name, *others = node.arguments[0]
     options = {k: low.literal(node, k) for k in others if isinstance(node.arguments[0][k], (int, float, str))}
-    if any(isinstance(node.arguments[0][k], Ref) for k in others):
-        refuse(node, "a bound or slope of it is a tensor", "write it by torch.where")
-    if node.op == "hardtanh" or node.op.startswith("clamp") or node.op == "clip":
-        options = {k: v for k, v in options.items() if v is not None}
-    return low.entrywise(lambda x: UNARY[node.op](x, **options), [low.operand(node, name)], low.dims(node.number))
+    varying = [k for k in others if isinstance(node.arguments[0][k], Ref)]
+    values = [low.operand(node, k) for k in (name, *varying)]
+    return low.entrywise(
+        lambda x, *bounds: UNARY[node.op](x, **options, **dict(zip(varying, bounds, strict=True))),
+        values,
+        low.dims(node.number),
+    )
 
 
 @operation("contiguous", "clone", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "dropout",

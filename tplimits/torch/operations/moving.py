@@ -12,10 +12,10 @@ from tplimits.torch.axes import places
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.registry import operation
+from tplimits.torch.tensors import Tensor
 
 if TYPE_CHECKING:
     from tplimits.torch.lowering import Lowering
-    from tplimits.torch.tensors import Tensor
 
 
 @operation("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze",
@@ -59,8 +59,6 @@ def pad(low: Lowering, node: Node) -> Tensor:
     """Entries that become 0, by padding or by masks of triangles; reflected borders are moved ones."""
     tensor = low.operand(node, "self")
     dims = low.dims(node.number)
-    if node.arguments[0].get("value"):
-        refuse(node, "it pads with a number that is not 0", "pad with zeros")
     if node.arguments[0].get("mode") not in (None, "constant", "reflect", "replicate", "circular"):
         refuse(node, f"its mode is {node['mode']!r}")
 
@@ -69,7 +67,11 @@ def pad(low: Lowering, node: Node) -> Tensor:
         arguments = {k: v for k, v in node.arguments[0].items() if k not in ("self", "value")}
         return node.target(shifted, **arguments).long() - 1
 
-    return low.move(node, tensor, dims, on)
+    found = low.move(node, tensor, dims, on)
+    if not node.arguments[0].get("value"):
+        return found
+    around, value = low.move(node, Tensor(1.0, tensor.dims, {}), dims, on), low.literal(node, "value")
+    return low.entrywise(lambda x, inside: x + value * (1 - inside), [found, around], dims)
 
 
 @operation("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split", "unbind")

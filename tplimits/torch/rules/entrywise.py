@@ -30,7 +30,7 @@ ENTRYWISE = (
         "maximum",
     ),
     *("minimum", "fmax", "fmin", "positive", "nan_to_num"),
-    *("where", "masked_fill", "addcmul", "addcdiv", "lerp", "prelu", "log_sigmoid_forward", "glu_jvp"),
+    *("where", "masked_fill", "addcmul", "addcdiv", "lerp", "prelu"),
     *("dropout", "feature_dropout", "alpha_dropout", "native_dropout", "contiguous", "clone", "alias"),
     *("lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "expand", "expand_as", "broadcast_to"),
 )

@@ -151,17 +151,21 @@ def stack(axes: Axes, node: Node) -> None:
 
 @rule("repeat", "tile")
 def repeat(axes: Axes, node: Node) -> None:
-    """Copies one after another, along finite dimensions."""
+    """Copies one after another: pieces of a width, and entries that stay together where n copies are made of them."""
     operand = node.needed("self")
     dims, out = axes.of(operand), axes.of(node.number)
-    times = node["repeats" if node.op == "repeat" else "dims"]
     ahead = len(out) - len(dims)
-    times = [1] * (len(out) - len(times)) + list(times)
     for d, size in enumerate(dims):
-        if isinstance(size, Wide) and times[d + ahead] != 1:
-            refuse(node, "it repeats a width as a whole", "repeat each entry instead: repeat_interleave")
-        if times[d + ahead] == 1:
-            axes.same(node, (node.number, 0, d + ahead), (operand, 0, d))
+        copies = (node.number, 0, d + ahead)
+        if out[d + ahead] == size:
+            axes.same(node, copies, (operand, 0, d))
+        elif isinstance(size, Wide):
+            grown = [shape[d + ahead] for shape in node.shapes]
+            sizes = [shape[d] for shape in axes.graph[operand].shapes]
+            for k in range(grown[0] // sizes[0]):
+                part(axes, node, copies, (operand, 0, d), [k * s for s in sizes], sizes)
+        elif isinstance(out[d + ahead], Wide):
+            axes.together(copies, size)
 
 
 @rule("repeat_interleave")
@@ -199,8 +203,8 @@ def folded(axes: Axes, node: Node) -> None:
 
 
 @rule("flip", "roll", "index_select", "gather", "index", "unfold", "constant_pad_nd", "pad", "tril", "triu", "cumsum",
-      "take_along_dim", "diagonal", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
-      "cumprod", "logcumsumexp", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
+      "diagonal", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
+      "cumprod", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
 def finite_only(axes: Axes, node: Node) -> None:
     """Operations along finite dimensions: widths stay as they are, and where they are."""
     operand = node.needed("self")

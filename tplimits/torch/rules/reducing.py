@@ -56,7 +56,7 @@ def reduced(node: Node, rank: int) -> set[int]:
     return {dimension(d, rank) for d in ([dim] if isinstance(dim, int) else dim)}
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "softmin")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax")
 def softmax(axes: Axes, node: Node) -> None:
     """Entries are divided by a sum: dimensions stay."""
     axes.broadcast(node, node.needed("self"))
@@ -99,7 +99,7 @@ def channel_norm(axes: Axes, node: Node) -> None:
 @rule(
     *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
     *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d"),
-    *("adaptive_max_pool1d", "adaptive_max_pool2d", "lp_pool2d"),
+    *("adaptive_max_pool1d", "adaptive_max_pool2d"),
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"),
 )
 def windows(axes: Axes, node: Node) -> None:

@@ -51,6 +51,17 @@ def test_a_branch_of_size_one_over_root_n(φ, f):
     assert sde.drift_at(V, g=0.7)[0, 1] == pytest.approx(0.49 * kernel(f, f, 0, 1), rel=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("φ", "level", "slope"), [(tp.sign, 0, 2), (tp.step, 1 / 4, 1 / 2), (lambda h: 1 + tp.sign(h), 1, 2)]
+)
+def test_signs_in_a_branch_of_size_one_over_root_n(φ, level, slope):
+    """E sgn(u) sgn(u′) = 2/π·arcsin ρ: moments of signs and powers without a closed form are Gaussian means, too."""
+    found = derived(bent.branch(φ)).drift_at(V, g=0.7)[0, 1] / 0.49
+    ρ = V[0, 1] / np.sqrt(V[0, 0] * V[1, 1])
+    assert found == pytest.approx(level + slope * np.arcsin(ρ) / np.pi, rel=1e-9)
+    assert found != pytest.approx(level + slope * ρ / np.pi, rel=1e-3)
+
+
 def test_what_stands_beside_a_layer_at_one_over_n():
     """h + g φ(h)/n adds g E[u φ(u′)] and its mirror image; at 1/√n it adds up over depth."""
 

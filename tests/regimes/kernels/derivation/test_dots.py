@@ -117,3 +117,18 @@ def test_the_tangent_kernel_of_a_jump_is_refused_and_the_nngp_stays():
     assert pair.nngp[0, 0] == pytest.approx(1 + 2 / np.pi)
     with pytest.raises(tp.NoLimitError, match="product of the derivatives of two jumps"):
         pair.ntk  # noqa: B018
+
+
+def test_constants_may_have_the_names_of_variables_of_derivatives():
+    """A constant that is left open, and the number put in before anything is derived."""
+
+    @tp.network
+    def named(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, *, ε, e0):
+        x = tp.sum(ε * U * ξ, over="d")
+        h = W @ (ε * (W.T @ tp.erf(W @ x)) + x)
+        return tp.readout(e0 * v * h)
+
+    values = {"ε": 0.7, "e0": 0.3}
+    found = tp.derive(named, tp.Kernels()).evaluate(X, **values)
+    for kernel, wanted in zip(found, tp.derive(named.bind(**values), tp.Kernels()).evaluate(X), strict=True):
+        np.testing.assert_allclose(kernel, wanted, rtol=1e-10)

@@ -245,6 +245,8 @@ def test_perceptrons_of_many_pairs_are_those_of_few(φ, bias, norm, monkeypatch)
     for one, two in zip(interpreted(network, X), few, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-11)
         np.testing.assert_array_equal(one, one.T)
+    for one, two in zip(interpreted(network, X[:5], X[2:]), few, strict=True):  # the last row goes alone
+        np.testing.assert_allclose(one, two[:5, 2:], rtol=1e-11)
 
 
 def test_networks_of_eighty_layers_need_no_deep_recursion(monkeypatch):

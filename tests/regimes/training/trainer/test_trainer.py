@@ -358,3 +358,11 @@ def test_what_cannot_be_trained_is_refused():
     ):  # before code reads their rows
         Trainer(net, tp.squared_error(np.ones(3)), tp.SGD(), 0.1).start(X, width=8)
     assert signals.kind_of(lambda f: f) is None and signals.kind_of(loss) is not None
+
+
+def test_loops_that_are_not_rewritten_compute_the_same():
+    X, loss = np.random.default_rng(1).standard_normal((3, 3)), tp.squared_error(np.ones((3, 2)))
+    runs = [Trainer(sized(shallow), loss, tp.SGD(), 0.5, speed=speed).start(X, width=8, seed=1) for speed in (0, 2)]
+    for run in runs:
+        run.advance(3)
+    assert np.allclose(runs[0].outputs(), runs[1].outputs(), rtol=1e-13, atol=1e-14)

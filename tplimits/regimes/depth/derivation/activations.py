@@ -175,17 +175,24 @@ def _paired(tokens: Sequence[int]) -> list[Factors]:
 
 @remembered(1 << 12)
 def moment(column: Column) -> tuple[Moment, ...] | None:
-    """E Π basis(u_token) for one Gaussian column, or None where no closed form is known here."""
+    """E Π basis(u_token) for one Gaussian column: a closed form, a mean with a name at one or two tokens, or None."""
     merged: dict[int, Basis] = {}
     for basis, token in column:
         old = merged.get(token, Basis(0, False))
         merged[token] = Basis(old.power + basis.power, old.sign != basis.sign, old.function * basis.function)
     if odd_together(merged.values()):
         return ()
-    if any(b.function != 1 for b in merged.values()):
-        if len(merged) > 2:
-            return None
-        return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
+    if all(b.function == 1 for b in merged.values()):
+        closed = _closed(merged)
+        if closed is not None:
+            return closed
+    if len(merged) > 2:
+        return None
+    return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
+
+
+def _closed(merged: dict[int, Basis]) -> tuple[Moment, ...] | None:
+    """The moment of powers and signs, or None where no closed form is known here."""
     signed = [(t, b) for t, b in merged.items() if b.sign]
     plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
     if not signed:

@@ -94,7 +94,7 @@ def _numbered(factors: Factors, colour: Mapping[int, int]) -> Factors:
 
 def _refined(factors: Factors, colour: dict[int, int]) -> dict[int, int]:
     classes = len(set(colour.values()))
-    while True:
+    while classes < len(colour):
         seen: dict[int, list[tuple]] = {i: [] for i in colour}
         for factor in factors:
             signature = _place(factor, colour)
@@ -113,3 +113,4 @@ def _refined(factors: Factors, colour: dict[int, int]) -> dict[int, int]:
         if rank + 1 == classes:
             return ranks
         colour, classes = ranks, rank + 1
+    return {i: rank for rank, i in enumerate(sorted(colour, key=colour.__getitem__))}  # all of them are told apart

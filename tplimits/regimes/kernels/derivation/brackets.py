@@ -13,6 +13,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
 from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -261,9 +262,9 @@ def sided(expr: Expr, left: int, right: int) -> Expr:
     if (left, right) == (1, 2):
         return expr
     to = {1: Integer(left), 2: Integer(right)}
-    data = {d: Datum(d.args[0], to[d.side], *d.indices) for d in expr.atoms(Datum)}
+    data = {d: Datum(d.args[0], to[d.side], *d.indices) for d in found(expr, Datum)}
     swap: dict[Expr, Expr] = dict(data)
-    for leaf in expr.atoms(TableEntry, Data):
+    for leaf in found(expr, TableEntry, Data):
         sides = leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)
         swap[leaf] = type(leaf)(leaf.args[0], *(to[s] for s in sides), *(i.xreplace(data) for i in leaf.indices))
     return expr.xreplace(swap)

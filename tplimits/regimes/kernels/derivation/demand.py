@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, TableEntry, second
 from tplimits.regimes.kernels.derivation.terms import at
@@ -109,13 +110,13 @@ class _Asked:
 
 
 def _leaves(expr: Expr) -> Iterable[TableEntry]:
-    return sorted(expr.atoms(TableEntry), key=str)
+    return sorted(found(expr, TableEntry), key=str)
 
 
 def _written_out(expr: Expr, tables: list[KernelTable], definitions: Mapping[int, Expr]) -> Expr:
     """An expression with the definitions of tables that gather entries of others, nine times as many, and add them."""
     swap = {}
-    for leaf in expr.atoms(TableEntry):
+    for leaf in found(expr, TableEntry):
         inner = definitions[leaf.table]
         if inner.has(Lookup) and not inner.has(AxisSum, Moment, DrawMean):
             swap[leaf] = placed(sided(inner, *leaf.sides), tables[leaf.table], leaf)

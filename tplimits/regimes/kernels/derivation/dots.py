@@ -11,6 +11,7 @@ from sympy import DiracDelta, Expr, Integer, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction, coefficient, solved
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
+from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.nodes import Node, View, overlap
@@ -19,7 +20,8 @@ from tplimits.regimes.kernels.derivation.terms import at
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
-_ε = Symbol("ε", real=True)
+#: how far a leaf moves, in which direction; no constant can have these names
+_ε, _MOVE = Symbol("ε′", real=True), Symbol("move′", real=True)
 
 
 def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
@@ -113,4 +115,10 @@ def _marked(state: Recursion, leaf: Of, view: View) -> Expr:
 
 def _replaced(expr: Expr, leaf: Of, inner: Expr) -> Expr:
     """∂expr/∂leaf times what the leaf moves by, also inside sums over finite axes."""
-    return expr.xreplace({leaf: leaf + _ε * inner}).diff(_ε).xreplace({_ε: S.Zero})
+    return _moved(expr, leaf).xreplace({_MOVE: inner})
+
+
+# an expression is differentiated once for the images under all matrices, and for all ways to it
+@remembered(1 << 12)
+def _moved(expr: Expr, leaf: Of) -> Expr:
+    return expr.xreplace({leaf: leaf + _ε * _MOVE}).diff(_ε).xreplace({_ε: S.Zero})

@@ -11,6 +11,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol, canonical_bound_axes
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, second
 from tplimits.regimes.kernels.derivation.terms import Term, at, leaves, products, summed, terms
 
@@ -52,12 +53,12 @@ class Openings(ABC):
 
     def present(self, index: Expr) -> Expr:
         """1 where an index says that there is an entry, 0 elsewhere: a table may say −1."""
-        complete = all(self.program.tables[i.table].smallest >= 0 for i in index.atoms(Lookup))
+        complete = all(self.program.tables[i.table].smallest >= 0 for i in found(index, Lookup))
         return S.One if complete else Kron(index, index)
 
     def settled(self, expr: Expr) -> Expr:
         """An expression without comparisons of an index with itself, where there always is an entry."""
-        return expr.xreplace({k: self.present(k.args[0]) for k in expr.atoms(Kron) if k.args[0] == k.args[1]})
+        return expr.xreplace({k: self.present(k.args[0]) for k in found(expr, Kron) if k.args[0] == k.args[1]})
 
     def _where_present(self, expr: Expr, indices: Iterable[Expr]) -> Expr:
         """An expression times what makes it zero where an index says that there is no entry, unless it is by itself."""

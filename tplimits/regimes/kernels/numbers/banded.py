@@ -108,7 +108,7 @@ class Banded(Sweeps):
                 self._chain(phase, column)
             else:
                 for one in phase:
-                    self._pass(one, WHOLE(0), column)
+                    self._pass(one, [WHOLE(0)], column)
 
     def _numbers(self, chain: Chain, half: bool) -> NDArray[numpy.int64]:
         """Of each offset how often it counts, its rectangles, where sums over pools begin, what is added to others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -75,11 +75,68 @@ class Blocks:
         return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a quantity of one input lies among others: its first and its last number, its blocks."""
+
+    first: int
+    last: int
+    shape: tuple[int, int, int]
+    sizes: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Made(Sequence[Any]):
+    """Quantities of one input in one piece of memory, each `Blocks` when it is asked for; inputs from a block on."""
+
+    memory: NDArray[Any]
+    start: int
+    many: int
+    places: Sequence[Place]
+    #: of each the bytes before it, and those of a block
+    offsets: NDArray[numpy.int64]
+    strides: NDArray[numpy.int64]
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, k: Any) -> Any:
+        place = self.places[k]
+        array = self.memory[place.first : place.last].reshape(place.shape)
+        blocks = array[self.first : self.first + -(-self.many // place.shape[2])]
+        start = self.start + place.first * self.memory.itemsize + self.first * array.strides[0]
+        return Blocks(blocks, self.many, place.sizes, place.labels, start)
+
+    @property
+    def addresses(self) -> NDArray[numpy.int64]:
+        """Where each begins in memory."""
+        return self.offsets + self.strides * self.first + self.start
+
+    @property
+    def lanes(self) -> int:
+        """How many inputs are beside each other."""
+        return self.places[0].shape[2] if self.places else 1
+
+    def is_laid_out(self, lanes: int, dtype: Any) -> bool:
+        """Whether they are in blocks of so many inputs."""
+        return self.memory.dtype == dtype and self.lanes == lanes
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Sequence[Any]:
+        """Those of a few inputs."""
+        if isinstance(part, slice):
+            first, last, _ = part.indices(self.many)
+            if first % self.lanes == 0:
+                return replace(self, many=last - first, first=self.first + first // self.lanes)
+        return [row.some(part) for row in self]
+
+
 @dataclass(frozen=True, eq=False)
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
-    rows: Sequence[Labelled | Blocks]
+    rows: Sequence[Any]
     near: NDArray[numpy.bool_]
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Own:
@@ -87,7 +144,8 @@ class Own:
         many = len(self.near)
         if isinstance(part, slice) and part.indices(many) == (0, many, 1):
             return self
-        return Own([_some(r, part) for r in self.rows], self.near[part])
+        rows = self.rows.some(part) if isinstance(self.rows, Made) else [_some(r, part) for r in self.rows]
+        return Own(rows, self.near[part])
 
     def row(self, place: int) -> Labelled:
         """One of them, inputs first."""
@@ -96,6 +154,8 @@ class Own:
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""
+        if isinstance(self.rows, Made) and self.rows.is_laid_out(lanes, dtype):
+            return self
         if all(isinstance(r, Blocks) and r.array.shape[2] == lanes and r.array.dtype == dtype for r in self.rows):
             return self
         rows: list[Labelled | Blocks] = []

@@ -70,7 +70,7 @@ class Body:
     known: dict[Any, Any] = field(default_factory=dict)
     gathered: set[int] = field(default_factory=set)
     results: list[tuple[int, str]] = field(default_factory=list)
-    flags: list[tuple[int, str]] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
 
     def finished(self) -> Pass:
         """The pass."""

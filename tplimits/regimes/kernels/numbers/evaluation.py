@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,6 +52,8 @@ _TILE = 1 << 15
 _WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
+#: seconds of array passes over a tile beside which calling a compiled function is little; inputs a side for that
+_CALLED, _ENOUGH = 0.5, 256
 
 
 def evaluate(
@@ -118,7 +121,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     """
     planned = _many_pairs(asked, kernels)
     if planned is not None:
-        return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
+        return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
     if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
@@ -128,12 +131,19 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         return Pieces(_WHOLE, fused, 1e-7)
     planned = Planned(asked, kernels, settled)
-    return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
+    return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
 
 
-def _step(asked: GramRequest, step: int) -> int:
-    """Of a symmetric request several tiles a side, of whole vectors: what is below the diagonal is left out."""
-    return min(step, max(_LEAST, -(-asked.one.many // _LEAST) * _LEAST // 4)) if asked.symmetric else step
+def _step(asked: GramRequest, planned: Planned) -> int:
+    """Of a symmetric request several tiles a side, of whole vectors: what is below the diagonal is left out.
+
+    One compiled function leaves it out by itself: its tiles are worth the call.
+    """
+    if not asked.symmetric:
+        return planned.step
+    worth = math.isqrt(int(_CALLED / planned.plan.seconds)) if planned.plan.is_nested else 0
+    several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
+    return min(planned.step, -(-several // _LEAST) * _LEAST)
 
 
 def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
@@ -150,6 +160,8 @@ def many_squares(asked: GramRequest, step: int) -> int:
 
 
 def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
+    if (rows, columns) == (slice(0, asked.one.many), slice(0, asked.other.many)) and not asked.single:
+        return asked
     part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
     return replace(part, symmetric=asked.symmetric and rows == columns, single=False)
 

@@ -54,7 +54,7 @@ class Pass:
     reductions: Mapping[str, Reduction]
     assignments: tuple[tuple[str, str], ...]
     results: tuple[tuple[int, str], ...]
-    flags: tuple[tuple[int, str], ...]
+    flags: tuple[str, ...]
 
 
 def read_by(one: Pass) -> Iterator[int]:

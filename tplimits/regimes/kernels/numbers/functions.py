@@ -91,7 +91,7 @@ class Functions:
         if self.banded or self.is_heavy:
             few = columns <= (4 if len(self.inputs) == 1 else 3)
             return (8 if single else 4) if few else (16 if single and columns > 5 else 8)
-        return 16 if single and columns > 64 else 8
+        return 16 if single else 8
 
 
 def functions_of(

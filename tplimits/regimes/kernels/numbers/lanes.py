@@ -9,8 +9,9 @@ any index array is a list of distances to add, and every entry of every pass is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -41,6 +42,8 @@ class Lanes(Walks):
 
     #: of LLVM's optimisation: the rest of its passes takes longer than the loops it would make faster
     speed = 1
+    #: where it is counted how many flags are met
+    met: Any = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,14 +59,18 @@ class Lanes(Walks):
         b = self.builder
         before = b.block
         row, rows = self._begin(first, before)
-        for n in self.rows:
-            self._take_out(n, row)
+        final = b.sub(last, WHOLE(1))
+        several = [row] + [self._least(b.add(row, WHOLE(k)), final) for k in range(1, self.abreast)]
+        for k, one in enumerate(several):
+            for n in self.rows:
+                self._take_out(n, one, k)
         start = b.and_(b.mul(triangle, b.add(row, WHOLE(1))), WHOLE(-self.count))
         column, blocks = self._begin(start, b.block, columns)
-        for one in self.passes.passes:
-            self._pass(one, row, column)
+        with self._watched(several, column):
+            for one in self.passes.passes:
+                self._pass(one, several, column)
         self._end(column, blocks, self.count, columns)
-        self._end(row, rows, 1, last)
+        self._end(row, rows, self.abreast, last)
         b.ret(WHOLE(0))
 
     def _opened(self) -> list[Any]:
@@ -79,8 +86,11 @@ class Lanes(Walks):
         self.formulas = Formulas(b, self.module, self.vector)
         return [self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE)]
 
-    def _take_out(self, n: int, row: Any) -> None:
-        """The numbers of one row input, one after another."""
+    def _least(self, one: Any, other: Any) -> Any:
+        return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
+
+    def _take_out(self, n: int, row: Any, abreast: int) -> None:
+        """The numbers of one row input, one after another, behind those of rows before it."""
         b, places = self.builder, math.prod(self.passes.sizes_of(n))
         start = b.add(b.mul(b.and_(row, WHOLE(-self.count)), WHOLE(places)), b.and_(row, WHOLE(self.count - 1)))
         target = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
@@ -89,43 +99,50 @@ class Lanes(Walks):
                 self.bases["in", n], [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element
             )
             one = b.load(source, typ=self.element, align=self.width)
-            b.store(one, b.gep(target, [place], source_etype=self.element), align=self.width)
+            here = b.add(place, WHOLE(abreast * places))
+            b.store(one, b.gep(target, [here], source_etype=self.element), align=self.width)
 
     def _number(self, numbers: Any, k: int) -> Any:
         return self.builder.load(self.builder.gep(numbers, [WHOLE(k)], source_etype=WHOLE), typ=WHOLE)
 
-    def _pass(self, one: Pass, row: Any, column: Any) -> None:
-        front = len(self.passes.inputs)
-        indices: dict[Any, Any] = {front - 1: column}
-        if front == 2:
-            indices[0] = row
-        seen = {n: self._cell() for n, _ in one.flags}
-        self._nest(one, indices, list(one.sizes), seen)
-        for n, cell in seen.items():
-            place = self.outer_address(("flag", n), tuple(range(front)), indices)
-            self.builder.store(self.builder.load(cell, typ=self.vector), place, align=self.width)
+    @contextmanager
+    def _watched(self, rows: Sequence[Any], column: Any) -> Iterator[None]:
+        """What is met by flags within, stored behind it."""
+        self.met = self._cell()
+        yield
+        if self.passes.flags:
+            front = len(self.passes.inputs)
+            indices = {front - 1: column, "rows": rows} | ({0: rows[0]} if front == 2 else {})
+            self.put(self.builder.load(self.met, typ=self.vector), self.outer[-1], tuple(range(front)), indices)
 
-    def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
+    def _pass(self, one: Pass, rows: Sequence[Any], column: Any) -> None:
+        front = len(self.passes.inputs)
+        indices: dict[Any, Any] = {front - 1: column, "rows": rows}
+        if front == 2:
+            indices[0] = rows[0]
+        self._nest(one, indices, list(one.sizes))
+
+    def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int]) -> None:
         together = sizes if one.reductions and len(sizes) <= 2 else []
         if len(one.sizes) == len(sizes) == 1 and not together and self._windows(one):
-            self._by_rows(one, indices, seen)
+            self._by_rows(one, indices)
         elif sizes and not together:
             with self._along(self._dim(one, sizes), sizes[0]) as (found,):
-                self._nest(one, {**indices, **found}, sizes[1:], seen)
+                self._nest(one, {**indices, **found}, sizes[1:])
         elif len(together) == 2:
             first, second = _AT_ONCE
             with (
                 self._along(self._dim(one, sizes), sizes[0], first) as rows,
                 self._along(self._dim(one, sizes[1:]), sizes[1], second) as columns,
             ):
-                self._points(one, [{**indices, **r, **c} for r in rows for c in columns], seen)
+                self._points(one, [{**indices, **r, **c} for r in rows for c in columns])
         elif together:
             with self._along(self._dim(one, sizes), sizes[0], math.prod(_AT_ONCE)) as several:
-                self._points(one, [{**indices, **found} for found in several], seen)
+                self._points(one, [{**indices, **found} for found in several])
         else:
-            self._points(one, [indices], seen)
+            self._points(one, [indices])
 
-    def _by_rows(self, one: Pass, indices: dict[Any, Any], seen: Mapping[int, Any]) -> None:
+    def _by_rows(self, one: Pass, indices: dict[Any, Any]) -> None:
         """A pass over the places of a grid, row by row: its sums over taps take each column once."""
         b, axis, dim = self.builder, self.axis(one.sizes[0]), len(self.passes.inputs)
         with self._loop(axis.shape[0]) as y:
@@ -137,7 +154,7 @@ class Lanes(Walks):
             }
             with self._walk(WHOLE(axis.shape[1]), sums) as (x, names):
                 where = {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
-                self._point(one, {**indices, **where}, names, seen)
+                self._point(one, {**indices, **where}, names)
 
     def _windows(self, one: Pass) -> dict[str, Window]:
         """The gathers of a pass over one axis that sum some rows and columns about each place."""
@@ -156,11 +173,11 @@ class Lanes(Walks):
     def _dim(self, one: Pass, sizes: Sequence[int]) -> int:
         return len(self.passes.inputs) + len(one.sizes) - len(sizes)
 
-    def _points(self, one: Pass, points: Sequence[dict[Any, Any]], seen: Mapping[int, Any]) -> None:
+    def _points(self, one: Pass, points: Sequence[dict[Any, Any]]) -> None:
         """Everything at some places: their sums together, as many chains of additions, then one place at a time."""
         sums = {name: self._reduced(one, reduction, points) for name, reduction in one.reductions.items()}
         if len(points) == 1:
-            self._point(one, points[0], {name: values[0] for name, values in sums.items()}, seen)
+            self._point(one, points[0], {name: values[0] for name, values in sums.items()})
             return
         b = self.builder
         moved = [k for k in points[0] if points[0][k] is not points[-1][k]]
@@ -178,9 +195,9 @@ class Lanes(Walks):
                 name: b.load(b.gep(at, [number], source_etype=self.vector), typ=self.vector)
                 for name, at in found.items()
             }
-            self._point(one, {**points[0], **here}, names, seen)
+            self._point(one, {**points[0], **here}, names)
 
-    def _point(self, one: Pass, indices: dict[Any, Any], names: dict[str, Any], seen: Mapping[int, Any]) -> None:
+    def _point(self, one: Pass, indices: dict[Any, Any], names: dict[str, Any]) -> None:
         b = self.builder
         offsets: dict[Any, Any] = {}
         for (n, dims), name in one.reads.items():
@@ -196,11 +213,10 @@ class Lanes(Walks):
             if n in self.kept:
                 b.store(value, self.kept_address(n, dims, indices), align=self.width * self.count)
             if n in self.passes.results:
-                b.store(value, self.outer_address(("out", n), dims, indices), align=self.width)
-        for n, text in one.flags:
+                self.put(value, ("out", n), dims, indices)
+        for text in one.flags:
             met = b.select(self.formulas.value(text, names), self.formulas.constant(1.0), self.formulas.constant(0.0))
-            known = b.load(seen[n], typ=self.vector)
-            b.store(self.formulas.arithmetic.add(met, known), seen[n])
+            b.store(self.formulas.arithmetic.add(met, b.load(self.met, typ=self.vector)), self.met)
 
     # -- sums ---------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Listed(Lanes):
         with self._blocks() as column:
             for one in self.passes.passes:
                 if not any(n in self.packed for n, _ in one.results):
-                    self._pass(one, WHOLE(0), column)
+                    self._pass(one, [WHOLE(0)], column)
 
     @contextmanager
     def _blocks(self) -> Iterator[Any]:
@@ -82,7 +82,8 @@ class Listed(Lanes):
         block, blocks = self._begin(first, b.block)
         column = b.mul(block, WHOLE(self.count))
         self._pack(column)
-        yield column
+        with self._watched([WHOLE(0)], column):
+            yield column
         self._end(block, blocks, 1, last)
         b.ret(WHOLE(0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +22,17 @@ WHOLE, POINTER = ir.IntType(64), ir.PointerType()
 
 @dataclass(eq=False)
 class Memory:
-    """The arrays of passes; `count` lanes of single or double precision.
+    """The arrays of passes; `count` lanes of single or double precision, and as many of each of the rows `abreast`.
 
-    Arrays that are given or asked for (`outer`, steps in order, results and flags last) go by address; of pairs with
-    the distances between places and between rows.  `kept` are in the room of a thread, and so are the numbers of a row
-    (`rows`, where they begin).
+    Arrays that are given or asked for (`outer`, steps in order, results and one flag for all last) go by address; of
+    pairs with the distances between places and between rows.  `kept` are in the room of a thread, and so are the
+    numbers of a row (`rows`, where they begin).
     """
 
     passes: Passes
     count: int
     single: bool
+    abreast: int = 1
     outer: list[tuple[str, int]] = field(default_factory=list)
     tables: list[NDArray[numpy.int64]] = field(default_factory=list)
     kept: dict[int, Kept] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Memory:
     def __post_init__(self) -> None:
         passes = self.passes
         self.element = ir.FloatType() if self.single else ir.DoubleType()
-        self.vector = ir.VectorType(self.element, self.count)
+        self.vector = ir.VectorType(self.element, self.count * self.abreast)
         self.width = 4 if self.single else 8
         self.axes = self.found_axes()
         self._place_arrays()
@@ -55,7 +56,7 @@ class Memory:
         summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self.is_given(n)]
         self.outer = [("in", n) for n in dict.fromkeys([*given, *summed, *self.packed])]
         self.outer += [("out", n) for n in sorted(passes.results)]
-        self.outer += [("flag", n) for n in dict.fromkeys(passes.flags)]
+        self.outer += [("flag", n) for n in passes.flags[:1]]
         for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
             self.rows[n] = self.room
             self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
@@ -120,13 +121,44 @@ class Memory:
         if not self.is_given(n):
             place = self.kept_address(n, dims, indices)
             return self.builder.load(place, typ=self.vector, align=self.width * self.count)
+        if self.is_row(n) or self.is_pairs(n):
+            return self._joined([self._lanes_of(n, dims, here) for here in self.rows_of(indices)])
+        return self._joined([self._lanes_of(n, dims, indices)] * self.abreast)
+
+    def _lanes_of(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
+        """The lanes of one row of a given array."""
+        vector = ir.VectorType(self.element, self.count)
         place = self.outer_address(("in", n), dims, indices)
         if len(self.passes.inputs) - 1 in dims:
-            return self.builder.load(place, typ=self.vector, align=self.width)
+            return self.builder.load(place, typ=vector, align=self.width)
         one = self.builder.load(place, typ=self.element, align=self.width)
-        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), one, ir.IntType(32)(0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.count), [0] * self.count)
-        return self.builder.shuffle_vector(first, first, zeros)
+        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), one, ir.IntType(32)(0))
+        return self._picked_lanes(first, first, [0] * self.count)
+
+    def _picked_lanes(self, one: Any, other: Any, lanes: Sequence[int]) -> Any:
+        """Some lanes of two vectors, those of the second after those of the first."""
+        picked = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+        return self.builder.shuffle_vector(one, other, picked)
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        """Vectors after one another, a power of two of them."""
+        while len(parts) > 1:
+            lanes = range(2 * parts[0].type.count)
+            parts = [self._picked_lanes(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def rows_of(self, indices: Mapping[Any, Any]) -> Sequence[Mapping[Any, Any]]:
+        """The indices of each row that goes abreast."""
+        if self.abreast == 1:
+            return [indices]
+        return [{**indices, 0: row, "abreast": k} for k, row in enumerate(indices["rows"])]
+
+    def put(self, value: Any, key: tuple[str, int], dims: Dims, indices: Mapping[Any, Any]) -> None:
+        """Store a vector into an array that is asked for."""
+        for k, here in enumerate(self.rows_of(indices)):
+            lanes = range(k * self.count, (k + 1) * self.count)
+            part = value if self.abreast == 1 else self._picked_lanes(value, value, lanes)
+            self.builder.store(part, self.outer_address(key, dims, here), align=self.width)
 
     def outer_address(self, key: tuple[str, int], dims: Dims, indices: Mapping[Any, Any]) -> Any:
         """Of a given or asked array: of pairs [places][rows][columns], of one input [block][places][lanes]."""
@@ -137,8 +169,9 @@ class Memory:
             total = b.add(b.mul(total, WHOLE(size)), indices[dim])
         lane = indices[len(inputs) - 1]
         if key[0] == "in" and self.is_row(n):
+            start = indices.get("abreast", 0) * math.prod(sizes)
             base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
-            return b.gep(base, [total], source_etype=self.element)
+            return b.gep(base, [b.add(total, WHOLE(start))], source_etype=self.element)
         if len(inputs) == 2 and (key[0] == "flag" or self.is_pairs(n)):
             places, rows = self.strides[key]
             total = b.add(b.mul(total, places), b.add(b.mul(indices[0], rows), lane))

@@ -14,7 +14,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.loops.machine import Code, compiled
-from tplimits.regimes.kernels.numbers.blocks import Blocks, address, aligned, plain
+from tplimits.regimes.kernels.numbers.blocks import Blocks, Made, Place, address, aligned, plain
 from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare
 from tplimits.regimes.kernels.numbers.lanes import COLUMNS, FIRST, HEAD, LAST, TRIANGLE, Lanes
@@ -29,6 +29,8 @@ _MOST_ROOM = 1 << 26
 _SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
+#: rows that go abreast where there is nothing but arithmetic: each waits for its own results, and columns are read once
+_ABREAST = 2
 #: what is done for all pairs by one product of matrices
 _DISTANCE = bare(half_squared_distance)
 #: numbers of inputs whose frames are kept
@@ -46,9 +48,11 @@ class Frame:
     table: NDArray[numpy.int64]
     #: the whole numbers that the code is given
     numbers: NDArray[numpy.int64]
-    #: results of single inputs: step, first and last number, shape, labels, bytes before it
-    blocks: Sequence[tuple[int, int, int, tuple[int, ...], tuple[str, ...], int]]
-    #: where flags begin
+    #: results of single inputs; bytes before each, and of a block of each
+    places: Sequence[Place]
+    offsets: NDArray[numpy.int64]
+    strides: NDArray[numpy.int64]
+    #: where the flag is
     flags: int
 
 
@@ -76,18 +80,30 @@ class Nested:
         self.given = [n for kind, n in self.lanes.outer if kind == "in"]
         self.sizes = {n: passes.sizes_of(n) for _, n in self.lanes.outer}
         self.front = {n: tuple(x for x in labels[n] if x not in inputs) for _, n in self.lanes.outer}
-        self.flags = [n for kind, n in self.lanes.outer if kind == "flag"]
-        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if w not in self.flags]
+        self.flags = len(passes.flags[:1])
+        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if w not in passes.flags]
         #: places of results, one after another
         self.slots: dict[tuple[str, int], slice] = {}
         for kind, n in self.lanes.outer[len(self.given) :]:
             start = next(reversed(self.slots.values())).stop if self.slots else 0
             self.slots[kind, n] = slice(start, start + (math.prod(self.sizes[n]) if kind == "out" else 1))
+        wanted = passes.schedule.wanted[: passes.kernels]
+        made = [n for kind, n in self.slots if kind == "out"]
+        #: results in the order in which they are wanted, where they are all that is wanted
+        self.results: list[Any] = list(wanted) if all(w in made for w in wanted) else made
+        leaves = dict(self.leaves)
+        names: list[Any] = [leaves.get(n, ("made",)) for n in self.given]
+        #: side and place of what is given, where all of it is of single inputs and nothing else is read
+        self.rows: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None = None
+        alone = len(self.leaves) == len(names) and not self.before and not self.other_flags
+        if alone and all(name[0] == "row" for name in names):
+            sides, places = numpy.array([name[1:3] for name in names], dtype=numpy.int64).T
+            self.rows = sides, places
 
     @property
     def bytes(self) -> int:
         """Of what one thread keeps between passes."""
-        return self.lanes.room * self.lanes.count * self.lanes.width
+        return self.lanes.room * self.lanes.count * self.lanes.abreast * self.lanes.width
 
     def run(
         self,
@@ -95,13 +111,17 @@ class Nested:
         many: Sequence[int],
         triangle: bool = False,
         rows: Sequence[int] = (),
-    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        made: Mapping[int, Sequence[Any]] | None = None,
+    ) -> tuple[Sequence[Any], NDArray[numpy.bool_]]:
         """The results, and where a law is flagged; `given` finds the leaves, `many` are the numbers of inputs.
 
+        `made` are the quantities of single inputs of both sides, which need no leaves if there is nothing else.
         Results of pairs are labelled arrays, of single inputs blocks.  Of pairs, those above the diagonal alone
         (`triangle`), or those of a few `rows`: others are zero.
         """
-        passes = self.passes
+        passes, addresses = self.passes, None if made is None else self._addresses(made)
+        if addresses is not None:
+            return self._computed({}, tuple(many), triangle, rows, addresses)
         known: dict[int, Any] = {**passes.constants, **{n: given(name) for n, name in self.leaves}}
         for n, step in self.before:
             values = [self._named(known[v], v) if isinstance(v, int) else v for v in step.values]
@@ -110,41 +130,57 @@ class Nested:
             known[n] = step.function(values, *step.fixed)
         return self._outcome(known, tuple(many), triangle, rows)
 
+    def _addresses(self, made: Mapping[int, Sequence[Any]]) -> NDArray[numpy.int64] | None:
+        """Where what is given lies, if all of it is laid out in one piece of memory for each side."""
+        if self.rows is None:
+            return None
+        sides, places = self.rows
+        known: dict[int, NDArray[numpy.int64]] = {}
+        for side, rows in made.items():
+            if not isinstance(rows, Made) or not rows.is_laid_out(self.lanes.count, self.dtype):
+                return None
+            known[side] = rows.addresses
+        return numpy.where(sides == 1, known[1].take(places, mode="clip"), known[2].take(places, mode="clip"))
+
     def _named(self, value: Labelled | Blocks, n: int) -> Labelled:
         """An array with the names that it has on this side."""
         return Labelled(value.plain.array, self.passes.labels[n]) if isinstance(value, Blocks) else value
 
     def _outcome(
         self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
-    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+    ) -> tuple[Sequence[Any], NDArray[numpy.bool_]]:
         """The same of all that is given."""
         values, met = self._computed(known, many, triangle, rows)
         return values, self._flagged(met, known)
 
     def _computed(
-        self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
-    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
-        """The results of the code, and its flags."""
+        self,
+        known: dict[int, Any],
+        many: tuple[int, ...],
+        triangle: bool,
+        rows: Sequence[int],
+        addresses: NDArray[numpy.int64] | None = None,
+    ) -> tuple[Sequence[Any], NDArray[numpy.bool_]]:
+        """The results of the code, and its flags; `addresses` are where what is given lies, if that is known."""
         frame = self._frame(many)
         of_pairs = (numpy.zeros if triangle or rows else numpy.empty)(frame.pairs, self.dtype) if frame.pairs else None
         made = aligned((frame.single,), self.dtype) if of_pairs is None else of_pairs
         table, numbers, start = frame.table.copy(), frame.numbers.copy(), address(made)
-        held = [self._laid_out(known[n], n) for n in self.given]  # alive while the code runs
-        table[: len(held)] = [h.address for h in held]
-        table[len(held) : len(self.lanes.outer)] += start
+        held = [self._laid_out(known[n], n) for n in self.given] if addresses is None else []  # alive until the end
+        table[: len(self.given)] = [h.address for h in held] if addresses is None else addresses
+        table[len(self.given) : len(self.lanes.outer)] += start
         numbers[TRIANGLE] = triangle
         self._called(table, numbers, rows)
-        found: dict[int, Any]
         if of_pairs is not None:
-            found = {n: self._of_pairs(of_pairs, n, many) for kind, n in self.slots if kind == "out"}
+            found = {n: self._of_pairs(of_pairs, n, many) for n in self.results}
             flags = of_pairs[frame.flags :, :, : many[1]]
         else:
-            found = {
-                n: Blocks(made[first:last].reshape(shape), many[0], self.sizes[n], labels, start + before)
-                for n, first, last, shape, labels, before in frame.blocks
-            }
             lanes = -(-many[0] // self.lanes.count) * self.lanes.count
-            flags = made[frame.flags :].reshape(len(self.flags), lanes)[:, : many[0]]
+            flags = made[frame.flags :].reshape(self.flags, lanes)[:, : many[0]]
+            blocks = Made(made, start, many[0], frame.places, frame.offsets, frame.strides)
+            if self.results == self.passes.schedule.wanted[: self.passes.kernels]:
+                return blocks, (flags != 0).any(axis=0)
+            found = dict(zip(self.results, blocks, strict=True))
         values = [
             w if isinstance(w, Labelled) else found[w] if w in found else known[w]
             for w in self.passes.schedule.wanted[: self.passes.kernels]
@@ -169,18 +205,20 @@ class Nested:
         for k, n in enumerate(n for _, n in self.lanes.outer):
             if two and (k >= len(self.given) or self.lanes.is_pairs(n)):
                 numbers[HEAD + 2 * k : HEAD + 2 * k + 2] = each, columns
+        for k, slot in enumerate(self.slots.values(), len(self.given)):
+            table[k] = slot.start * each * width
         found = []
-        for k, ((kind, n), slot) in enumerate(self.slots.items(), len(self.given)):
-            first, last = slot.start * each, slot.stop * each
-            table[k] = first * width
-            if kind == "out" and not two:
-                shape = (blocks, slot.stop - slot.start, lanes)
-                found.append((n, first, last, shape, (*self.passes.inputs, *self.front[n]), first * width))
+        for n in () if two else self.results:
+            slot = self.slots["out", n]
+            shape, labels = (blocks, slot.stop - slot.start, lanes), (*self.passes.inputs, *self.front[n])
+            found.append(Place(slot.start * each, slot.stop * each, shape, self.sizes[n], labels))
+        before = numpy.array([place.first * width for place in found], dtype=numpy.int64)
+        strides = numpy.array([math.prod(place.shape[1:]) * width for place in found], dtype=numpy.int64)
         places = max((s.stop for s in self.slots.values()), default=0)
-        flags = places - len(self.flags)
+        flags = places - self.flags
         if two:
-            return Frame(0, (places, rows, columns), table, numbers, found, flags)
-        return Frame(places * each, (), table, numbers, found, flags * each)
+            return Frame(0, (places, rows, columns), table, numbers, found, before, strides, flags)
+        return Frame(places * each, (), table, numbers, found, before, strides, flags * each)
 
     def _called(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], some: Sequence[int]) -> None:
         """The code on all rows, or on some: by several threads where there is much, each with rows of its own."""
@@ -196,8 +234,8 @@ class Nested:
         self.call(table.ctypes.data, counts.ctypes.data, self._room())
 
     def _shared(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], rows: int, few: bool) -> None:
-        threads = numba.get_num_threads()
-        if threads == 1 or rows == 1 or few:
+        threads = 1 if few else numba.get_num_threads()
+        if threads == 1 or rows == 1:
             self._part(table, numbers, 0, rows)
             return
         step = -(-rows // (8 * threads))
@@ -257,4 +295,5 @@ def _found(array: NDArray[Any]) -> Blocks:
 
 def nested(passes: Passes, single: bool, lanes: int) -> Nested:
     """Passes as a compiled function; NotNested where they need more room than there is."""
-    return Nested(passes, Lanes(passes, lanes, single))
+    plain = len(passes.inputs) == 2 and not any(p.sizes or p.gathers or p.reductions for p in passes.passes)
+    return Nested(passes, Lanes(passes, lanes, single, _ABREAST if plain else 1))

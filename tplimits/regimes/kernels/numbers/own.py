@@ -6,12 +6,13 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes.entries import Kron, free_indices
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry, on_second, side_of
 
 
 def of_pair(expr: Expr) -> bool:
     """Whether an expression depends on both inputs, or on places of both, at once."""
-    if any(t.sides[0] != t.sides[1] for t in expr.atoms(TableEntry)) or len({d.side for d in expr.atoms(Data)}) == 2:
+    if any(t.sides[0] != t.sides[1] for t in found(expr, TableEntry)) or len({d.side for d in found(expr, Data)}) == 2:
         return True
     return len({side_of(i.name) for i in free_indices(expr)}) == 2
 
@@ -19,7 +20,7 @@ def of_pair(expr: Expr) -> bool:
 def own(expr: Expr, side: int) -> Expr | None:
     """An expression of a pair between one input and itself, at the places of its side; None if they do not match."""
     swap = {}
-    for leaf in expr.atoms(TableEntry):
+    for leaf in found(expr, TableEntry):
         if leaf.sides[0] != leaf.sides[1]:
             half = len(leaf.indices) // 2
             left, right = leaf.indices[:half], leaf.indices[half:]
@@ -29,13 +30,13 @@ def own(expr: Expr, side: int) -> Expr | None:
             swap[leaf] = TableEntry(leaf.args[0], sympy.Integer(side), sympy.Integer(side), *mine, *mine)
         elif leaf.sides[0] != side:
             return None
-    data = list(expr.atoms(Data))
+    data = found(expr, Data)
     for leaf in data:
         match = [d for d in data if d.side == side and d.source == leaf.source]
         if len(match) != 1:
             return None
         swap[leaf] = match[0]
-    for leaf in expr.atoms(Kron):
+    for leaf in found(expr, Kron):
         swap[leaf] = S.One
     return expr.xreplace(swap)
 

@@ -32,10 +32,15 @@ class Paired(Nested):
         self.is_half: bool | None = None if self.halves else False
 
     def _computed(
-        self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
-    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        self,
+        known: dict[int, Any],
+        many: tuple[int, ...],
+        triangle: bool,
+        rows: Sequence[int],
+        addresses: NDArray[numpy.int64] | None = None,
+    ) -> tuple[Sequence[Any], NDArray[numpy.bool_]]:
         if len(many) == 1:
-            return super()._computed(known, many, triangle, rows)
+            return super()._computed(known, many, triangle, rows, addresses)
         i, j = numpy.triu_indices(many[0], 1, many[1]) if triangle else numpy.indices(many).reshape(2, -1)
         if rows:
             kept = numpy.isin(i, rows)
@@ -45,7 +50,7 @@ class Paired(Nested):
             return [self._empty_result(w, many) for w in self.passes.schedule.wanted[: self.passes.kernels]], flagged
         self.pairs = [numpy.append(k, numpy.repeat(k[-1:], -len(k) % self.lanes.count)) for k in (i, j)]
         some = {n: self._of_list(v, n, i, j) for n, v in known.items()}
-        found, met = super()._computed(some, (1, len(i)), False, ())
+        found, met = super()._computed(some, (1, len(i)), False, (), addresses)
         wanted = self.passes.schedule.wanted[: self.passes.kernels]
         found = [known.get(w, f) if isinstance(w, int) else w for w, f in zip(wanted, found, strict=True)]
         flagged[i, j] = met[0]

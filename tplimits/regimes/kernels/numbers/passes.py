@@ -234,9 +234,10 @@ class Passes:
         body = Body(self, sizes, {(n, self.front(n, everything)) for n in members})
         for n in members:
             text = body.value(n, self.front(n, everything)) if not is_own_law(self.steps[n]) else body.guard(n)
-            (body.flags if n not in self.kept else body.results).append((n, text))
-            if n in self.kept and n in self.flags:
-                body.flags.append((n, text))
+            if n in self.kept:
+                body.results.append((n, text))
+            if n not in self.kept or n in self.flags:
+                body.flags.append(text)
         return body
 
     def front(self, n: int, everything: Dims) -> Dims:

@@ -169,7 +169,7 @@ class Plan:
 
     def run_rows(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], rows: NDArray[numpy.intp]
-    ) -> list[Labelled]:
+    ) -> Sequence[Labelled]:
         """Kernels of some rows in double precision, by compiled functions."""
         nest = self.nested(False, other.many)
         assert nest is not None
@@ -182,11 +182,12 @@ class Plan:
 
     def run(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
-    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+    ) -> tuple[Sequence[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
-                values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
+                given, made = self._given(one, other, owns, True), {side: own.rows for side, own in owns.items()}
+                values, flagged = nest.run(given, (one.many, other.many), above, made=made)
             near = owns[1].near[:, None] | owns[2].near[None, :]
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)

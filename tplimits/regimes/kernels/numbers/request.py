@@ -209,7 +209,7 @@ def of_tables(asked: GramRequest, tables: Tables, kernels: Sequence[str] = KERNE
 def laid_out(asked: GramRequest, value: Labelled, own: bool = False) -> Array:
     """A kernel of all pairs, or of all inputs with themselves, with its axes in order."""
     axes = asked.derivation.axes
-    if not axes and value.labels == ("input 1", "input 2"):
+    if not axes and value.labels == (("input 1",) if own else ("input 1", "input 2")):
         return value.array
     sides = [asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes]
     order = ["input 1", *([] if own else ["input 2"]), *axes, *(a + SECOND for a in axes)]

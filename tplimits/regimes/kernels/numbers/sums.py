@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol, free_indices
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, Of, TableEntry, plain_axis, second
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, diagonal
 from tplimits.regimes.kernels.numbers.places import positions
@@ -120,8 +121,8 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
     bounds, body = nest(expr)
     if body.has(Datum):  # places that differ from input to input are gathered
         return None
-    lookups = sorted((x for x in body.atoms(Lookup) if x.free_symbols & set(bounds)), key=str)
-    if not lookups or any(a != b and a in b.atoms(Lookup) for a in lookups for b in lookups):
+    lookups = sorted((x for x in found(body, Lookup) if x.free_symbols & set(bounds)), key=str)
+    if not lookups or any(a != b and a in found(b, Lookup) for a in lookups for b in lookups):
         return None
     body = sympy.expand_mul(body) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
     used = set(bounds) & set().union(*(x.free_symbols for x in lookups))

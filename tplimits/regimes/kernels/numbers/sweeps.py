@@ -55,7 +55,6 @@ class Sweeps(Listed):
     def _chain(self, chain: Chain, column: Any) -> None:
         b, front = self.builder, len(self.passes.inputs)
         indices: dict[Any, Any] = {front - 1: column} | ({0: WHOLE(0)} if front == 2 else {})
-        seen = {n: self._cell() for one in chain.passes for n, _ in one.flags}
         table = self.pointers[self.places_of_tables[id(chain)]]
         k, blocks = self._begin(WHOLE(0), b.block)
         start = b.add(b.mul(k, WHOLE(width_of(chain))), WHOLE(1))
@@ -66,7 +65,7 @@ class Sweeps(Listed):
         for one in chain.passes:
             here = levels[chain.level_of[id(one)]]
             with self._where(here):
-                self._sweep(one, here, indices, seen)
+                self._sweep(one, here, indices)
                 for n, _ in one.results:
                     if n in self.bands.rings:
                         self._ring(n, here)
@@ -78,9 +77,6 @@ class Sweeps(Listed):
             with self._where(here):
                 self._add_up(whole, here, indices)
         self._end(k, blocks, 1, self._whole(table, WHOLE(0)))
-        for n, cell in seen.items():
-            place = self.outer_address(("flag", n), tuple(range(front)), indices)
-            b.store(b.load(cell, typ=self.vector), place, align=self.width)
 
     @contextmanager
     def _where(self, here: Here) -> Iterator[None]:
@@ -98,7 +94,7 @@ class Sweeps(Listed):
         yield index
         self._end(index, blocks, 1, many)
 
-    def _sweep(self, one: Pass, here: Here, indices: dict[Any, Any], seen: Mapping[int, Any]) -> None:
+    def _sweep(self, one: Pass, here: Here, indices: dict[Any, Any]) -> None:
         """A pass over the entries of an offset, row by row."""
         b = self.builder
         with self._count(here.rows) as y:
@@ -108,7 +104,7 @@ class Sweeps(Listed):
                 where = {**indices, **self._place(here, at, x), "counter": b.add(counter, x), "here": here}
                 for name, reduction in one.reductions.items():
                     (names[name],) = self._reduced(one, reduction, [where])
-                self._point(one, where, names, seen)
+                self._point(one, where, names)
 
     def _row(self, here: Here, y: Any) -> tuple[Any, Any]:
         """The first place of a row of the rectangle, and its cell."""

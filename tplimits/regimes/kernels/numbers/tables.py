@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.program.nodes.entries import axis_symbol
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.demand import Demand, Ties, tied
 from tplimits.regimes.kernels.derivation.leaves import (
     TableEntry,
@@ -105,13 +106,13 @@ class Tables:
     def _read_by(self, key: Key) -> list[Key]:
         """The tables in the definition of a table."""
         _, *inputs, _ = key
-        found = []
-        for leaf in self.definition(key).atoms(TableEntry):
+        read = []
+        for leaf in found(self.definition(key), TableEntry):
             left, right = (inputs[s - 1] for s in leaf.sides)
             if self.rows is None or left != right:
                 single = self.derivation.recursion.tables[leaf.table].single
-                found.append((leaf.table, left, left if single else right, self.equal_places(leaf, left, right)))
-        return found
+                read.append((leaf.table, left, left if single else right, self.equal_places(leaf, left, right)))
+        return read
 
     def _found(self, key: Key) -> tuple[Any, Any]:
         number, left, right, equal = key

@@ -84,6 +84,7 @@ class Plan:
 
     recipe: Recipe
     loss: Any
+    speed: int = 2
 
     @cached_property
     def code(self) -> Code:
@@ -139,7 +140,7 @@ class Plan:
 
     def kernel(self, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> Kernel:
         """Compiled code with arrays for some widths."""
-        return Kernel(self.training, widths, inputs, draws)
+        return Kernel(self.training, widths, inputs, draws, self.speed)
 
     def data(self, X: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
         """Inputs as they lie in memory."""

@@ -1,0 +1,82 @@
+"""Powers of n that vanish, which displace what a pole reads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Rational, Symbol
+
+import tplimits as tp
+from tplimits.law.hypotheses.displaced import shifts
+from tplimits.program.nodes.entries import width_symbol
+
+x = Symbol("x", real=True)
+n = width_symbol("n")
+ROOT, WHOLE = n ** Rational(-1, 2), 1 / n
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (x + 1, set()),
+        (x + ROOT, {ROOT}),
+        (1 / (x + 3 * ROOT) - WHOLE * x, {ROOT, WHOLE}),
+        (x * sympy.sqrt(n), set()),
+        (x / (1 + sympy.sqrt(n)), set()),
+        (x + ROOT + n, set()),  # n itself does not vanish
+        (x + ROOT + sympy.tanh(n), set()),
+        (x + n**x, set()),
+    ],
+    ids=str,
+)
+def test_powers_of_the_width_that_vanish(body, found):
+    assert set(shifts(body)) == found
+
+
+def limit_of(function):
+    """avg f(h, s, x) with h = W x and s = avg(x h), which tends to 0."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return tp.avg(function(h, tp.avg(x * h), x))
+
+    return tp.derive(program)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda h, s, x: 1 / (tp.exp(h) + s), math.exp(0.5)),  # kept off zero by more than s moves
+        (lambda h, s, x: 1 / (tp.exp(h) + s**2), math.exp(0.5)),
+        (lambda h, s, x: h * h / (h * h + s * s), 1),  # at most 1 at every width
+        (lambda h, s, x: h * h / (h * h + s**4 * x * x), 1),
+        (lambda h, s, x: h * h / (h * h + tp.exp(x) + s), "number"),
+    ],
+)
+def test_poles_that_scalars_do_not_reach_are_none(function, expected):
+    number = limit_of(function).evaluate()["return"]
+    assert number.value == pytest.approx(expected if expected != "number" else _beside_exponential(), rel=1e-9)
+
+
+def _beside_exponential():
+    line = np.linspace(-12, 12, 2401)
+    density = np.exp(-(line**2) / 2) / (2 * np.pi) ** 0.5 * (line[1] - line[0])
+    return float(density @ (line**2 / (line**2 + np.exp(line[:, None]))).T @ density)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda h, s, x: h * h / (h * h + s),  # of either sign
+        lambda h, s, x: h / (h * h + s) * h,
+        lambda h, s, x: tp.tanh(h + s) / h,
+        lambda h, s, x: tp.sin(h * (1 + s)) / (h + s * x),
+    ],
+)
+def test_poles_that_are_removable_at_the_limit_alone_are_doubted(function):
+    with pytest.raises(tp.EvaluationError, match=r"moment not established: .* the pole where .* is 0"):
+        limit_of(function).evaluate()

@@ -1,0 +1,104 @@
+"""Exponentials of polynomials of Gaussian variables, against rays and eigenvalues."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy
+import pytest
+import sympy
+from sympy import Rational
+
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
+
+
+class Correlated(Gaussians):
+    """Variables of any covariance."""
+
+    def __init__(self, covariance):
+        super().__init__()
+        self.all = [self.add(f"g{i}", InitialSource(i, ())) for i in range(covariance.rows)]
+        self._entries = covariance
+
+    def covariance(self, a, b):
+        return self._entries[self.all.index(a), self.all.index(b)]
+
+
+ANGLES = numpy.linspace(0, 2 * numpy.pi, 720, endpoint=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_exponent_of_higher_order_is_refused_along_a_ray_where_it_grows(seed):
+    rng = random.Random(seed)
+    law = Correlated(sympy.eye(2))
+    x, y = law.all
+    kinds = set()
+    for _ in range(40):
+        degree = rng.choice((3, 4, 4))
+        leading = sum(rng.choice((-3, -1, 0, 0, 1, 2)) * x**k * y ** (degree - k) for k in range(degree + 1))
+        if leading == 0:
+            continue
+        lower = rng.choice((0, x, 5 * x * y, y**2))
+        rays = sympy.lambdify((x, y), leading)(numpy.cos(ANGLES), numpy.sin(ANGLES)) + 0 * ANGLES
+        corners = [leading.subs({x: a, y: b}) for a, b in itertools.product((-1, 0, 1), repeat=2)]
+        found = tail(sympy.exp(leading + lower), law).kind
+        if found is Growth.INFINITE:
+            assert rays.max() > 0
+        if max(corners) > 0:
+            assert found is Growth.INFINITE, leading
+        if rays.max() > 0:
+            assert found in (Growth.INFINITE, Growth.UNKNOWN)
+        kinds.add(found)
+    assert {Growth.INFINITE, Growth.UNKNOWN} <= kinds
+
+
+def test_the_powers_of_a_gaussian_exponential_are_those_of_its_eigenvalues():
+    """E exp(q Q) is finite if and only if q · max eig(C H) < 1; a second moment asks for q = 2."""
+    rng = random.Random(0)
+    kinds = set()
+    for _ in range(25):
+        root = sympy.Matrix(2, 2, lambda *_: Rational(rng.randint(-4, 4), 4))
+        covariance = root * root.T
+        law = Correlated(covariance)
+        hessian = sympy.Matrix(2, 2, lambda *_: Rational(rng.randint(-4, 4), 8))
+        hessian += hessian.T
+        vector = sympy.Matrix(law.all)
+        exponent = sympy.expand((vector.T * hessian * vector)[0] / 2 + law.all[0] / 3)
+        if not exponent.has(*law.all) or sympy.Poly(exponent, *law.all).total_degree() < 2:
+            continue
+        largest = max(numpy.linalg.eigvals(numpy.array(covariance * hessian, float)).real)
+        found = tail(sympy.exp(exponent), law)
+        if found.kind is Growth.BOUNDED:  # seen without looking at the law
+            continue
+        kinds.add(found.kind)
+        assert (found.kind is Growth.EXPONENTIAL) == (2 * largest < 1 - 1e-9)
+        assert (found.kind is Growth.INFINITE) == (2 * largest >= 1 - 1e-9)
+        if found.kind is Growth.EXPONENTIAL:
+            expected = 1 / largest if largest > 1e-9 else sympy.oo
+            assert float(found.power) == pytest.approx(float(expected))
+    assert kinds == {Growth.EXPONENTIAL, Growth.INFINITE}
+
+
+X = sympy.Symbol("g0", real=True)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "kind"),
+    [
+        (-(X**4) + 3 * X**3, Growth.BOUNDED),
+        (-(X**3), Growth.INFINITE),  # on the other side
+        (X**4 - X**3, Growth.INFINITE),
+        (sympy.exp(-X), Growth.INFINITE),
+        (sympy.Abs(X) ** 3 / 100 + X, Growth.UNKNOWN),  # true, and not seen so far out
+        (3 * sympy.Abs(X) ** 3, Growth.INFINITE),
+        (-(sympy.Abs(X) ** 3), Growth.BOUNDED),
+        (2 * sympy.Abs(X) + X, Growth.EXPONENTIAL),
+        (X**2 * sympy.tanh(X) / 8, Growth.UNKNOWN),  # grows as a square
+        (3 * X**2 * sympy.tanh(X), Growth.UNKNOWN),  # as one that is too large
+    ],
+)
+def test_exponents_of_one_variable(exponent, kind):
+    assert tail(sympy.exp(exponent), Correlated(sympy.eye(1))).kind is kind

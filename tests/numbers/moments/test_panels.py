@@ -1,0 +1,67 @@
+"""Panels: where they end, what they integrate, and that they are halved until they are fine enough."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import scipy.integrate
+import sympy
+
+from tplimits.numbers.moments.panels import RADIUS, kinked, nodes_between, scale_edges, settled_edges, with_kinks
+
+x = sympy.Symbol("x", real=True)
+
+
+def test_nodes_integrate_polynomials_on_every_panel():
+    edges = numpy.array([[-2.0, -0.5, 0.25, 3.0], [0.0, 0.0, 1.0, 1.5]])
+    for count in (3, 16):
+        z, w = nodes_between(edges, count)
+        assert z.shape == w.shape == (2, 3 * count)
+        for power in range(2 * count if count < 10 else 12):
+            expected = (edges[:, 1:] ** (power + 1) - edges[:, :-1] ** (power + 1)) / (power + 1)
+            assert (w * z**power).reshape(2, 3, count).sum(axis=2) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.1, 1.0, 7.0, 40.0])
+def test_edges_are_symmetric_and_reach_both_ends(deviation):
+    edges = scale_edges(deviation)
+    assert (edges == -edges[::-1]).all() and (numpy.diff(edges) > 0).all()
+    assert edges[-1] == RADIUS and 0.0 in edges and numpy.diff(edges).max() <= 0.5 + 1e-12
+    if deviation > 1:  # in x = deviation · z panels no wider than a function of scale one needs
+        near = edges[(edges > 0) & (edges * deviation < 2)]
+        assert len(near) >= 3
+
+
+def test_kinks_are_edges_at_every_deviation():
+    edges = numpy.array([-14.0, -1.0, 0.0, 2.0, 14.0])
+    cut = with_kinks(edges, (3.0, 0.0, -1e9), numpy.array([1.0, 2.0, 1e-6]))
+    assert cut.tolist() == [
+        [-14, -14, -1, 0, 2, 3, 14],
+        [-14, -14, -1, 0, 1.5, 2, 14],
+        [-14, -14, -1, 0, 2, 14, 14],
+    ]
+    assert with_kinks(numpy.array([-14.0, 1.0, 14.0]), (0.0,), numpy.array([1.0])).tolist() == [[-14, 0, 1, 14]]
+
+
+@pytest.mark.parametrize(("f", "steep"), [(sympy.tanh(60 * x), True), (sympy.tanh(x), False), (abs(x - 1) ** 3, False)])
+def test_panels_are_halved_where_a_function_is_steep(f, steep):
+    function = kinked(f, x)
+    edges, doubt = settled_edges(function, 0.8, 1.3, 30)
+    start = scale_edges(1.3)
+    assert set(start) <= set(edges) and (len(edges) > len(start)) is steep and (numpy.diff(edges) > 0).all()
+    assert doubt < 1e-12
+    fresh = sorted(set(edges) - set(start))
+    assert not fresh or max(map(abs, fresh)) < 1, "where it is steep"
+    for deviation in (0.8, 1.0, 1.3):
+        cut = with_kinks(edges, function.cuts, numpy.array([deviation]))[0]
+        z, w = nodes_between(cut)
+        density = numpy.exp(-(z**2) / 2) / numpy.sqrt(2 * numpy.pi)
+        expected = scipy.integrate.quad(
+            lambda t, s=deviation: (
+                float(function(numpy.array(s * t))) ** 2 * numpy.exp(-(t**2) / 2) / numpy.sqrt(2 * numpy.pi)
+            ),
+            *(-12, 12),
+            points=[0, 1 / deviation],
+            limit=400,
+        )[0]
+        assert (function(deviation * z) ** 2 * density * w).sum() == pytest.approx(expected, rel=1e-10)

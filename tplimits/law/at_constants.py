@@ -1,0 +1,67 @@
+"""Constants that are given to a limit: at some values of them it is another one.
+
+A jump, a pole or a root may stand at the limit of its argument for one value of a constant alone: step(s − c) where s
+tends to c, or step(c h + 1/n) at c = 0.  A derivation in symbols does not ask about single values, so a program that
+has such places is derived again with its constants put in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import holds
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+L = TypeVar("L")
+
+
+def given_numbers(program: Program, given: Mapping[str, Any]) -> dict[str, float | Expr]:
+    """The constants of a program that have numbers, by those that are given and its own; none if nothing may jump."""
+    values = {c: given.get(c, default) for c, default in program.constants.items()}
+    numbers = {c: value for c, value in values.items() if _is_number(value)}
+    return numbers if numbers and _is_singular_somewhere(program) else {}
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, Expr):
+        return bool(value.is_number and value.is_real)
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def at_constants(
+    program: Program, values: Mapping[str, float | Expr], known: dict[Any, L], derive: Callable[[Program], L]
+) -> L | None:
+    """The limit of a program with constants put in, of which the last one is `known`; None where they cannot be.
+
+    Raises EvaluationError where there is no limit at these values.
+    """
+    key = tuple(sorted((c, float(value)) for c, value in values.items()))
+    if key not in known:
+        try:
+            bound = program.bind(**values)
+        except ProgramError:  # divided by a constant that is 0: the numbers that rest on it say so
+            return None
+        shown = ", ".join(f"{c} = {value}" for c, value in values.items())
+        try:
+            found = derive(bound)
+        except NoLimitError as refused:
+            raise EvaluationError(f"no number at {shown}: {refused}") from None
+        known.clear()
+        known[key] = found
+    return known[key]
+
+
+def _is_singular_somewhere(program: Program) -> bool:
+    bodies = [s.body for s in program.instructions if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    return any(holds(b, *JUMPS) or singular_places(b) or ends_of_domains(b) for b in bodies)

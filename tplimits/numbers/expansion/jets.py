@@ -1,0 +1,55 @@
+"""A vector, or a scalar, to order 1/n: its value, its derivatives by averages, and the shift of its mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tplimits.numbers.expansion.nodes import Field, constant, plus
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
+
+
+@dataclass(frozen=True)
+class Jet:
+    """A vector, or a scalar, to order 1/n: `shift` None is zero."""
+
+    value: Field
+    slopes: Mapping[int, Field] = field(default_factory=dict)
+    shift: Field | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a function of its own neuron alone, the same at every width."""
+        return not self.slopes and self.shift is None
+
+
+def number(value: float) -> Jet:
+    """A constant."""
+    return Jet(constant(value))
+
+
+def power_of(a: Array, power: float) -> Array:
+    """a^power, 0 where a is 0."""
+    silent = a == 0
+    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
+    return found
+
+
+def summed(a: Field | None, b: Field) -> Field:
+    """A sum, of which the first part may be nothing."""
+    found = plus(a, b)
+    assert found is not None
+    return found
+
+
+def stacked_slopes(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[list[int], Array]]:
+    """Derivatives of the same variables in one array, those of each average along its first dimension."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, d in slopes.items():
+        groups.setdefault(d.dims, []).append(i)
+    return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}

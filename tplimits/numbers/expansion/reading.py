@@ -1,0 +1,171 @@
+"""A program read instruction by instruction, whatever its averages are carried as: products with matrices, and words.
+
+A matrix is what it was applied to (`matrices`); W is applied to the parts of a sum one by one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.rules.reading import key_of
+from tplimits.law.unroll import Unroller, label
+from tplimits.numbers.expansion.matrices import Algebra, Matrix
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin
+from tplimits.program.walk import Walker
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
+    from tplimits.program.nodes.program import Program
+
+J = TypeVar("J")
+#: products of sums are written out where they are no longer than this
+_SHORT = 60
+#: one use of a matrix: the instruction, the place of the matrix among its family, which way, and on what
+Use = tuple[int, tuple[int, ...], bool, Expr]
+
+
+class Reading(Walker[None], Generic[J]):
+    """One pass; `exist` says which directions exist at finite width."""
+
+    averages: Algebra[J]
+    exist: dict[Use, bool]
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.jets: dict[Key, J] = {}
+        #: scalars √n · θ with θ → 0: the jets of θ
+        self.fluctuations: dict[Key, J] = {}
+        self._unroller = Unroller(program)
+        self._matrices: dict[tuple[int, tuple[int, ...]], Matrix[J]] = {}
+        self._images: dict[Use, J] = {}
+        self._where = ""
+
+    @abstractmethod
+    def _read(self, expr: Expr) -> J:
+        """An expression in entries that are known."""
+
+    @abstractmethod
+    def _is_new(self, use: Use, rest: J, square: J, name: str) -> bool:
+        """Whether what a matrix is applied to has a part beyond the vectors before, of this squared length."""
+
+    def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
+        self._matrices[key] = Matrix(label(s.name, s.axes, key[1]), s.rows, s.columns)
+
+    def average(self, s: Avg, key: Key) -> None:
+        assert s.operand is not None
+        x = self._read(self._unroller.at(s.operand, s.axes, key[1]))
+        self.jets[key] = self.averages.average(x, s.over, label(s.name, s.axes, key[1]))
+
+    # -- products with matrices ---------------------------------------------------------------
+
+    def matmul(self, s: MatMul, key: Key) -> None:
+        assert s.operand is not None
+        chosen = tuple(self._unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
+        operand = self._unroller.at(s.operand, s.axes, key[1])
+        parts = [
+            self.averages.product(self._read(coefficient), self._image((s.matrix, chosen, s.transposed, vector)))
+            for vector, coefficient in self._terms(operand).items()
+        ]
+        self.jets[key] = self.averages.sum(*parts) if parts else self._read(S.Zero)
+
+    def _image(self, use: Use) -> J:
+        """W applied to one vector, once for all that hold it."""
+        position, chosen, transposed, vector = use
+        if use not in self._images:
+            name = self._shown(vector)
+
+            def is_new(rest: J, square: J) -> bool:
+                return self._is_new(use, rest, square, name)
+
+            matrix = self._matrices[position, chosen]
+            self._images[use] = matrix.apply(self.averages, self._read(vector), transposed, name, is_new)
+        return self._images[use]
+
+    def _terms(self, expr: Expr) -> dict[Expr, Expr]:
+        """A vector as Σ scalar · vector: W is applied to each, so that parts of them that vanish have their image."""
+        found: dict[Expr, Expr] = {}
+
+        def add(term: Expr, factor: Expr) -> None:
+            if isinstance(term, sympy.Add):
+                for a in term.args:
+                    add(a, factor)
+                return
+            scalars: list[Expr] = []
+            vectors: list[Expr] = []
+            for f in sympy.Mul.make_args(term):
+                (vectors if any(e.neuron != NO_NEURON for e in entries(f)) else scalars).append(f)
+            if self._grows(term):
+                found[term] = found.get(term, S.Zero) + factor
+                return
+            factor = sympy.Mul(factor, *scalars)
+            if len(vectors) == 1 and isinstance(vectors[0], sympy.Add):
+                add(vectors[0], factor)
+                return
+            vector = sympy.Mul(*vectors)
+            inside = self._opened(vector) if isinstance(vector, Entry) else None
+            if inside is not None:
+                add(inside, factor)
+            else:
+                found[vector] = found.get(vector, S.Zero) + factor
+
+        add(sympy.expand_mul(expr) if expr.count_ops() < _SHORT else expr, S.One)
+        return found
+
+    def _grows(self, expr: Expr) -> bool:
+        """Whether n to a positive power stands before a vector, which a series takes away."""
+        return False
+
+    def _opened(self, entry: Entry) -> Expr | None:
+        """The body of a vector that is a linear combination of others; None for other vectors."""
+        s = self.program[entry.source]
+        if not isinstance(s, OuterNonlin) or s.slots:
+            return None
+        body = self._unroller.at(s.body, s.axes, key_of(entry)[1])
+        if self._grows(body):
+            return None
+        if body.count_ops() < _SHORT:
+            body = sympy.expand_mul(body)
+        linear = isinstance(body, (sympy.Add, Entry)) or not any(e.neuron != NO_NEURON for e in entries(body))
+        scaled = isinstance(body, sympy.Mul) and any(
+            not any(e.neuron != NO_NEURON for e in entries(f)) for f in body.args
+        )
+        return body if linear or scaled else None
+
+    def _refuse_vanishing(self, use: Use, name: str) -> None:
+        matrix = self.program[use[0]].name + ("ᵀ" if use[2] else "")
+        raise NoLimitError(
+            f"{self._where}: `{name}`, which {matrix} is applied to, has at finite width a part beyond the vectors "
+            f"{matrix} was applied to before, and none in the limit: its length is a root at 0, so that there is "
+            "no expansion in 1/n. Apply the matrix to the parts of a sum one by one, or leave the part out."
+        )
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _shown(self, expr: Expr) -> str:
+        """An expression in the names of the program."""
+        return sympy.sstr(self._named(expr))
+
+    def _named(self, expr: Expr) -> Expr:
+        """With names for entries, and what they are where they have none."""
+        swap: dict[Expr, Expr] = {}
+        for e in entries(expr):
+            s, index = self.program[e.source], key_of(e)[1]
+            swap[e] = Symbol(label(s.name, s.axes, index))
+            if e.neuron not in (OWN, NO_NEURON):
+                swap[e] = Symbol(f"{label(s.name, s.axes, index)}[β]")
+            elif s.name.startswith("_") and isinstance(s, MatMul) and s.operand is not None:
+                turned = "ᵀ" if s.transposed else ""
+                inside = sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))
+                swap[e] = Symbol(f"{self.program[s.matrix].name}{turned} {inside}")
+            elif s.name.startswith("_") and isinstance(s, Avg) and s.operand is not None:
+                swap[e] = Symbol(f"Avg({sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))})")
+            elif s.name.startswith("_") and isinstance(s, OuterNonlin) and not s.slots:
+                body = self._unroller.at(s.body, s.axes, index)
+                swap[e] = self._named(body) if body.count_ops() < _SHORT else swap[e]
+        return expr.xreplace(swap)
