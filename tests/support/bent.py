@@ -94,3 +94,44 @@ def branch(φ):
 
 #: the covariance of most tests
 V = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]])
+
+CAUSAL = np.tril(np.ones((3, 3)))
+#: functions of one logit that settle at a kink, a jump or a root, or that a power of n brings back
+KINKED = (
+    lambda Y: tp.relu(Y) ** 2,
+    lambda Y: tp.maximum(0, -Y) ** 2,
+    lambda Y: tp.step(Y) * Y**2,
+    lambda Y: Y * tp.relu(Y),
+    lambda Y: tp.exp(tp.relu(Y) ** 2) - 1,
+    lambda Y: tp.relu(tp.sqrt(tp.n) * Y) ** 2 / tp.n,
+    lambda Y: tp.leaky_relu(Y, 0.5) ** 2,
+    lambda Y: tp.relu(tp.abs(Y) - tp.relu(Y)) ** 2,
+    lambda Y: tp.where(Y, Y**2, -3 * Y**2),
+    lambda Y: tp.relu(Y) / tp.sqrt(tp.n),
+    lambda Y: tp.clip(Y, 0, 1) / tp.sqrt(tp.n),
+    lambda Y: tp.minimum(Y, 0) / tp.sqrt(tp.n),
+    lambda Y: tp.tanh(tp.relu(Y)) / tp.sqrt(tp.n),
+    lambda Y: tp.abs(Y) / tp.sqrt(tp.n),
+    lambda Y: tp.sqrt(Y**2) / tp.sqrt(tp.n),
+    lambda Y: tp.sign(Y) * Y / tp.sqrt(tp.n),
+    lambda Y: tp.constant(CAUSAL, axes=("token", "key")) * tp.relu(Y) ** 2,
+    # a positive power of n brings back what vanishes without it
+    lambda Y: Y**4 * tp.n,
+    lambda Y: Y**3 * tp.sqrt(tp.n),
+    lambda Y: tp.relu(Y) ** 3 * tp.sqrt(tp.n),
+    lambda Y: tp.abs(Y) * tp.sin(Y) ** 2 * tp.sqrt(tp.n),
+    lambda Y: (tp.sin(tp.abs(Y)) - tp.abs(Y)) * tp.sqrt(tp.n),
+    lambda Y: tp.relu(Y) ** 3,
+    # where a constant is added, a kink is passed where the sum may be zero and nowhere else
+    lambda Y: tp.relu(Y + tp.constant(CAUSAL - 1, axes=("token", "key"))) ** 2,
+    lambda Y: tp.relu(Y - tp.constant(CAUSAL - 1, axes=("token", "key"))) / tp.n,
+    # smooth in disguise, zero in disguise, and too small to be seen
+    lambda Y: tp.relu(Y) - tp.relu(-Y) - Y,
+    lambda Y: tp.relu(Y) * tp.relu(-Y),
+    lambda Y: tp.sign(Y) ** 2 - 1,
+    lambda Y: tp.relu(1 + Y) - 1 - Y,
+    lambda Y: tp.abs(Y) ** 2.5,
+    lambda Y: tp.abs(Y) ** 3 * tp.sqrt(tp.n),
+    lambda Y: tp.sign(Y) * tp.abs(Y) ** 1.5,
+    lambda Y: tp.sqrt(tp.abs(Y)) / tp.n,
+)

@@ -175,15 +175,26 @@ class Averages:
         """Scalars from outside that are random by 1/√n, as averages that no neuron of this program is behind."""
         if self.values_only:
             return [number(float(v)) for v in law.value]
-        first, count = len(self.known), len(labels)
-        self._grow(first + count)
-        for label, shift, root in zip(labels, law.shift, law.root, strict=True):
-            self.known.append(_Average(label, "", constant(0.0), {}, float(shift), float(root)))
-        self._covariance[first : first + count, first : first + count] = law.covariance
-        return [
-            Jet(constant(float(v)), {first + k: constant(1.0)}, constant(float(shift)) if shift else None)
-            for k, (v, shift) in enumerate(zip(law.value, law.shift, strict=True))
-        ]
+        first, found = len(self.known), []
+        for k, (label, value, shift, root) in enumerate(zip(labels, law.value, law.shift, law.root, strict=True)):
+            before = {first + i: float(c) for i, c in enumerate(law.covariance[k, :k])}
+            x = self.beside(label, float(root), before, float(law.covariance[k, k]), float(shift))
+            found.append(Jet(constant(float(value)), x.slopes, constant(float(shift)) if shift else None))
+        return found
+
+    def beside(
+        self, label: str, root: float, covariances: Mapping[int, float], variance: float, shift: float = 0.0
+    ) -> Jet:
+        """A scalar that no neuron is behind, less its limit; `covariances` are those with earlier ones of its kind."""
+        j = len(self.known)
+        self.known.append(_Average(label, "", constant(0.0), {}, shift, root))
+        self._grow(j + 1)
+        row = numpy.zeros(j + 1)
+        for k, a in enumerate(self.known[:j]):
+            row[k] = covariances.get(k, 0.0) + sum(d * row[i] for i, d in a.slopes.items() if i != ROOT)
+        row[j] = variance
+        self._covariance[j, : j + 1] = self._covariance[: j + 1, j] = row
+        return Jet(constant(0.0), {j: constant(1.0)})
 
     def registered(
         self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float

@@ -24,6 +24,7 @@ from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
+    from tplimits.numbers.expansion.explicit import Explicit
     from tplimits.program.nodes.evaluate import Array
 
 _U = Symbol("u", real=True)
@@ -40,6 +41,8 @@ class Bodies:
     shown: Callable[[Expr], str]
     #: the width n itself, where it is not infinite
     size: int | None = None
+    #: functions at kinks where scalars settle, and of the width; None refuses them
+    explicit: Explicit | None = None
     #: the line that is read
     where: str = ""
 
@@ -58,9 +61,13 @@ class Bodies:
         if expr.is_number and not expr.has(GaussMean):
             return number(float(evaluate(expr, {})))
         if expr in self.widths or (expr.is_Pow and expr.base in self.widths):
-            return self._power_of_width(*self.powers_of_widths(expr)[0])
+            return self.power_of_width(*self.powers_of_widths(expr)[0])
         if isinstance(expr, GaussMean):
             return self._gauss_mean(expr, known)
+        if self.explicit is not None and self.size is None:
+            found = self.explicit.read(self, expr, known)
+            if found is not None:
+                return found
         if isinstance(expr, sympy.Add):
             return self.averages.sum(*(self.evaluate(a, known, memo) for a in expr.args))
         if isinstance(expr, sympy.Mul):
@@ -79,7 +86,7 @@ class Bodies:
                 factors.remove(f)
                 factors.remove(f.args[0])
                 factors.append(functions.relu(f.args[0]))
-        total = self._power_of_width(*powers)
+        total = self.power_of_width(*powers)
         for f in factors:
             total = self.averages.product(total, self.evaluate(f, known, memo))
         return total
@@ -96,7 +103,7 @@ class Bodies:
                 others.append(f)
         return (total, ratios), others
 
-    def _power_of_width(self, power: Expr, ratios: float) -> Jet:
+    def power_of_width(self, power: Expr, ratios: float) -> Jet:
         """n^(−1/2) has a derivative by itself, 1/n a shift; smaller powers are nothing, larger ones have no limit."""
         if power == 0:
             return number(ratios)
@@ -170,7 +177,7 @@ class Bodies:
         singular = not x.value.dims and not x.is_fixed and self._is_singular(function, float(x.value.values))
         if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in found)):
             raise NoLimitError(
-                f"{self._told(expr)} is not finite, or has no two derivatives, at the limit of its arguments "
+                f"{self.told(expr)} is not finite, or has no two derivatives, at the limit of its arguments "
                 "(hypothesis: scalars enter by functions with two continuous derivatives at their limits). Keep "
                 "denominators, roots and logarithms away from zero."
             )
@@ -187,6 +194,8 @@ class Bodies:
         return abs(at) < tolerance and (powers or isinstance(function, sympy.log))
 
     def _relu(self, x: Jet, expr: Expr) -> Jet:
+        if self.explicit is not None and self.size is None and self.explicit.settles(x):
+            return self.explicit.relu(self, x, expr)
         value = mapped(lambda v: numpy.maximum(v, 0.0), x.value)
         first = mapped(lambda v: numpy.where(v > 0, 1.0, 0.0), x.value)
         delta = self._delta(x, expr)
@@ -203,7 +212,7 @@ class Bodies:
             for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
                 if mapped(lambda m, s: numpy.where(m > 0, s, 0.0), delta, d).size > AT_KINK:
                     raise NoLimitError(
-                        f"{self._told(expr)} jumps where its argument moves with averages of the program: the second "
+                        f"{self.told(expr)} jumps where its argument moves with averages of the program: the second "
                         "derivative of a jump at such a place is not implemented. Replace the jump by a continuous "
                         "function; a multiple of one image W x inside it is read."
                     )
@@ -214,9 +223,9 @@ class Bodies:
         frame = self.averages.frame
         if self.averages.values_only and not frame.divides:
             return None
-        return Kinks(frame, self._told(expr)).delta(x)
+        return Kinks(frame, self.told(expr)).delta(x)
 
-    def _told(self, expr: Expr) -> str:
+    def told(self, expr: Expr) -> str:
         """A function and its line."""
         return f"{self.where}: `{self.shown(expr)}`"
 

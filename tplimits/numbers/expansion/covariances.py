@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tplimits.law.kets import Key
     from tplimits.numbers.expansion.reading import Use
+    from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.kinds import InitialVector
     from tplimits.program.nodes.program import Program
@@ -70,6 +71,8 @@ class Layer:
     step: float = 0.42
     #: nodes of variables that enter through polynomials: k are exact up to degree 2k − 1, of products of four states
     few: int = 4
+    #: who expands functions of scalars at their kinks, and functions that the width stands inside of
+    series: Series | None = None
     _exist: dict[Use, bool] = field(default_factory=dict, compare=False, repr=False)
     #: kinks, for the last V
     _met: dict[bytes, Divisions] = field(default_factory=dict, compare=False, repr=False)
@@ -112,8 +115,8 @@ class Layer:
 
     def _run(self, frame: Frame, law: Given, values_only: bool, size: int | None = None) -> _Layer:
         averages = Averages(frame, self.numbers.ratios, values_only)
-        run = _Layer(self.program, self.numbers, averages, self._exist, size)
-        run.law = law
+        run = _Layer(self.program, self.numbers, averages, self._exist, size, self.series)
+        run.law, run.given = law, []
         run.run()
         return run
 
@@ -122,6 +125,8 @@ class _Layer(Pass):
     """A pass whose state is made of its covariance."""
 
     law: Given
+    #: the averages that V is
+    given: list[int]
     _state: list[Jet] | None = None
 
     def initial_vector(self, s: InitialVector, key: Key) -> None:
@@ -136,7 +141,9 @@ class _Layer(Pass):
         """x_a = Σ_b L_ab q_b."""
         do, m = self.averages, len(full(self.law.value))
         every = pairs(m)
-        V = dict(zip(every, do.given([f"V[{a},{b}]" for a, b in every], self.law), strict=True))
+        given = do.given([f"V[{a},{b}]" for a, b in every], self.law)
+        self.given = [j for x in given for j in x.slopes]
+        V = dict(zip(every, given, strict=True))
         L: dict[tuple[int, int], Jet] = {}
         basis: list[Jet] = []
         for b in range(m):
@@ -191,5 +198,4 @@ def _covariance(run: _Layer) -> tuple[Given, Array]:
         return Given(value, root, shift, numpy.zeros((size, size))), numpy.zeros((size, size))
     slopes = averages.slopes
     total: Array = numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T.astype(numpy.float64)
-    own = [j for j, a in enumerate(averages.known) if not a.axis]
-    return Given(value, root, shift, rows @ averages.covariance @ rows.T), total[:, own]
+    return Given(value, root, shift, rows @ averages.covariance @ rows.T), total[:, run.given]

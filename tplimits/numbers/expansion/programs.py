@@ -13,10 +13,12 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
+from tplimits.numbers.expansion.explicit import Explicit
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.numbers.expansion.singular import refuse_singular
+from tplimits.numbers.expansion.turning import Turning
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin
@@ -24,6 +26,7 @@ from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonl
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.numbers.expansion.averages import Averages
+    from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.kinds import ScalarNonlin
     from tplimits.program.nodes.program import Program
 
@@ -41,7 +44,10 @@ class Numbers:
 
 
 class Pass(Reading[Jet]):
-    """One pass; `exist` is filled where it is None at first."""
+    """One pass; `exist` is filled where it is None at first.
+
+    `series` expands functions at kinks where scalars settle, and functions of the width; None refuses them.
+    """
 
     averages: Averages
 
@@ -52,11 +58,13 @@ class Pass(Reading[Jet]):
         averages: Averages,
         exist: dict[Use, bool],
         size: int | None = None,
+        series: Series | None = None,
     ) -> None:
         super().__init__(program)
         self.numbers, self.averages, self.exist, self.size = numbers, averages, exist, size
         widths = {width_symbol(w): numbers.ratios[w] for w in program.widths}
-        self._bodies = Bodies(averages, numbers.leaves, widths, self._shown, size)
+        self._explicit = None if series is None else Explicit(series, averages, Turning(program))
+        self._bodies = Bodies(averages, numbers.leaves, widths, self._shown, size, self._explicit)
 
     @property
     def frame(self) -> Frame:
@@ -160,6 +168,9 @@ class Pass(Reading[Jet]):
         if isinstance(s, OuterNonlin) and not s.slots:
             return self._unroller.at(s.body, s.axes, key[1])
         return None
+
+    def _grows(self, expr: Expr) -> bool:
+        return self._explicit is not None and bool(self._bodies.powers_of_widths(expr)[0][0] > 0)
 
     def _is_new(self, use: Use, rest: Jet, square: Jet, name: str) -> bool:
         """As one drawn network had it."""

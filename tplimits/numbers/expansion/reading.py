@@ -100,6 +100,9 @@ class Reading(Walker[None], Generic[J]):
             vectors: list[Expr] = []
             for f in sympy.Mul.make_args(term):
                 (vectors if any(e.neuron != NO_NEURON for e in entries(f)) else scalars).append(f)
+            if self._grows(term):
+                found[term] = found.get(term, S.Zero) + factor
+                return
             factor = sympy.Mul(factor, *scalars)
             if len(vectors) == 1 and isinstance(vectors[0], sympy.Add):
                 add(vectors[0], factor)
@@ -114,12 +117,18 @@ class Reading(Walker[None], Generic[J]):
         add(sympy.expand_mul(expr) if expr.count_ops() < _SHORT else expr, S.One)
         return found
 
+    def _grows(self, expr: Expr) -> bool:
+        """Whether n to a positive power stands before a vector, which a series takes away."""
+        return False
+
     def _opened(self, entry: Entry) -> Expr | None:
         """The body of a vector that is a linear combination of others; None for other vectors."""
         s = self.program[entry.source]
         if not isinstance(s, OuterNonlin) or s.slots:
             return None
         body = self._unroller.at(s.body, s.axes, key_of(entry)[1])
+        if self._grows(body):
+            return None
         if body.count_ops() < _SHORT:
             body = sympy.expand_mul(body)
         linear = isinstance(body, (sympy.Add, Entry)) or not any(e.neuron != NO_NEURON for e in entries(body))

@@ -12,6 +12,7 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.covariances import Layer, fixed
 from tplimits.numbers.expansion.tables import numbers_of
+from tplimits.regimes.depth.expanded.written import Written
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.given import Given
@@ -48,7 +49,7 @@ class Layers:
     @cached_property
     def _layers(self) -> tuple[Layer, ...]:
         step, few = RESOLUTIONS[self.resolution]
-        return tuple(Layer(program, numbers, step, few) for program, numbers in self.blocks)
+        return tuple(Layer(program, numbers, step, few, Written()) for program, numbers in self.blocks)
 
     def image(self, V: Array) -> Array:
         """M(V)."""
