@@ -34,10 +34,12 @@ class Blocks:
     def of(cls, value: Labelled, lanes: int, dtype: Any) -> Blocks:
         """From an array whose first dimension is that of inputs."""
         many, *sizes = value.array.shape
-        whole = numpy.zeros((-(-many // lanes) * lanes, math.prod(sizes)), dtype)
-        whole[:many] = value.array.reshape(many, -1)
-        array = aligned((len(whole) // lanes, whole.shape[1], lanes), dtype)
-        array[...] = whole.reshape(-1, lanes, whole.shape[1]).transpose(0, 2, 1)
+        places = math.prod(sizes)
+        array = aligned((-(-many // lanes), places, lanes), dtype)
+        whole, flat = many // lanes, value.array.reshape(many, places)
+        array[:whole] = flat[: whole * lanes].reshape(whole, lanes, places).transpose(0, 2, 1)
+        array[whole:] = 0
+        array[whole:, :, : many % lanes] = flat[whole * lanes :].T
         return cls(array, many, tuple(sizes), value.labels)
 
     @property
