@@ -206,6 +206,16 @@ def test_a_matrix_that_is_not_positive_names_its_smallest_eigenvalue():
         eigen(gram, 0.0, "ntk")
 
 
+@pytest.mark.parametrize(("many", "rank"), [(300, 3), (200, 199), (2, 1)])
+def test_as_many_eigenvalues_as_the_rank_are_not_zero(many, rank):
+    """Rounding leaves the others a few ε of the largest, of either sign: they are 0, and no reason to refuse."""
+    features = np.random.default_rng(many).standard_normal((many, rank))
+    features[-1] = features[0]
+    values, vectors = eigen(np.asfortranarray(features @ features.T), 0.0, "ntk")
+    assert (values > 0).sum() == min(rank, many - 1) and (values >= 0).all()
+    np.testing.assert_allclose(vectors * values @ vectors.T, features @ features.T, atol=1e-10)
+
+
 def test_a_mixture_has_no_single_posterior():
     limit = tp.derive(softmax_heads.bind(head=1), tp.Kernels())
     with pytest.raises(tp.EvaluationError, match="the limit is a mixture"):
