@@ -10,6 +10,7 @@ from scipy.stats import norm
 import tplimits as tp
 from tplimits.regimes.depth.finite.expected import Expectation
 from tplimits.regimes.depth.finite.layer import Layer
+from tplimits.regimes.depth.finite.request import bound_block
 from tplimits.regimes.depth.finite.states import covariance
 from tplimits.regimes.depth.finite.trajectories import covariances_of_networks
 
@@ -167,3 +168,10 @@ def test_a_last_matrix_that_enters_twice_has_no_such_mean():
     V = covariance(layer.advance(np.random.default_rng(1).standard_normal((3, 2, 6))))
     assert Expectation(layer).products == ()
     np.testing.assert_array_equal(Expectation(layer).covariance(), V)
+
+
+def test_sizes_are_bound_and_constants_are_left():
+    given = {"head": 3, "γ": 0.5, "τ0": 2.0}
+    block, rest = bound_block(shaped.heads_attention, 2, given)
+    assert (block.size("head"), block.size("token"), rest) == (3, 2, {"γ": 0.5, "τ0": 2.0})
+    assert given["head"] == 3
