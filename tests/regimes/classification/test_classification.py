@@ -165,7 +165,9 @@ def test_scalars_inside_and_outside_of_the_network():
     groups = shown.split("  stable in training\n")[1].split("\n  ")
     training, output, features = (
         [line.strip() for line in group.splitlines()]
-        for group in "\n".join(groups).replace("learned if one holds", "nontrivial if one holds").split("if one holds\n")
+        for group in "\n".join(groups)
+        .replace("learned if one holds", "nontrivial if one holds")
+        .split("if one holds\n")
     )
     assert [x for x in training if x[2] in "bs"] == ["✓ b: r = 0 ≥ 0", "✓ s: r = 0 ≥ 0"]
     assert [x for x in output if x[2] in "bs"] == ["✓ b: r = 0", "✗ s: A + r = 1, wanted 1/2"]

@@ -42,9 +42,11 @@ def test_arrows_are_drift_and_noise_at_their_places(monkeypatch):
     picture.fields(sde)
     drift, noise = drawn
     assert (drift.name, noise.name) == ("drift b", "noise √Σ")
-    numbers = {name: picture._UNSET for name in ("c_plus", "c_minus")}
+    numbers = dict.fromkeys(("c_plus", "c_minus"), picture._UNSET)
     assert len(drift.x) > 4
-    for x, y, b, s in zip(drift.x, drift.y, zip(drift.u, drift.v, strict=True), zip(noise.u, noise.v, strict=True), strict=True):
+    for x, y, b, s in zip(
+        drift.x, drift.y, zip(drift.u, drift.v, strict=True), zip(noise.u, noise.v, strict=True), strict=True
+    ):
         at = np.array([[x, y], [y, 1.0]])
         np.testing.assert_allclose(b, sde.drift_at(at, **numbers)[0])
         np.testing.assert_allclose(s, np.sqrt(np.diag(sde.diffusion_at(at, **numbers))[:2]))
@@ -67,3 +69,10 @@ def test_arrays_are_symmetric_where_they_are_their_transposes():
     kinds = [arrays.label(a)[0] for a in (square + square.T, square, square[:2], square[0], square + square.T + 1e-12)]
     assert kinds == ["S", "P", "P", "P", "S"]
     assert arrays.label(square) == arrays.label(square + 1e-12 * square.T) != arrays.label(2 * square)
+
+
+def test_arrays_that_differ_in_small_entries_are_others():
+    """Another factor may make them large again; rounding of them is nothing."""
+    arrays, base = Arrays(), np.array([1.0, 1e-11, 0.0])
+    labels = [arrays.label(base * [1, scale, 1]) for scale in (1, 2, 1 + 1e-9)]
+    assert labels[0] == labels[2] != labels[1]

@@ -354,3 +354,23 @@ def test_steps_and_citation():
     sections = {s.rule for s in ADAM.steps}
     assert sections == {"forward", "backward", "update", "unrolled"}
     assert "yang2023tensor" in ADAM.citation()
+
+
+def test_what_grows_exponentially_loses_its_moments_by_steps_that_are_not_bounded():
+    @tp.network
+    def grows(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.exp(tp.sum(U * ξ, over="d"))
+
+    derived = [
+        tp.derive(*of) for of in ((grows, tp.MaximalUpdate(tp.SGD())), (grows, tp.MaximalUpdate(tp.Adam(eps=1))))
+    ]
+    doubts = [limit.recursion.doubts for limit in (*derived, SGD)]
+    assert [len(found) for found in doubts] == [1, 0, 0]
+    assert "the moments of the start are lost after a step" in doubts[0][0].reason
+
+
+def test_optimizers_are_told_apart_in_print():
+    """By the names of their parameters, where there are several."""
+    mixed = tp.derive(two, tp.MaximalUpdate({"U": tp.SGD(), "W": tp.Adam(eps=0.05), "v": tp.SGD()}))
+    assert r"g\quad (\mathrm{U}, \mathrm{v})" in mixed.latex() and r"\quad (\mathrm{W})" in mixed.latex()
+    assert r"\quad (\mathrm" not in ADAM.latex()

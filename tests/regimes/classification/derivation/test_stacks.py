@@ -99,7 +99,9 @@ def test_gradients_of_one_block(c):
 
 
 def test_what_doubles_with_every_block_goes_by_no_power():
-    with pytest.raises(tp.NoLimitError, match=r"the sum goes like L\^1\.\d, then like L\^\d\.\d as the depth L doubles"):
+    with pytest.raises(
+        tp.NoLimitError, match=r"the sum goes like L\^1\.\d, then like L\^\d\.\d as the depth L doubles"
+    ):
         start_of(tp.relu, own, 0)
 
 

@@ -172,7 +172,9 @@ def test_sums_of_entries_are_those_of_indexing(seed):
             np.testing.assert_allclose(found.array, wanted, atol=1e-14)
 
 
-@pytest.mark.parametrize("places", [nets.line(6), nets.line(8, 5), nets.line(9, dilation=2), nets.image(4), nets.image(5)])
+@pytest.mark.parametrize(
+    "places", [nets.line(6), nets.line(8, 5), nets.line(9, dilation=2), nets.image(4), nets.image(5)]
+)
 def test_taps_that_move_a_grid_are_seen(places):
     """Each reads the place so many rows down and columns across, and nothing outside."""
     size = places.shape[1]

@@ -224,7 +224,9 @@ def test_networks_start_alike_in_all_parametrizations(table, width):
     """The same draws: outputs of NTP and SP at the start are √n times those of μP."""
     net = NETWORKS[0]
     found, natural = (
-        Trainer(net, tp.squared_error(targets_of(net)), tp.SGD(), 0.1, t, speed=0).start(data_of(net), width=width, seed=3)
+        Trainer(net, tp.squared_error(targets_of(net)), tp.SGD(), 0.1, t, speed=0).start(
+            data_of(net), width=width, seed=3
+        )
         for t in (table, tp.MUP)
     )
     np.testing.assert_allclose(found.outputs(), width**0.5 * natural.outputs(), rtol=1e-12)
