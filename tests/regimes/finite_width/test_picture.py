@@ -26,6 +26,7 @@ def test_a_line_a_band_and_bars(found, tmp_path):
     np.testing.assert_allclose((above - y[-1]) ** 2 / x[-1], float(found.covariance(NAME)))
     widths = [bar.get_width() for bar in right.patches]
     assert abs(sum(widths) - float(found.bias(NAME))) < 1e-12
+    assert [abs(w) for w in widths] == sorted(map(abs, widths), reverse=True)
     assert "1/n" in (tmp_path / "expansion.svg").read_text()
 
 

@@ -374,3 +374,9 @@ def test_optimizers_are_told_apart_in_print():
     mixed = tp.derive(two, tp.MaximalUpdate({"U": tp.SGD(), "W": tp.Adam(eps=0.05), "v": tp.SGD()}))
     assert r"g\quad (\mathrm{U}, \mathrm{v})" in mixed.latex() and r"\quad (\mathrm{W})" in mixed.latex()
     assert r"\quad (\mathrm" not in ADAM.latex()
+
+
+def test_the_report_shows_kernels_of_recorded_vectors():
+    shown = ADAM.evaluate(X, record=("x",), **SMALL).report().picture
+    assert "⟨x|x′⟩ at the end" in shown
+    assert "at the end" not in ADAM.evaluate(X, **SMALL).report().picture

@@ -29,6 +29,16 @@ def test_entries_of_families_by_name():
             LIMIT.ket(name)
 
 
+def test_what_is_asked_for_in_the_wrong_place_is_said():
+    for ask, name, said in (
+        (LIMIT.scalar, "h[token=0]", r"`h` is not a scalar: ask for \.ket\('h'\)"),
+        (LIMIT.ket, "W", "`W` is a matrix; matrices have no ket"),
+        (LIMIT.ket, "h[token=2]", r"`h\[token=2\]` is out of range"),
+    ):
+        with pytest.raises(ProgramError, match=said):
+            ask(name)
+
+
 def test_what_is_no_image_has_no_hat():
     assert LIMIT.hat("h[token=0]") is not None
     for part in (LIMIT.hat, LIMIT.dot):
@@ -39,7 +49,7 @@ def test_what_is_no_image_has_no_hat():
 def test_covariances_of_what_is_no_scalar():
     assert LIMIT.covariance("return[1][token=0]", "return[1][token=0]") == 1
     for pair in (("nothing", "return[0][token=0]"), ("return[0][token=0]", "h"), (3, "return[0][token=0]")):
-        with pytest.raises(ProgramError, match="no scalar .*; the scalars are return"):
+        with pytest.raises(ProgramError, match=r"no scalar .*; the scalars are return"):
             LIMIT.covariance(*pair)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from tplimits.regimes.classification.finite.judging import (
@@ -15,6 +16,7 @@ from tplimits.regimes.classification.finite.judging import (
     Rule,
     is_certain,
     judged,
+    measured_power,
 )
 
 EARLY, LATE, OUTPUT = Rule(late=False), Rule(late=True), Rule(late=True, output=True)
@@ -55,3 +57,19 @@ def test_a_verdict_is_certain_where_no_error_up_to_twice_its_own_changes_it(rule
         assert certain == (len(set(found)) == 1 or (decided == {AGREES} and OPEN in found)), (power, error, found)
         seen.add(certain)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("many", (1, 2, 5))
+def test_errors_are_those_of_least_squares(many):
+    """Of seeds by their pooled variance, of means by their distance from the line, whichever is larger."""
+    rng, widths = np.random.default_rng(many), (16, 32, 64, 128)
+    for noise, bend in ((0.3, 0.0), (0.01, 0.3)):
+        logs = noise * rng.standard_normal((4, many)) + bend * np.array([[1], [-1], [-1], [1]])
+        found = measured_power(widths, np.exp(logs))
+        x, means = np.log(widths) - np.log(widths).mean(), logs.mean(axis=1)
+        power, line = np.polyfit(x, means, 1)
+        assert found.power == pytest.approx(power)
+        pooled = logs.var(axis=1, ddof=1).mean() / many if many > 1 else 0.0
+        off = ((means - power * x - line) ** 2).sum() / 2
+        assert found.error == pytest.approx(np.sqrt(max(pooled, off) / (x**2).sum()))
+        assert found.spread == pytest.approx(np.sqrt(pooled))

@@ -6,6 +6,7 @@ import pytest
 import tplimits as tp
 from tplimits.numbers.columns import Basis, Population
 from tplimits.numbers.matrices import InitialOperator, TrainedMatrix
+from tplimits.regimes.training.numbers.operator_particles import Member
 from tplimits.regimes.training.numbers.updates import BlockUpdate, LowRankUpdate
 
 M = 128
@@ -102,3 +103,12 @@ def test_decay_acts_on_the_initial_matrix():
 def test_columns_that_are_not_finite_are_refused():
     with pytest.raises(tp.EvaluationError, match="not finite"):
         operator(True).apply(np.full((1, M), np.nan), False)
+
+
+def test_the_last_kets_serve_all_later_steps():
+    member = Member(np.zeros((3, 1, 1, 4)), None, np.zeros(1, np.int64), np.array([1.0, 2.0, 4.0]))
+    assert [member.at(t) for t in range(5)] == [0, 1, 2, 2, 2]
+    χ = np.array([[3.0], [5.0]])
+    for t, scale in enumerate((1, 2, 4, 4)):
+        np.testing.assert_array_equal(member.signal(χ, t), χ / scale)
+        np.testing.assert_array_equal(member.collected(χ, t, 2), np.stack([χ[:, 0] / scale, [0, 0]], axis=1))
