@@ -31,7 +31,10 @@ from planting import ROOT, Garden, places, planted
 FOLDERS = tuple(f"tplimits/{part}" for part in ("law", "numbers", "sampling", "program", "regimes", "report"))
 MAP, ROWS = ROOT / "build/mutants_map.jsonl", ROOT / "build/mutants.jsonl"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
-TESTS = (*FOLDERS, *(f"tests/{part}" for part in ("law", "numbers", "sampling", "program", "regimes", "report")))
+TESTS = (
+    *FOLDERS,
+    *(f"tests/{part}" for part in ("law", "numbers", "sampling", "program", "regimes", "theory", "report")),
+)
 #: seconds of the processor for one mutant, and of the tests that are chosen for it: it counts as noticed between them
 PATIENCE, CHOSEN = 60, 10
 #: a function that fewer tests call may be a compiled one, whose calls are not seen

@@ -152,3 +152,23 @@ def test_optimizers_by_parameter():
     assert tp.classify(2, tp.MUP, rules).regime == "feature"
     with pytest.raises(tp.ProgramError, match="for `W3`"):
         tp.classify(2, tp.MUP, {"W1": tp.SGD(), "W2": tp.SGD()})
+
+
+def test_scalars_inside_and_outside_of_the_network():
+    """One that multiplies inside acts like a bias there; one that is added to the output moves it alone."""
+
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Scalar, s: tp.Scalar):
+        return tp.readout(v * tp.tanh(s * tp.sum(U * ξ, over="d"))) + b
+
+    shown = repr(tp.classify(gated, tp.MUP, tp.SGD()))
+    groups = shown.split("  stable in training\n")[1].split("\n  ")
+    training, output, features = (
+        [line.strip() for line in group.splitlines()]
+        for group in "\n".join(groups)
+        .replace("learned if one holds", "nontrivial if one holds")
+        .split("if one holds\n")
+    )
+    assert [x for x in training if x[2] in "bs"] == ["✓ b: r = 0 ≥ 0", "✓ s: r = 0 ≥ 0"]
+    assert [x for x in output if x[2] in "bs"] == ["✓ b: r = 0", "✗ s: A + r = 1, wanted 1/2"]
+    assert [x for x in features if x[2] in "bs"] == ["✓ s: r = 0"]

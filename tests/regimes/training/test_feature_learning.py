@@ -303,6 +303,18 @@ def test_a_run_is_shown_and_drawn(tmp_path):
     assert (tmp_path / "f.png").stat().st_size > 1000
 
 
+def test_what_a_run_prints_are_its_numbers():
+    """Sizes and errors at the start, after one step, in the middle and at the end, and the first four outputs."""
+    settings = {**SMALL, "error": tp.squared_error(np.arange(6.0)), "steps": 5}
+    run = ADAM.evaluate(np.random.default_rng(5).standard_normal((6, 2)), **settings)
+    lines = repr(run).splitlines()[1:]
+    for line, t in zip(lines, (0, 1, 2, 5), strict=True):
+        sizes, outputs = line.removesuffix("…").split("; f = ")
+        assert sizes.split(", ")[0].split() == ["t", "=", str(t), "rms", "f", f"{np.sqrt(np.mean(run.f[t] ** 2)):.4g}"]
+        assert float(sizes.split("error ")[1]) == pytest.approx(np.sqrt(np.mean(run.stderr[t] ** 2)), rel=0.06)
+        assert [float(x) for x in outputs.split(", ")] == pytest.approx(run.f[t][:4], rel=1e-3)
+
+
 def test_rates_by_name_and_optimizers_by_name():
     mixed = tp.derive(two, tp.MaximalUpdate({"U": tp.SGD(), "W": tp.Adam(eps=0.05), "v": tp.SignSGD(eps=0.1)}))
     frozen = mixed.evaluate(X, **{**SMALL, "lr": {"U": 0, "W": 0, "v": 0}})
@@ -342,3 +354,23 @@ def test_steps_and_citation():
     sections = {s.rule for s in ADAM.steps}
     assert sections == {"forward", "backward", "update", "unrolled"}
     assert "yang2023tensor" in ADAM.citation()
+
+
+def test_what_grows_exponentially_loses_its_moments_by_steps_that_are_not_bounded():
+    @tp.network
+    def grows(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.exp(tp.sum(U * ξ, over="d"))
+
+    derived = [
+        tp.derive(*of) for of in ((grows, tp.MaximalUpdate(tp.SGD())), (grows, tp.MaximalUpdate(tp.Adam(eps=1))))
+    ]
+    doubts = [limit.recursion.doubts for limit in (*derived, SGD)]
+    assert [len(found) for found in doubts] == [1, 0, 0]
+    assert "the moments of the start are lost after a step" in doubts[0][0].reason
+
+
+def test_optimizers_are_told_apart_in_print():
+    """By the names of their parameters, where there are several."""
+    mixed = tp.derive(two, tp.MaximalUpdate({"U": tp.SGD(), "W": tp.Adam(eps=0.05), "v": tp.SGD()}))
+    assert r"g\quad (\mathrm{U}, \mathrm{v})" in mixed.latex() and r"\quad (\mathrm{W})" in mixed.latex()
+    assert r"\quad (\mathrm" not in ADAM.latex()

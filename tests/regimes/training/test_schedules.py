@@ -206,6 +206,22 @@ def test_the_operator_regime_has_kernels_between_steps():
     np.testing.assert_allclose(silent.f, run.f[:3], atol=1e-12)
 
 
+@pytest.mark.parametrize("what", ["lr", "weight_decay", "c"])
+def test_no_function_is_asked_for_steps_that_nobody_takes(what):
+    """Frame by frame, where looks ahead grow; a constant is where it is at the start of the next step."""
+    run = None
+
+    def followed(t):
+        assert t <= (0 if run is None else run.step + 1)
+        return 0.1
+
+    given = {"lr": LR, "weight_decay": 0.0, "c": 1.0, what: followed}
+    parameters = {**start(), "c": given.pop("c")}
+    run = Trainer(warm, tp.squared_error(Y), tp.SGD(), **given).start(X, width=N, parameters=parameters)
+    for _ in range(STEPS):
+        run.advance(1)
+
+
 def test_constants_that_are_stated_in_terms_of_others_move_along():
     c = constant_symbol("c")
     tied = warm.replace(constants={"c": None, "gain": 2 * c})

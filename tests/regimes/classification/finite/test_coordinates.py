@@ -153,6 +153,13 @@ def test_a_power_has_the_error_of_the_spread_between_networks():
     assert measured_power([10, 100], [np.zeros(4), np.zeros(4)]).power == float("-inf")
 
 
+def test_the_report_of_a_check_begins_with_its_sentence():
+    check = tp.classify(2, tp.MUP, tp.SGD()).check((8, 16), steps=1, draws=4, seed=SEED)
+    first, answer = repr(check).splitlines()[0], check.report().answer
+    assert (answer[0].lower(), answer[1:]) == (first[0].lower(), f"{first[1:]}.")
+    assert answer[0].isupper()
+
+
 def test_slopes_and_regimes():
     def regime(start, x, f, error=0.0, counted=None):
         rows = [("x", 0, start), ("f", 0, -0.5), ("x", 1, x), ("f", 1, f)]

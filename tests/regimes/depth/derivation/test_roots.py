@@ -6,8 +6,12 @@ import numpy as np
 import published
 import pytest
 import shaped
+import sympy
 
 import tplimits as tp
+from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.derivation.responses import Response, proportional_as_one
 
 NUMBERS = {"γ": 0.6, "τ0": 0.7}
 SLOPES = {"c_plus": 0.0, "c_minus": -1.0}
@@ -63,3 +67,22 @@ def _einsum(factors, V, R, arrays):
     for label, at, _ in factors:
         operands += [{"V": V, "R": R, **arrays}[label], [place.setdefault(i, len(place)) for i in at]]
     return np.einsum(*operands, [0, 1])
+
+
+@pytest.mark.parametrize("symmetric", (False, True))
+@pytest.mark.parametrize("sizes", [(1,), (1, 1), (2, -1), (1, 1, 1, 3)])
+def test_proportional_responses_have_the_covariance_of_their_sum(sizes, symmetric):
+    """Independent normal matrices R in c_k·form(R): the squares of c_k add up."""
+    R, V = (("R", (ALPHA, BETA), 0),), (("R", (ALPHA, ALPHA), 0), ("V", (BETA, BETA), 0))
+    form, other = Form({R: sympy.Integer(2), V: sympy.Symbol("c")}), Form({R: sympy.S.One})
+    every = [Response((f"W{k}",), form.scaled(sympy.Integer(c)), symmetric) for k, c in enumerate(sizes)]
+    every.insert(1, Response(("U",), other, symmetric))
+    (one, alone) = merged = proportional_as_one(every)
+    assert alone == every[1]
+    assert set(one.matrices) == {f"W{k}" for k in range(len(sizes))}
+    left = Form({})
+    for response in every:
+        left = left + response.covariance()
+    for response in merged:
+        left = left - response.covariance()
+    assert not left

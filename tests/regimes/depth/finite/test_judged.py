@@ -90,6 +90,11 @@ def test_statistics_are_those_of_numpy():
         "ρ²[0,1]": (ρ**2).mean(),
     }
     assert {label: found[label] for label in wanted} == pytest.approx(wanted, rel=1e-12)
+    # what is of order 1 beside each: the mean square of V, of ρ², of the variances, of ρ
+    sizes = dict(zip(statistic_labels(2), statistics(ends, 2)[1], strict=True))
+    squares = {"V[0,1]": V[:, 0, 1] ** 2, "ρ²[0,1]": ρ**4, "5% V[1,1]": V[:, 1, 1] ** 2, "std ρ[0,1]": ρ**2}
+    wanted = {label: values.mean() for label, values in squares.items()}
+    assert {label: sizes[label] for label in wanted} == pytest.approx(wanted, rel=1e-12)
 
 
 def test_errors_of_statistics_are_what_they_say():

@@ -8,6 +8,10 @@ import shaped
 from scipy.stats import norm
 
 import tplimits as tp
+from tplimits.regimes.depth.finite.expected import Expectation
+from tplimits.regimes.depth.finite.layer import Layer
+from tplimits.regimes.depth.finite.request import bound_block
+from tplimits.regimes.depth.finite.states import covariance
 from tplimits.regimes.depth.finite.trajectories import covariances_of_networks
 
 V0 = np.array([[1.0, 0.2], [0.2, 1.0]])
@@ -128,3 +132,46 @@ def test_recorded_layers_end_where_the_chain_ends():
 def test_numbers_out_of_range_are_refused(options, message):
     with pytest.raises(tp.CheckError, match=message):
         covariances_of_networks(shaped.relu_resnet, V0, **{"n": 20, "layers": 2, "draws": 2, **options}, **RESNET)
+
+
+@pytest.mark.parametrize(
+    ("block", "numbers"),
+    [(shaped.relu_resnet, RESNET), (shaped.shaped_attention, ATTENTION)],
+    ids=["resnet", "attention"],
+)
+def test_the_mean_over_the_last_matrices_is_that_of_many_layers(block, numbers):
+    """E[V′ | all but the last matrix], of which second moments matter alone, and the mean: the skip stays."""
+    n, rng = 6, np.random.default_rng(3)
+    layer = Layer(block, n, 2, 1, rng, "law", given=numbers)
+    x = np.random.default_rng(4).standard_normal((1, 2, n))
+    layer.advance(x)
+    expectation = Expectation(layer)
+    (last,) = expectation.products
+    found, product, root = expectation.covariance(), layer.arrays[last], layer.met[block[last].matrix, ()].root
+    assert root.shape == (1, 1, 2, 2)
+    whites = np.sqrt(2 * n) * np.concatenate([np.eye(2 * n), -np.eye(2 * n)]).reshape(-1, 1, 2, n)
+    V = np.mean([covariance(expectation._state({last: root[0] @ z})) for z in whites], axis=0)
+    np.testing.assert_allclose(found, V, rtol=1e-12)
+    assert np.abs(found - covariance(expectation._state({last: 0 * product}))).max() > 1e-3
+    assert (layer.arrays[last] == product).all()
+
+
+def test_a_last_matrix_that_enters_twice_has_no_such_mean():
+    """The square of a product is no linear function of it."""
+
+    @tp.block
+    def squared(x: tp.State["token"], W: tp.Matrix):
+        h = W @ x
+        return x + (h * h - 1) / tp.sqrt(tp.n)
+
+    layer = Layer(squared, 6, 2, 3, np.random.default_rng(0))
+    V = covariance(layer.advance(np.random.default_rng(1).standard_normal((3, 2, 6))))
+    assert Expectation(layer).products == ()
+    np.testing.assert_array_equal(Expectation(layer).covariance(), V)
+
+
+def test_sizes_are_bound_and_constants_are_left():
+    given = {"head": 3, "γ": 0.5, "τ0": 2.0}
+    block, rest = bound_block(shaped.heads_attention, 2, given)
+    assert (block.size("head"), block.size("token"), rest) == (3, 2, {"γ": 0.5, "τ0": 2.0})
+    assert given["head"] == 3

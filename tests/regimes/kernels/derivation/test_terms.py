@@ -12,9 +12,11 @@ from sympy import Integer, S, Symbol
 import tplimits as tp
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices, size_symbol
+from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import Of
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Of, TableEntry
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
+from tplimits.regimes.kernels.numbers.fused import swapped
 
 a, b, c = (axis_symbol(x) for x in "abc")
 A, B = Symbol("a"), Symbol("b")
@@ -97,3 +99,16 @@ def test_polynomials_of_gaussians(powers):
     assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     assert gaussian_polynomial(sympy.tanh(x), [x], law) is None
     assert gaussian_polynomial(sympy.Integer(1), [], law) == 1  # E sign(b)²
+
+
+def test_inputs_exchanged_twice_are_as_they_were():
+    """Sides of data and of tables alone: which table, which axes and which input data are read stay."""
+    expr = TableEntry(Integer(5), ONE, Integer(2), a, b) * Data(Integer(3), ONE, a) + Data(Integer(4), Integer(2), b)
+    other = TableEntry(Integer(5), Integer(2), ONE, a, b) * Data(Integer(3), Integer(2), a) + Data(Integer(4), ONE, b)
+    for swap in (swapped, lambda e: sided(e, 2, 1)):
+        assert swap(expr) == other and swap(other) == expr
+    assert sided(expr, 1, 2) == expr
+    index = Datum(Integer(7), ONE, a)
+    read = TableEntry(Integer(5), ONE, Integer(2), index, b)
+    assert sided(read, 2, 1) == TableEntry(Integer(5), Integer(2), ONE, Datum(Integer(7), Integer(2), a), b)
+    assert sided(read, 2, 2) == TableEntry(Integer(5), Integer(2), Integer(2), Datum(Integer(7), Integer(2), a), b)

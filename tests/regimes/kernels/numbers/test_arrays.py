@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tplimits as tp
 from tplimits.numbers.moments.angles import atan2
+from tplimits.regimes.kernels.numbers.alike import near_inputs
 from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped
 from tplimits.regimes.kernels.numbers.singular import blocks, same_data, suspects
@@ -112,3 +113,15 @@ def test_nearly_coincident_tokens(distance):
             for j in range(2):
                 wanted = mpmath.fsum(layer(i, s, j, t) for s in range(2) for t in range(2)) / 4
                 assert abs(found[i, j] / float(wanted) - 1) < 1e-10
+
+
+def test_inputs_are_near_where_an_eighth_of_their_places_is():
+    """Places along the last axis, squared distances over all features beside squared lengths."""
+    rng = np.random.default_rng(2)
+    x, other = rng.standard_normal((2, 3, 16)), rng.standard_normal((2, 3, 16))
+    one, two = x.copy(), x.copy()
+    one[:, :, 1:], two[:, :, 2:] = other[:, :, 1:], other[:, :, 2:]  # the same at one place of 16, at two of them
+    two[0] += 1e-3 * rng.standard_normal((3, 16))
+    two[1, :, 0] *= 1.03
+    near = [near_inputs(*(Inputs({0: a}, {}, 2) for a in (x, y))).tolist() for y in (x, one, two)]
+    assert near == [[[True, False], [False, True]], [[False] * 2] * 2, [[True, False], [False, False]]]

@@ -18,7 +18,7 @@ from tplimits.regimes.kernels.derivation.demand import ties
 from tplimits.regimes.kernels.derivation.leaves import TableEntry
 from tplimits.regimes.kernels.numbers import compiled, plan, request, taps
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.shifts import Read, grid, summed_entries
+from tplimits.regimes.kernels.numbers.shifts import Read, grid, moved, summed_entries
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = np.ndarray
@@ -170,6 +170,26 @@ def test_sums_of_entries_are_those_of_indexing(seed):
         for function in (summed_entries, taps.summed_by_loops):
             found = function([Labelled(x, labels)], reads)
             np.testing.assert_allclose(found.array, wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "places", [nets.line(6), nets.line(8, 5), nets.line(9, dilation=2), nets.image(4), nets.image(5)]
+)
+def test_taps_that_move_a_grid_are_seen(places):
+    """Each reads the place so many rows down and columns across, and nothing outside."""
+    size = places.shape[1]
+    order, down, across, width = moved(places, size)
+    assert sorted(order) == list(range(len(places))) and (np.diff(across) >= 0).all()
+    assert width == (size if len(places) < 9 else int(size**0.5))
+    y, x = np.divmod(np.arange(size), width)
+    for row, a, b in zip(places[order], down, across, strict=True):
+        inside = (y + a >= 0) & (y + a < size // width) & (x + b >= 0) & (x + b < width)
+        np.testing.assert_array_equal(row, np.where(inside, (y + a) * width + x + b, -1))
+
+
+@pytest.mark.parametrize("places", [nets.line(6, circular=True), nets.line(6, stride=2), nets.line(6)[:, ::-1]])
+def test_other_taps_move_none(places):
+    assert moved(places, 6) is None
 
 
 # -- compiled -------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def test_kernels_from_draws_use_the_same_draws_everywhere():
     """With draws of their own for each block the covariance at the training inputs would not be nearly 0."""
     limit = tp.derive(softmax_heads, tp.Kernels(infinite=("head",)))
     A = RNG.standard_normal((4, 3, 5))
-    found = limit.posterior(A, np.ones(4), A.copy(), noise=1e-9, draws=400)
+    found = limit.posterior(A, np.ones(4), A[:3].copy(), noise=1e-9, draws=400)
     np.testing.assert_allclose(found.mean, 1, atol=1e-6)
     np.testing.assert_allclose(found.covariance, 0, atol=1e-8)
     assert limit.evaluate(A, draws=400).nngp_error.max() > 1e-4
@@ -204,6 +204,16 @@ def test_a_matrix_that_is_not_positive_names_its_smallest_eigenvalue():
         factored(gram.copy(order="F"), 0.0, "nngp")
     with pytest.raises(tp.EvaluationError, match="eigenvalues from -1 to 3"):
         eigen(gram, 0.0, "ntk")
+
+
+@pytest.mark.parametrize(("many", "rank"), [(300, 3), (200, 199), (2, 1)])
+def test_as_many_eigenvalues_as_the_rank_are_not_zero(many, rank):
+    """Rounding leaves the others a few ε of the largest, of either sign: they are 0, and no reason to refuse."""
+    features = np.random.default_rng(many).standard_normal((many, rank))
+    features[-1] = features[0]
+    values, vectors = eigen(np.asfortranarray(features @ features.T), 0.0, "ntk")
+    assert (values > 0).sum() == min(rank, many - 1) and (values >= 0).all()
+    np.testing.assert_allclose(vectors * values @ vectors.T, features @ features.T, atol=1e-10)
 
 
 def test_a_mixture_has_no_single_posterior():

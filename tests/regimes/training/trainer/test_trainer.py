@@ -218,6 +218,20 @@ def test_a_batch_of_many_blocks_is_one_batch():
     np.testing.assert_allclose(runs[1].outputs(), runs[0].outputs(), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("width", [4, 9])
+@pytest.mark.parametrize("table", [tp.NTP, tp.SP], ids=lambda table: table.name)
+def test_networks_start_alike_in_all_parametrizations(table, width):
+    """The same draws: outputs of NTP and SP at the start are √n times those of μP."""
+    net = NETWORKS[0]
+    found, natural = (
+        Trainer(net, tp.squared_error(targets_of(net)), tp.SGD(), 0.1, t, speed=0).start(
+            data_of(net), width=width, seed=3
+        )
+        for t in (table, tp.MUP)
+    )
+    np.testing.assert_allclose(found.outputs(), width**0.5 * natural.outputs(), rtol=1e-12)
+
+
 # -- limits -----------------------------------------------------------------------------------------------
 
 

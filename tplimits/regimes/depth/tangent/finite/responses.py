@@ -27,7 +27,8 @@ class _Responding(Layer):
 
     def __init__(self, block: Program, moved: str, n: int, x: Array, rng: Any, ratios: Any, given: Any) -> None:
         found = tangent(block, (moved,))
-        self.moved = found.of.get(block.state if block.state is not None else -1)
+        assert block.state is not None
+        self.moved = found.of.get(block.state)
         self.result = found.of[block.returns[0]]
         super().__init__(found.program.replace(state=block.state), n, x.shape[1], len(x), rng, "law", ratios, given)
         self.tangent: Array = numpy.zeros(())

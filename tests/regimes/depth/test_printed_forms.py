@@ -1,0 +1,78 @@
+"""Terms of drift and diffusion in LaTeX, and the picture of them: what is shown are their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import shaped
+import sympy
+
+import tplimits as tp
+from tplimits.regimes.depth import picture
+from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, DELTA, OMEGA, SPAN
+from tplimits.regimes.depth.derivation.arrays import Arrays
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.report import summed
+
+
+def V(a, b):
+    return "V", (a, b), 0
+
+
+def test_terms_have_their_coefficients_and_signs():
+    """A number 1 is left out beside a factor, and alone it is the term; what is random stands in a mean, and only there."""
+    c, inner = sympy.Symbol("c"), 5 * SPAN
+    terms = {
+        (): (sympy.S.One, "1"),
+        (V(ALPHA, BETA), V(DELTA, OMEGA)): (sympy.Rational(3, 2), r"+ \frac{3}{2} V^{\alpha \beta} V^{\delta \omega}"),
+        (V(ALPHA, DELTA), V(BETA, OMEGA)): (-sympy.S.One, r"- V^{\alpha \delta} V^{\beta \omega}"),
+        (V(ALPHA, BETA),): (-2 * c, r"- 2 c V^{\alpha \beta}"),
+        (("Y|1", (ALPHA, BETA), 0), V(DELTA, OMEGA)): (
+            sympy.S.One,
+            r"+ \operatorname{E}\left[\varphi^{\,\alpha \beta}\right] V^{\delta \omega}",
+        ),
+        (V(ALPHA, inner), V(inner, BETA)): (c + 1, r"+ \left(c + 1\right) \sum_{h} V^{\alpha h} V^{h \beta}"),
+    }
+    assert summed(Form({f: number for f, (number, _) in terms.items()}), {"Y|1": "φ"}) == [t for _, t in terms.values()]
+
+
+def test_arrows_are_drift_and_noise_at_their_places(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(picture, "arrows", lambda fields: drawn.extend(fields) or "")
+    sde = tp.derive(shaped.relu_mlp, tp.Proportional())
+    picture.fields(sde)
+    drift, noise = drawn
+    assert (drift.name, noise.name) == ("drift b", "noise √Σ")
+    numbers = dict.fromkeys(("c_plus", "c_minus"), picture._UNSET)
+    assert len(drift.x) > 4
+    for x, y, b, s in zip(
+        drift.x, drift.y, zip(drift.u, drift.v, strict=True), zip(noise.u, noise.v, strict=True), strict=True
+    ):
+        at = np.array([[x, y], [y, 1.0]])
+        np.testing.assert_allclose(b, sde.drift_at(at, **numbers)[0])
+        np.testing.assert_allclose(s, np.sqrt(np.diag(sde.diffusion_at(at, **numbers))[:2]))
+
+
+def test_the_state_may_be_any_argument():
+    @tp.block
+    def behind(W: tp.Matrix, x: tp.State["token"], *, c_plus, c_minus):
+        s = shaped.shaped_relu(W @ x, c_plus, c_minus)
+        return s / tp.sqrt(tp.expect(lambda g: shaped.shaped_relu(g, c_plus, c_minus) ** 2))
+
+    found, wanted = (tp.derive(b, tp.Proportional()) for b in (behind, shaped.relu_mlp))
+    assert (found.drift, found.diffusion) == (wanted.drift, wanted.diffusion)
+    assert found.report().picture == wanted.report().picture != ""
+
+
+def test_arrays_are_symmetric_where_they_are_their_transposes():
+    arrays, rng = Arrays(), np.random.default_rng(0)
+    square = rng.standard_normal((3, 3))
+    kinds = [arrays.label(a)[0] for a in (square + square.T, square, square[:2], square[0], square + square.T + 1e-12)]
+    assert kinds == ["S", "P", "P", "P", "S"]
+    assert arrays.label(square) == arrays.label(square + 1e-12 * square.T) != arrays.label(2 * square)
+
+
+def test_arrays_that_differ_in_small_entries_are_others():
+    """Another factor may make them large again; rounding of them is nothing."""
+    arrays, base = Arrays(), np.array([1.0, 1e-11, 0.0])
+    labels = [arrays.label(base * [1, scale, 1]) for scale in (1, 2, 1 + 1e-9)]
+    assert labels[0] == labels[2] != labels[1]

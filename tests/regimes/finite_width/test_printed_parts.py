@@ -1,0 +1,29 @@
+"""Shares of b in print: the largest by name, all others together; what is rounding is 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from tplimits.numbers.number import Number
+from tplimits.regimes.finite_width.report import _MOST_PARTS, _pair, _parts
+from tplimits.regimes.finite_width.results import Share
+
+
+@pytest.mark.parametrize("more", (-1, 0, 1, 3))
+def test_shares_add_up_to_b(more):
+    many = _MOST_PARTS + more
+    shares = {f"avg {k}": Share((-1) ** k * (1 + k / 8), 0.0) for k in range(many)} | {"nothing": Share(1e-13, 0.0)}
+    lines = _parts(shares)
+    assert len(lines) == min(many, _MOST_PARTS + 1)
+    assert sum(float(line.split()[0].replace("−", "-")) for line in lines) == pytest.approx(
+        sum(s.bias for s in shares.values()), abs=1e-3
+    )
+    assert lines[0].endswith(f"  avg {many - 1}")
+    assert ("more averages" in lines[-1]) == (more > 0)
+    if more > 0:
+        assert lines[-1].endswith(f"  {more} more averages")
+
+
+def test_what_is_rounding_is_zero():
+    assert _pair(Number(3e-12, 1e-13, "quadrature")) == (0.0, 0.0)
+    assert _pair(Number(-2.0, 0.5, "quadrature")) == (-2.0, 0.5)
