@@ -131,7 +131,7 @@ class _Claims:
         if value is not None:
             stated, error, degrees = on_one_number(name, value).value, 0.0, math.inf
         if what == "b":
-            return bias_claim(*labels, stated, error, self._variance(*places), degrees)
+            return bias_claim(labels[0], stated, error, self._variance(places[0]), degrees)
         size = math.sqrt(self._variance(places[0]) * self._variance(places[-1]))
         return covariance_claim(labels, stated, error, size, degrees)
 

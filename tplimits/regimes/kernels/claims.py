@@ -10,7 +10,7 @@ from tplimits.errors import CheckError, NoLimitError
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import by_name
 from tplimits.regimes.kernels import finite
-from tplimits.regimes.kernels.numbers import request
+from tplimits.regimes.kernels import numbers as kernels
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.first_order.perceptron import Perceptron
@@ -44,11 +44,12 @@ def kernel_verdict(result: KernelLimit, asked: CheckAsked) -> Verdict:
 def _to_first_order(result: KernelLimit, asked: CheckAsked, layers: Perceptron) -> Verdict:
     """K and Θ with their b and C."""
     inputs, numbers, readout = (asked.own["X1"], asked.own.get("X2")), _numbers(result, asked), layers.readout
-    known = request.request(result.derivation, *inputs, numbers, asked.given.ratios).constants
+    known = kernels.request.request(result.derivation, *inputs, numbers, asked.given.ratios).constants
+    found: Any = result.evaluate(*inputs, ratios=asked.given.ratios, constants=numbers, seed=asked.sampling.seed)
     return finite.orders.check_orders(
         result.program,
         asked,
-        result.evaluate(*inputs, ratios=asked.given.ratios, constants=numbers, seed=asked.sampling.seed),
+        found,
         None if asked.claims is None else by_name(asked.claims, "claims", CheckError),
         {name: float(result.derivation.rates.get(name, 1)) for name in result.trained},
         (readout.name, float(evaluate(readout.std, known)) ** 2),

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 #: C below this share of the square of its kernel is that of what does not fluctuate
 _FIXED = 1e-12
 #: whole arrays that can be claimed, by the kind of claim on their entries
-ARRAYS = {f"{kernel}_{what}": (kernel, letter) for kernel in LETTERS for what, letter in (("bias", "b"), ("variance", "C"))}
+ARRAYS = {
+    f"{kernel}_{what}": (kernel, letter) for kernel in LETTERS for what, letter in (("bias", "b"), ("variance", "C"))
+}
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,7 @@ class _Claims:
                 kernel, what = ARRAYS[name]
                 own = [self.sampler.label(kernel, *pair) for pair in self.sampler.pairs]
                 numbers = self._listed(name, value)
-                claims += [
-                    self._claim(name, what, (labels.index(x),), v) for x, v in zip(own, numbers, strict=True)
-                ]
+                claims += [self._claim(name, what, (labels.index(x),), v) for x, v in zip(own, numbers, strict=True)]
             elif name in LETTERS or name in labels:
                 claims += limit_claims(self.sampler, {name: value})
             else:
@@ -163,7 +163,7 @@ class _Claims:
             number = on_one_number(name, value).value
         if what == "b":
             off = self.widest * self._error(places[0]) if value is None else 0.0
-            return bias_claim(*labels, number, off, float(variances[0]))
+            return bias_claim(labels[0], number, off, float(variances[0]))
         return covariance_claim(labels, number, 0.0, math.sqrt(variances[0] * variances[-1]))
 
     def _error(self, place: int) -> float:

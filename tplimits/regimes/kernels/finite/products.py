@@ -36,7 +36,7 @@ class FiniteKernels:
     nngp: Array
     ntk_of: Mapping[str, Array]
     outputs: Array
-    shift: Array | float = 0.0
+    shift: Array
 
     def below(self, readout: str, variance: float) -> Array:
         """The covariance of outputs given all but the readout and the shift: they are linear in a trained readout."""
@@ -77,7 +77,7 @@ class Products:
         nngp = numpy.einsum("dion,djpn->dijop", x[:, self.rows], x[:, self.columns], optimize=True) / self.n0
         of_shift = self._shift_covariance(shift)
         outputs = outputs.reshape(*outputs.shape[:2], *self.shape)
-        return FiniteKernels(self._shaped(nngp + of_shift), parts, outputs, of_shift)
+        return FiniteKernels(self._shaped(nngp + of_shift), parts, outputs, self._shaped(0 * nngp + of_shift))
 
     def _shaped(self, kernel: Array) -> Array:
         return kernel.reshape(*kernel.shape[:3], *self.shape, *self.shape)
