@@ -18,7 +18,7 @@ from tplimits.sampling.estimate import Series
 
 #: widths unless others are asked for: the noise of n(θ − L) grows with n
 WIDTHS = (16, 32, 64, 128)
-#: b + c/n, C + c/n
+#: b + c/n, C + c/n, but where roots of n stand in a program
 SERIES = Series((Fraction(1),))
 #: errors of claims that are to be found, in shares of √C and C, times 50 (`design.TOLERANCE` is 2 %)
 _SIZE = 5.0

@@ -20,6 +20,7 @@ from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.controls import Controlled
 from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
+from tplimits.sampling.parity import layer_series
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.widths import sampled_widths
@@ -82,7 +83,9 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     start = time.perf_counter()
     own = {k: v for k, v in asked.own.items() if v is not None}
     found = limit.table(**own, ratios=asked.given.ratios, constants=asked.given.constants)
-    taken, remarks = sampled_widths(limit.program, asked.sampling.widths or WIDTHS, SERIES, asked.given.ratios)
+    # √n Avg … changes sign with √n, and its covariances do not
+    form = SERIES if all(found.value.random) else layer_series(limit.program, asked.given.constants)
+    taken, remarks = sampled_widths(limit.program, asked.sampling.widths or WIDTHS, form, asked.given.ratios)
     writer = _Claims(found, taken[-1])
     stated: Mapping[str, Any] = writer.own()
     if asked.claims is not None:
@@ -95,7 +98,7 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     inner = Sampler(found.program, chosen, asked.sampling.seed, asked.given.ratios, scalars)
     # at limits L and averages of one table: what these are off does not grow with n where ψ is not centred again
     source = Scaled(Controlled(inner, found, (0.0 if found.is_exact else None,) * len(chosen)))
-    inquiry = Inquiry(source, taken, claims, (SERIES,) * len(claims), asked.sampling.level, remarks)
+    inquiry = Inquiry(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
     return concluded(inquiry, asked.sampling, start)
 
 
