@@ -39,7 +39,7 @@ def test_what_is_no_image_has_no_hat():
 def test_covariances_of_what_is_no_scalar():
     assert LIMIT.covariance("return[1][token=0]", "return[1][token=0]") == 1
     for pair in (("nothing", "return[0][token=0]"), ("return[0][token=0]", "h"), (3, "return[0][token=0]")):
-        with pytest.raises(ProgramError, match="no scalar .*; the scalars are return"):
+        with pytest.raises(ProgramError, match=r"no scalar .*; the scalars are return"):
             LIMIT.covariance(*pair)
 
 
