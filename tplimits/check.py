@@ -49,7 +49,9 @@ def check(
     `draws` expect some 5 s on two free processors.
 
     Of a kernel limit the network and its gradients are run on the inputs `X1` and `X2` (None: X1): K[i,j] and Θ[i,j].
-    `claims` name single entries or whole arrays, "nngp" and "ntk".
+    `claims` name single entries or whole arrays, "nngp" and "ntk".  Of kernels of order 1 the coefficients of 1/n are
+    judged beside them: b(K[i,j]) and C(K[i,j]), and the same of Θ, or the arrays "nngp_bias", "nngp_variance",
+    "ntk_bias" and "ntk_variance"; K is the covariance of outputs given all layers below the readout.
 
     Of a limit of training, networks are run whose true matrices are trained, on `X`, `error`, `lr` and `steps` as
     `evaluate` takes them: f[t,i] is the output on input i after t steps, f[t,i;a] one of several outputs.  In the

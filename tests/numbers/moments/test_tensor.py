@@ -9,7 +9,7 @@ import pytest
 import sympy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.moments.tensor import tensor
+from tplimits.numbers.moments.tensor import may_be_infinite, tensor
 
 Z = sympy.symbols("z1:5", real=True)
 #: variances and covariance of nearly equal inputs
@@ -56,3 +56,22 @@ def test_a_mean_of_products_is_that_of_pairings():
     row[0, 1] = 9.0
     with pytest.raises(EvaluationError, match="not positive semidefinite"):
         tensor(sympy.prod(Z), Z, row)
+
+
+X, Y = sympy.symbols("x y", real=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "infinite"),
+    [
+        (1 / X, True),
+        (sympy.log(X**2), True),
+        (X / sympy.sqrt(X**2 + Y**2), True),  # bounded, which interval arithmetic does not see
+        (1 / (1 + X**2), False),
+        (sympy.log(1 + X**2), False),
+        (X * sympy.log(2 + sympy.sin(Y)), False),
+        (sympy.tanh(1 / X), False),
+    ],
+)
+def test_means_may_be_infinite_where_a_pole_can_be_reached_and_is_not_bounded(function, infinite):
+    assert may_be_infinite(function) is infinite

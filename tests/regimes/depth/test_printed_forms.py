@@ -19,7 +19,7 @@ def V(a, b):
 
 
 def test_terms_have_their_coefficients_and_signs():
-    """A number 1 is left out beside a factor, and alone it is the term; what is random stands in a mean alone."""
+    """A number 1 is left out beside a factor and is a term alone; what is random stands in a mean, and only there."""
     c, inner = sympy.Symbol("c"), 5 * SPAN
     terms = {
         (): (sympy.S.One, "1"),

@@ -146,3 +146,16 @@ def test_true_claims_are_accepted(claims):
         claims = {**claims, "C(return[0], return[1])": float(found.covariance("return[0]", "return[1]"))}
     verdict = tp.check(found, widths=(16, 32, 64), draws=600, seed=1, claims=claims)
     assert verdict.accepted, verdict
+
+
+@pytest.mark.sampling
+def test_roots_of_the_width_bring_their_powers_into_b_and_c(seed):
+    """(1 + 1/√n)² Avg x²: n Var is 2 (1 + 1/√n)⁴, no series in 1/n."""
+
+    @tp.program
+    def shaped(x: tp.Vector):
+        return tp.avg(((1 + tp.n**-0.5) * x) ** 2)
+
+    verdict = tp.check(tp.derive(shaped, tp.FiniteWidth()), widths=(16, 32, 64, 128), draws=4000, seed=seed)
+    assert verdict.accepted, verdict
+    assert {str(row.series) for row in verdict.rows} == {"L + b/√n + c/n"}

@@ -5,6 +5,7 @@ from expanded import cubed
 
 import tplimits as tp
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.numbers.expansion import resolutions
 
 
 @tp.program
@@ -209,3 +210,28 @@ def test_kinks_that_are_met_in_any_order():
     found = tp.derive(later, tp.FiniteWidth())
     assert abs(float(found.limit("return[0]")) - 1) < 1e-9  # half of x² + y²
     assert abs(float(found.covariance("return[0]")) - 2) < 1e-9  # E max⁴ − 1, as E max⁴ = E x⁴
+
+
+def test_kinks_that_are_too_many_are_named(monkeypatch):
+    @tp.program
+    def waves(x: tp.Vector):
+        y = tp.sin(3 * x)
+        return tp.avg(y), tp.avg(tp.relu(y - 0.3))
+
+    monkeypatch.setattr(resolutions, "_MOST_PASSES", 3)
+    with pytest.raises(EvaluationError, match=r"tp.avg.tp.relu.y - 0.3.*in `waves` more than 3 divisions at kinks"):
+        tp.derive(waves, tp.FiniteWidth()).bias("return[0]")
+
+
+def test_points_have_room_for_pairs_of_neurons_unless_more_are_asked_for():
+    @tp.program
+    def paired(x: tp.Vector):
+        β = tp.neuron("β")
+        return tp.avg(tp.avg(tp.tanh(x * x[β]) * x[β], over=β) ** 2)
+
+    found = tp.derive(paired, tp.FiniteWidth())
+    points = found.evaluate("particles", replicates=2)["return"]
+    assert points.limit.method == "particles"
+    assert abs(float(points.bias) - float(found.bias("return"))) < 0.02 * float(found.bias("return"))
+    with pytest.raises(EvaluationError, match="particles=2048: functions of two neurons"):
+        found.evaluate("particles", particles=2048, replicates=2)

@@ -173,6 +173,8 @@ class Frame:
     #: whether variables are divided at kinks
     divides: bool = True
     few: int | None = None
+    #: the instruction that is read
+    where: str = ""
 
     @property
     def tolerance(self) -> float:

@@ -78,7 +78,7 @@ class Pass(Reading[Jet]):
     def run(self) -> Pass:
         """All instructions."""
         for position, s in enumerate(self.program.instructions):
-            self._where = self._bodies.where = self.program.where(position)
+            self._where = self._bodies.where = self.frame.where = self.program.where(position)
             for index in indices(self.program, s.axes):
                 self.read(s, (position, index))
         return self

@@ -135,8 +135,9 @@ def divided(
     """
     met = Divisions() if met is None else met
     for _ in range(_MOST_PASSES):
+        frame = Frame(step, met.rough, met.splits, few=few)
         try:
-            return made(Frame(step, met.rough, met.splits, few=few))
+            return made(frame)
         except Rough as found:
             met.rough |= found.numbers
             met.splits = _apart_from(met.splits, found.numbers)
@@ -147,7 +148,10 @@ def divided(
             places = list(met.splits[moved.number])
             places[moved.mark] = moved.place
             met.splits = {**met.splits, moved.number: places}
-    raise EvaluationError(f"`{name}` has more than {_MOST_PASSES} kinks that neurons cross.")
+    raise EvaluationError(
+        f"{frame.where}: in `{name}` more than {_MOST_PASSES} divisions at kinks that neurons cross are needed up to "
+        "here. Smooth the kink, or look at a shorter program."
+    )
 
 
 def _apart_from(splits: Mapping[int, list[Field]], changed: AbstractSet[int]) -> dict[int, list[Field]]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
+#: points of neurons, and where functions of pairs are taken
+_POINTS = 2048, 1024
 METHODS = ("auto", "quadrature", "particles")
 #: relative rounding of sums over nodes
 _ROUNDING = 1e-13
@@ -51,7 +53,7 @@ class Asked:
     """How the numbers are taken."""
 
     method: str = "auto"
-    particles: int = 2048
+    particles: int = _POINTS[0]
     replicates: int = 4
     seed: int = 0
 
@@ -81,13 +83,22 @@ class Table:
     @property
     def is_exact(self) -> bool:
         """Whether averages of the program at their limits are functions that drawn neurons can be put in."""
-        slots = any(isinstance(s, OuterNonlin) and s.slots for s in self.program)
-        return self.method == "quadrature" and not slots
+        return self.method == "quadrature" and not _has_pairs(self.program)
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The averages."""
         return self.value.parts
+
+
+def _has_pairs(program: Program) -> bool:
+    """Whether there are functions of two neurons."""
+    return any(isinstance(s, OuterNonlin) and s.slots for s in program)
+
+
+def points(program: Program) -> int:
+    """How many points are spread unless others are asked for: of pairs of them there are fewer."""
+    return _POINTS[_has_pairs(program)]
 
 
 def numbers_of(program: Program, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> tuple[Program, Numbers]:

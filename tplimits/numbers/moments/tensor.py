@@ -66,9 +66,15 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
 
 
 def may_be_infinite(function: Expr) -> bool:
-    """Whether something is divided by that may vanish, or stands in a logarithm: kinks alone cost accuracy only."""
-    powers = [p for p in function.atoms(sympy.Pow) if p.exp.could_extract_minus_sign() and bounds(p.base)[0] <= 0]
-    return bool(powers) or function.has(sympy.log)
+    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only."""
+    return not all(bound.is_finite for bound in bounds(function)) and _has_pole(function)
+
+
+def _has_pole(function: Expr) -> bool:
+    """Whether something that may vanish is divided by, or stands in a logarithm."""
+    divisors = [p.base for p in function.atoms(sympy.Pow) if p.exp.could_extract_minus_sign()]
+    divisors += [logarithm.args[0] for logarithm in function.atoms(sympy.log)]
+    return any(bounds(divisor)[0] <= 0 for divisor in divisors)
 
 
 def _one(
@@ -91,7 +97,7 @@ def _one(
             if before is not None and error <= _AGREED * abs(integral.value):
                 break
             before = integral.value
-        if error > _DOUBTFUL * integral.size and not may_be_infinite(function):  # beside a pole no rule gains digits
+        if error > _DOUBTFUL * integral.size and not _has_pole(function):  # beside a pole no rule gains digits
             integral = _quadrature(law, 0, budgets, _REFINING).refined(integrand, _WANTED)
             error = integral.error
     except TooManyNodes:

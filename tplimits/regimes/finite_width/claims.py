@@ -1,19 +1,14 @@
-"""b and C against networks of finite width.
+"""b and C against networks of finite width (`tplimits.sampling.orders`).
 
-    n (θ_n − L) has mean b + c/n + …      √n θ_n has covariances C + c/n + …
-
-A claim is "b(θ)", "C(θ)" or "C(θ, θ′)".  Of n (θ_n − L) the part of first order is taken off, whose mean is zero: its
-noise would grow with n.  It is found at the normal variables that the matrices of each network were made of
-(`tplimits.numbers.expansion.coupled`).
+Of n (θ_n − L) the part of first order is taken off, whose mean is zero: its noise would grow with n.  It is found at
+the normal variables that the matrices of each network were made of (`tplimits.numbers.expansion.coupled`).
 """
 
 from __future__ import annotations
 
 import math
-import re
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -24,7 +19,8 @@ from tplimits.program.nodes.given import by_name
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.controls import Controlled
-from tplimits.sampling.estimate import Series
+from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
+from tplimits.sampling.parity import layer_series
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.widths import sampled_widths
@@ -38,15 +34,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 
-#: widths unless others are asked for: the noise of n(θ − L) grows with n
-WIDTHS = (16, 32, 64, 128)
-#: b + c/n, C + c/n
-SERIES = Series((Fraction(1),))
-#: errors of claims that are to be found, in shares of √C and C, times 50 (`design.TOLERANCE` is 2 %)
-_SIZE = 5.0
 #: a variance below this is that of what does not fluctuate
 _FIXED = 1e-12
-_NAME = re.compile(r"(?P<what>[bC])\((?P<names>.+)\)")
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ class Scaled:
     def labels(self) -> tuple[str, ...]:
         """b(θ) and √n θ for every scalar."""
         names = self.inner.inner.labels
-        return (*(f"b({x})" for x in names), *(f"√n·{x}" for x in names))
+        return (*map(bias_name, names), *map(root_name, names))
 
     def prepare(self) -> None:
         """Nothing is needed before."""
@@ -94,7 +83,9 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     start = time.perf_counter()
     own = {k: v for k, v in asked.own.items() if v is not None}
     found = limit.table(**own, ratios=asked.given.ratios, constants=asked.given.constants)
-    taken, remarks = sampled_widths(limit.program, asked.sampling.widths or WIDTHS, SERIES, asked.given.ratios)
+    # √n Avg … changes sign with √n, and its covariances do not
+    form = SERIES if all(found.value.random) else layer_series(limit.program, asked.given.constants)
+    taken, remarks = sampled_widths(limit.program, asked.sampling.widths or WIDTHS, form, asked.given.ratios)
     writer = _Claims(found, taken[-1])
     stated: Mapping[str, Any] = writer.own()
     if asked.claims is not None:
@@ -107,7 +98,7 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     inner = Sampler(found.program, chosen, asked.sampling.seed, asked.given.ratios, scalars)
     # at limits L and averages of one table: what these are off does not grow with n where ψ is not centred again
     source = Scaled(Controlled(inner, found, (0.0 if found.is_exact else None,) * len(chosen)))
-    inquiry = Inquiry(source, taken, claims, (SERIES,) * len(claims), asked.sampling.level, remarks)
+    inquiry = Inquiry(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
     return concluded(inquiry, asked.sampling, start)
 
 
@@ -123,46 +114,40 @@ class _Claims:
         names: dict[str, None] = {}
         for i, label in enumerate(self.table.labels):
             if not self.table.value.random[i]:
-                names[f"b({label})"] = None
+                names[bias_name(label)] = None
             if self._variance(i) > _FIXED:
                 names[f"C({label})"] = None
         return names
 
     def claim(self, name: str, value: Any) -> Claim:
         """A claim, with the value of the expansion where none is given."""
-        what, places = self._parsed(name)
-        labels, degrees = self.table.labels, self.table.degrees or math.inf
+        what, places = self._places(name)
+        table, labels = self.table, [self.table.labels[i] for i in places]
         if what == "b":
-            number = self.table.number("bias", *places)
-            off = self.widest * self.table.number("limit", *places).error  # n (θ − L) with an L that is off by so much
+            number = table.number("bias", *places)
+            off = self.widest * table.number("limit", *places).error  # n (θ − L) with an L that is off by so much
             error = math.hypot(number.error, off)
-            size = _SIZE * (abs(float(number)) + math.sqrt(self._variance(places[0])))
-            kind: dict[str, Any] = {"label": f"b({labels[places[0]]})"}
         else:
-            number = self.table.number("covariance", places[0], places[-1])
-            error, size = number.error, _SIZE * math.sqrt(self._variance(places[0]) * self._variance(places[-1]))
-            other = f"√n·{labels[places[-1]]}" if len(places) == 2 else None
-            kind = {"label": f"√n·{labels[places[0]]}", "other": other, "statistic": "covariance"}
-        if value is None:
-            return Claim(value=float(number), error=error, size=size or None, degrees=degrees, **kind)
-        return Claim(value=float(on_one_number(name, value).value), size=size or None, **kind)
+            number = table.number("covariance", places[0], places[-1])
+            error = number.error
+        stated, degrees = float(number), table.degrees or math.inf
+        if value is not None:
+            stated, error, degrees = on_one_number(name, value).value, 0.0, math.inf
+        if what == "b":
+            return bias_claim(labels[0], stated, error, self._variance(places[0]), degrees)
+        size = math.sqrt(self._variance(places[0]) * self._variance(places[-1]))
+        return covariance_claim(labels, stated, error, size, degrees)
 
     def _variance(self, i: int) -> float:
         return max(float(self.table.value.covariance[i, i]), 0.0)
 
-    def _parsed(self, name: str) -> tuple[str, list[int]]:
-        """ "C(a, b)" as "C" and the places of a and b; CheckError for other names."""
+    def _places(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """What a claim is about, and the places of its scalars; CheckError for other names."""
         labels = self.table.labels
-        found = _NAME.fullmatch(name) if isinstance(name, str) else None
-        if found is not None:
-            what, inside = found["what"], found["names"]
-            for names in ([inside], inside.split(", ")):
-                places = [labels.index(x) for x in names if x in labels]
-                if len(places) == len(names) <= (1 if what == "b" else 2) and not (
-                    what == "b" and self.table.value.random[places[0]]
-                ):
-                    return what, places
-        raise CheckError(
-            f"there is no claim {name!r:.200}: claims are b(…), C(…) and C(…, …) of {', '.join(labels)}, as "
-            f"claims={{'b({labels[0]})': -0.2}}."
-        )
+        found = parsed(name, labels)
+        if found is None or (found[0] == "b" and self.table.value.random[found[1][0]]):
+            raise CheckError(
+                f"there is no claim {name!r:.200}: claims are b(…), C(…) and C(…, …) of {', '.join(labels)}, as "
+                f"claims={{'b({labels[0]})': -0.2}}."
+            )
+        return found

@@ -181,7 +181,7 @@ class FiniteWidthLimit(Told):
         self,
         method: str = "auto",
         *,
-        particles: int = 2048,
+        particles: int | None = None,
         replicates: int = 4,
         seed: int = 0,
         ratios: Mapping[str, float] | None = None,
@@ -191,7 +191,8 @@ class FiniteWidthLimit(Told):
         """L, b, C and the coefficient of n^(−1/2) of every scalar, constants by name, `ratios={"k": 2}` of widths.
 
         `method`: "quadrature" (a grid for each function, of the variables it depends on; errors from two grids),
-        "particles" (`replicates` sets of points spread over the law; standard errors), "auto": a grid where there is
+        "particles" (`replicates` sets of that many points spread over the law, 2048, or 1024 where functions of two
+        neurons are taken; standard errors), "auto": a grid where there is
         room.  Raises EvaluationError for missing constants, NoLimitError where a hypothesis fails.
         """
         found = self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named)
@@ -210,7 +211,7 @@ class FiniteWidthLimit(Told):
     def table(
         self,
         method: str = "auto",
-        particles: int = 2048,
+        particles: int | None = None,
         replicates: int = 4,
         seed: int = 0,
         ratios: Mapping[str, float] | None = None,
@@ -227,7 +228,9 @@ class FiniteWidthLimit(Told):
                 method = "particles"
         asked = tables.Asked(
             method,
-            whole_from("particles", particles, 16, EvaluationError),
+            whole_from(
+                "particles", tables.points(self.program) if particles is None else particles, 16, EvaluationError
+            ),
             whole_from("replicates", replicates, 2, EvaluationError),
             seed_number(seed, EvaluationError),
         )

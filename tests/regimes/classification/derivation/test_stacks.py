@@ -63,7 +63,7 @@ def start_of(φ, weight, α):
 
 @pytest.mark.parametrize("c", (0.5, 1.0, 3.0))
 def test_sums_of_two_blocks(c):
-    """Terms of one weight add up, those of different ones in squares; tanh is 1 at most, relu as its argument."""
+    """Terms of one weight add up, those of different ones in squares; tanh is 1 at most, relu its argument."""
 
     def size(φ, weight):
         return counted(stack(2, φ, weight), c).start

@@ -58,6 +58,16 @@ def relu_net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
     return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
 
 
+@tp.network
+def width_in_it(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.tanh(tp.sum(U * ξ, over="d")) * (1 + 1 / tp.n)
+
+
+@tp.network
+def width_before_it(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh((1 - 1 / tp.n) * (W @ tp.tanh(tp.sum(U * ξ, over="d"))))
+
+
 REFUSED = {
     "skip": (skip, "`return`.* is no function of one image W x"),
     "tied": (tied, "uses `W` a second time"),
@@ -66,6 +76,8 @@ REFUSED = {
     "bias outside": (bias_outside, "holds its image W x and its biases in more than one sum"),
     "norm": (normed, "one image W x"),
     "convolution": (convolved, "is not one vector of weights times a function"),
+    "n": (width_in_it, "holds n"),
+    "n in an argument": (width_before_it, "holds n"),
     "law": (uneven, "not normal of mean 0"),
 }
 

@@ -135,14 +135,21 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-def test_the_compiled_loop_is_the_interpreted_one(monkeypatch):
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_what_is_compiled_after_many_calls_is_the_interpreted_one(by_plan, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found = limit("relu", 1, 0.5)
-    wanted = found.evaluate(X)
+    wanted, planned = found.evaluate(X), []
     monkeypatch.setattr(fused_run, "_INTERPRETED", 0)
     monkeypatch.setattr(fused_run, "_BLOCK", 7)
+    if by_plan:
+        made = evaluation.Planned
+        monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])
+    else:
+        monkeypatch.setattr(evaluation, "are_many_by_now", lambda *_: False)
     for one, two in zip(found.evaluate(X), wanted, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-13)
+    assert any(p.plan.is_nested for p in planned) == by_plan
 
 
 @pytest.mark.parametrize("tile", [1, 40, 1 << 21])

@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError, ProgramError, shown
+from tplimits.program.network.cancelling import refuse_output_that_cancels
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
@@ -205,6 +206,7 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
     exponents, found = parametrization.of(network), roles(network)
+    refuse_output_that_cancels(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):
         raise ProgramError(

@@ -1,1 +1,2 @@
 from . import judged as judged
+from . import orders as orders

@@ -57,6 +57,8 @@ class KernelSampler:
     rates: Mapping[str, Any] = field(default_factory=dict)
     #: axes whose members grow in number with the width, such as heads (`member_count`)
     growing: tuple[str, ...] = ()
+    #: a readout and the variance of its entries, where K is asked for given all that is below
+    readout: tuple[str, float] | None = None
 
     def at(self, n: int) -> KernelSampler:
         """The sampler with the sizes that growing axes have at width n."""
@@ -135,7 +137,8 @@ class KernelSampler:
         values, squares = [], []
         first, second, a, b = numpy.array(self.pairs).T
         second = second + (self.split or 0)
-        for kernel in (found.nngp, found.weighted(self.rates)):
+        nngp = found.nngp if self.readout is None else found.below(*self.readout)
+        for kernel in (nngp, found.weighted(self.rates)):
             entries = kernel.reshape(shape)
             sizes = numpy.einsum("diiaa->dia", entries)
             values.append(entries[:, first, second, a, b])
@@ -166,7 +169,7 @@ def check_kernels(
     """
     start = time.perf_counter()
     sampler = kernel_sampler(program, X1, X2, sampling.seed, given, train, infinite)
-    found = _claims(sampler, stated)
+    found = limit_claims(sampler, stated)
     some = sampler.at(WIDTHS[0])
     form = layer_series(some.gradients.network, given.constants)
     # a series in half powers has twice the terms to tell apart, and needs more widths
@@ -208,7 +211,7 @@ def _joined(name: str, first: Array, second: Array) -> Array:
     return numpy.concatenate([first, second])
 
 
-def _claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Claim, ...]:
+def limit_claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Claim, ...]:
     """One claim for each entry that something is stated about."""
     found: list[Claim] = []
     known = set(sampler.labels)
@@ -227,8 +230,8 @@ def _claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Claim, .
 
 
 def _entries(sampler: KernelSampler, kernel: str, value: Any, error: Any) -> list[Claim]:
-    stated = _full(sampler, kernel, value)
-    errors = numpy.zeros_like(stated) if error is None else numpy.abs(_full(sampler, f"{kernel}_error", error))
+    stated = full(sampler, kernel, value)
+    errors = numpy.zeros_like(stated) if error is None else numpy.abs(full(sampler, f"{kernel}_error", error))
     sizes = numpy.abs(stated).max(axis=(2, 3))
     found = []
     for i, j, a, b in sampler.pairs:
@@ -238,7 +241,7 @@ def _entries(sampler: KernelSampler, kernel: str, value: Any, error: Any) -> lis
     return found
 
 
-def _full(sampler: KernelSampler, what: str, value: Any) -> Array:
+def full(sampler: KernelSampler, what: str, value: Any) -> Array:
     """A stated kernel as (N1, N2, outputs, outputs)."""
     array, outputs = stated_array(what, value), sampler.outputs
     rows = sampler.count if sampler.split is None else sampler.split

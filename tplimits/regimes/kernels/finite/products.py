@@ -29,12 +29,18 @@ class FiniteKernels:
     """Kernels between inputs at one width, one of each a draw: (draws, N1, N2, *outputs, *outputs).
 
     `nngp` is ⟨x|x'⟩ plus the covariance of the shift, `ntk` the sum of `ntk_of` over the parameters that are trained;
-    `outputs` is f itself on all inputs, those of X1 first: (draws, N1 + N2, *outputs).
+    `outputs` is f itself on all inputs, those of X1 first: (draws, N1 + N2, *outputs), `shift` the covariance of the
+    shift alone.
     """
 
     nngp: Array
     ntk_of: Mapping[str, Array]
     outputs: Array
+    shift: Array
+
+    def below(self, readout: str, variance: float) -> Array:
+        """The covariance of outputs given all but the readout and the shift: they are linear in a trained readout."""
+        return variance * self.ntk_of[readout] + self.shift
 
     @property
     def ntk(self) -> Array:
@@ -69,8 +75,9 @@ class Products:
         x, shift = self.readout_values()
         outputs = x.sum(axis=-1) / numpy.sqrt(self.n0) + shift
         nngp = numpy.einsum("dion,djpn->dijop", x[:, self.rows], x[:, self.columns], optimize=True) / self.n0
-        nngp = nngp + self._shift_covariance(shift)
-        return FiniteKernels(self._shaped(nngp), parts, outputs.reshape(*outputs.shape[:2], *self.shape))
+        of_shift = self._shift_covariance(shift)
+        outputs = outputs.reshape(*outputs.shape[:2], *self.shape)
+        return FiniteKernels(self._shaped(nngp + of_shift), parts, outputs, self._shaped(0 * nngp + of_shift))
 
     def _shaped(self, kernel: Array) -> Array:
         return kernel.reshape(*kernel.shape[:3], *self.shape, *self.shape)

@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import OWN, AxisSum, Entry, entries
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class _Reader:
         factors = {s: argument.diff(s) for s in leaves}
         rest = argument.xreplace(dict.fromkeys(leaves, S.Zero))
         activation = plain.xreplace({argument: H + rest})
+        self._free_of_width(where, activation)
         return activation, leaves[main[0]], factors[main[0]], [(leaves[s], factors[s]) for s in biases]
 
     def _is_image(self, node: Expr) -> bool:
@@ -157,9 +158,14 @@ class _Reader:
             self._refuse(where, f"uses `{self.network[source].name}` a second time")
         self._used.add(key)
 
+    def _free_of_width(self, where: int, *read: Expr) -> None:
+        if any(e.has(width_symbol("n")) for e in read):
+            self._refuse(where, "holds n, whose powers would be terms of their own in b and C")
+
     def _lawful(self, where: int, s: InitialMatrix | InitialVector, factor: Expr) -> Share:
         if s.law.shape != "normal" or s.law.mean != 0 or s.law.cut is not None:
             self._refuse(where, f"reads `{s.name}`, whose entries are not normal of mean 0")
+        self._free_of_width(where, factor, s.law.std)
         return Share(s.name, factor, s.law.std)
 
     def _first(self, where: int, node: AxisSum, factor: Expr) -> tuple[int, Share]:

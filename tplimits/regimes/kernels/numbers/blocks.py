@@ -125,6 +125,26 @@ class Made(Sequence[Any]):
         """Whether they are in blocks of so many inputs."""
         return self.memory.dtype == dtype and self.lanes == lanes
 
+    def laid_out(self, lanes: int, dtype: Any) -> Made:
+        """In blocks of so many inputs, a multiple of those that are beside each other; all of them, in one piece."""
+        together, width, places = lanes // self.lanes, numpy.dtype(dtype).itemsize, []
+        blocks = -(-self.places[0].shape[0] // together)
+        sizes = [place.shape[1] * lanes for place in self.places]
+        ends = numpy.cumsum([0, *sizes]) * blocks
+        memory = aligned((int(ends[-1]),), dtype)
+        for place, first, last in zip(self.places, ends.tolist(), ends[1:].tolist(), strict=False):
+            before, inner, mine = place.shape
+            old, new = self.memory[place.first : place.last].reshape(place.shape), memory[first:last]
+            parts = new.reshape(blocks, inner, together, mine)
+            whole = before // together
+            parts[:whole] = old[: whole * together].reshape(whole, together, inner, mine).transpose(0, 2, 1, 3)
+            if whole < blocks:
+                parts[whole:] = 0
+                parts[whole, :, : before - whole * together] = old[whole * together :].transpose(1, 0, 2)
+            places.append(Place(first, last, (blocks, inner, lanes), place.sizes, place.labels))
+        strides = numpy.array(sizes, dtype=numpy.int64) * width
+        return Made(memory, address(memory), self.many, places, ends[:-1] * width, strides)
+
     def some(self, part: slice | NDArray[numpy.intp]) -> Sequence[Any]:
         """Those of a few inputs."""
         if isinstance(part, slice):
@@ -158,6 +178,8 @@ class Own:
         """In blocks of so many inputs."""
         if isinstance(self.rows, Made) and self.rows.is_laid_out(lanes, dtype):
             return self
+        if isinstance(self.rows, Made) and not self.rows.first and len(self.rows) and lanes % self.rows.lanes == 0:
+            return Own(self.rows.laid_out(lanes, dtype), self.near)
         if all(isinstance(r, Blocks) and r.array.shape[2] == lanes and r.array.dtype == dtype for r in self.rows):
             return self
         rows: list[Labelled | Blocks] = []

@@ -17,7 +17,7 @@ from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
-from tplimits.regimes.kernels.numbers.fused_run import pairs
+from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now, pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
 from tplimits.regimes.kernels.numbers.plan import plan_for
 from tplimits.regimes.kernels.numbers.request import (
@@ -294,7 +294,9 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
 
 def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
     """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
-    if asked.is_drawn or asked.one.many * asked.other.many < _MANY or not _is_plain(asked):
+    if asked.is_drawn or not _is_plain(asked):
+        return None
+    if asked.one.many * asked.other.many < _MANY and not are_many_by_now(asked.derivation, asked.constants):
         return None
     planned = Planned(asked, kernels, compiled=True)
     return planned if planned.plan.is_nested else None

@@ -72,6 +72,12 @@ def _fused(derivation: KernelTables, constants: Mapping[Expr, float]) -> _Fused:
     return found
 
 
+def are_many_by_now(derivation: KernelTables, constants: Mapping[Expr, float]) -> bool:
+    """Whether all calls so far were so much work that compiling costs no more than they did."""
+    found = derivation.remembered["fused"].get(keyed(constants))
+    return found is not None and found.worth >= _INTERPRETED
+
+
 def pairs(
     derivation: KernelTables,
     one: Inputs,

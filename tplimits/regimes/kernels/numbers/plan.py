@@ -176,8 +176,8 @@ class Plan:
         if nest.before:  # steps for all pairs at once
             return self.run(one.some(rows), other, {1: owns[1].some(rows), 2: owns[2]})[0]
         with numpy.errstate(all="ignore"):
-            many = one.many, other.many
-            found, _ = nest.run(self._given(one, other, owns, True), many, rows=rows.tolist())
+            many, made = (one.many, other.many), {side: own.rows for side, own in owns.items()}
+            found, _ = nest.run(self._given(one, other, owns, True), many, rows=rows.tolist(), made=made)
         return [Labelled(f.array[rows] if f.array.shape[:2] == many else f.array, f.labels) for f in found]
 
     def run(
