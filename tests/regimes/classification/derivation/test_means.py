@@ -10,7 +10,7 @@ from sympy import S
 import tplimits as tp
 from tplimits.program.nodes.kinds import Avg
 from tplimits.regimes.classification.derivation.cosets import INFINITY, MOST, Coset, Parity, hull_of, reduced, span
-from tplimits.regimes.classification.derivation.means import means_of
+from tplimits.regimes.classification.derivation.means import means_of, total_of
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.training.finite.networks import train
 
@@ -272,3 +272,59 @@ def test_powers_that_a_homogeneous_function_passes_on_hide_nothing():
 
     assert tp.classify(scaled, tp.MUP, tp.SGD()).regime == "feature"
     assert tp.classify(scaled, tp.NTP, tp.SGD()).regime == "operator"
+
+
+def attended(x, q, k, v):
+    """Softmax attention by heads whose scores are over √n."""
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg(q * k.rename(token="key")), over="key")
+    return x + tp.sum(tp.sum(A * v.rename(token="key"), over="key"), over="head")
+
+
+def normed_by_root(x):
+    return x / tp.sqrt(tp.avg(x * x))
+
+
+def of_one_matrix(pieces):
+    """Two layers in which queries, keys and values of two heads are pieces of one family."""
+
+    @tp.network
+    def fused(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "piece"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for _ in range(2):
+            many = W @ normed_by_root(x)
+            x = attended(x, *(many.take(piece=[2 * j, 2 * j + 1], axes="head") for j in pieces))
+        return v * tp.mean(x, over="token")
+
+    return fused.bind(token=3, piece=6)
+
+
+@tp.network
+def of_three(
+    ξ: tp.Input["d", "token"],
+    U: tp.Vector["d"],
+    Q: tp.Matrix["n", "n", "head"],
+    K: tp.Matrix["n", "n", "head"],
+    V: tp.Matrix["n", "n", "head"],
+    v: tp.Vector,
+):
+    x = tp.sum(U * ξ, over="d")
+    for _ in range(2):
+        y = normed_by_root(x)
+        x = attended(x, Q @ y, K @ y, V @ y)
+    return v * tp.mean(x, over="token")
+
+
+def falls(network):
+    """Order and fall of every average of the total program, in its order."""
+    program = total_of(network).program
+    found = parities(program, True, {})
+    return [(found.of(s.operand).order, found.falls(s.operand)) for s in program if isinstance(s, Avg)]
+
+
+def test_pieces_of_one_matrix_are_as_many_matrices():
+    """What a lookup leaves out is 0: the gradient of queries holds no keys of its own piece."""
+    separate = falls(of_three.bind(token=3, head=2))
+    assert falls(of_one_matrix((0, 1, 2))) == separate
+    assert [fall for _, fall in separate].count(Fraction(1, 2)) == 8
+    # twin: where queries and keys are the same piece scores and their gradients have means
+    assert not any(fall for _, fall in falls(of_one_matrix((0, 0, 2))))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import combinations
 from operator import or_
+from typing import Any
 
 import sympy
 from sympy import Expr
@@ -19,14 +20,18 @@ _EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
 #: unions of more cosets than this are replaced by fewer that hold them
 MOST = 6
 INFINITY = float("inf")
+#: the values of an index; for some indices, those that they have
+Values = frozenset[int]
+Where = frozenset[tuple[Expr, Values]]
 
 
 @dataclass(frozen=True)
 class Coset:
-    """a + V, with a and a basis of V as sets of bits."""
+    """a + V, with a and a basis of V as sets of bits; `where` are the values of indices outside of which it is 0."""
 
     shift: int = 0
     basis: tuple[int, ...] = ()
+    where: Where = frozenset()
 
     @property
     def used(self) -> int:
@@ -36,7 +41,12 @@ class Coset:
     def times(self, other: Coset) -> Coset:
         """All sums of two members."""
         basis = span((*self.basis, *other.basis))
-        return Coset(reduced(self.shift ^ other.shift, basis), basis)
+        return Coset(reduced(self.shift ^ other.shift, basis), basis, both(self.where, other.where))
+
+    @property
+    def is_somewhere(self) -> bool:
+        """Whether it is not 0 for all values of indices."""
+        return all(values for _, values in self.where)
 
 
 @dataclass(frozen=True)
@@ -83,9 +93,8 @@ class Parity:
 
     def times(self, other: Parity) -> Parity:
         """The terms of a product."""
-        order = self.order + other.order
-        cosets = (a.times(b) for a in self.cosets for b in other.cosets)
-        return Parity.of(cosets, order, order + min(self.gap, other.gap))
+        order, gap = self.order + other.order, min(self.gap, other.gap)
+        return Parity.of(somewhere((a.times(b) for a in self.cosets for b in other.cosets), gap), order, order + gap)
 
     def power(self, e: sympy.Rational) -> Parity:
         """The terms of a power."""
@@ -96,7 +105,9 @@ class Parity:
             return self
         hull = spanned(self.hull)
         if e.is_Integer:
-            hull = self.hull if e.is_odd else Coset(0, self.hull.basis)
+            hull = self.hull if e.is_odd else Coset(0, self.hull.basis, self.hull.where)
+        if e < 0:
+            hull = replace(hull, where=frozenset())
         return Parity(frozenset([hull]), order, order + self.gap)
 
     def function(self, node: Expr) -> Parity:
@@ -118,30 +129,57 @@ class Parity:
         return Parity(frozenset([coset]), order, rest)
 
 
+def _order(c: Coset) -> tuple[Any, ...]:
+    return c.shift, c.basis, sorted((str(i), sorted(values)) for i, values in c.where)
+
+
 def hull_of(cosets: Iterable[Coset]) -> Coset:
     """The smallest coset that holds others."""
-    first, *others = sorted(cosets, key=lambda c: (c.shift, c.basis))
+    first, *others = sorted(cosets, key=_order)
     basis = span([b for c in (first, *others) for b in c.basis] + [first.shift ^ c.shift for c in others])
-    return Coset(reduced(first.shift, basis), basis)
+    every = [dict(c.where) for c in (first, *others)]
+    kept = {i for i in every[0] if all(i in w for w in every)}
+    return Coset(
+        reduced(first.shift, basis), basis, frozenset((i, frozenset().union(*(w[i] for w in every))) for i in kept)
+    )
+
+
+def both(one: Where, other: Where) -> Where:
+    """The values of indices that are in two conditions."""
+    found: dict[Expr, Values] = dict(one)
+    for index, values in other:
+        found[index] = found[index] & values if index in found else values
+    return frozenset(found.items())
+
+
+def somewhere(cosets: Iterable[Coset], gap: Fraction | float) -> frozenset[Coset]:
+    """Those that are not 0 everywhere; where none is left beside smaller terms, whose parity is not known, all."""
+    every = frozenset(cosets)
+    found = frozenset(c for c in every if c.is_somewhere)
+    if not found and gap < INFINITY:
+        return frozenset(replace(c, where=frozenset()) for c in every)
+    return found
 
 
 @lru_cache(maxsize=4096)
 def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
     """At most `MOST` cosets that hold others, in pairs that add the least: a + V and b + V are one coset, exactly.
 
+    Terms at different values of indices, as queries and values in one matrix, are kept apart where others are left.
+
     >>> fewer(frozenset(map(Coset, range(8))))
     frozenset({Coset(shift=0, basis=(4, 2, 1))})
     """
 
-    left = sorted(cosets, key=lambda c: (c.shift, c.basis))
+    left = sorted(cosets, key=_order)
     pairs = {pair: hull_of(pair) for pair in combinations(left, 2)}
 
-    def added(pair: tuple[Coset, Coset]) -> int:
-        return 2 ** len(pairs[pair].basis) - sum(2 ** len(c.basis) for c in pair)
+    def added(pair: tuple[Coset, Coset]) -> tuple[bool, int]:
+        return pair[0].where != pair[1].where, 2 ** len(pairs[pair].basis) - sum(2 ** len(c.basis) for c in pair)
 
     while pairs:
         pair = min(pairs, key=added)
-        if added(pair) > 0 and len(left) <= MOST:
+        if added(pair) > (False, 0) and len(left) <= MOST:
             break
         hull = pairs[pair]
         left = [c for c in left if c not in (*pair, hull)]

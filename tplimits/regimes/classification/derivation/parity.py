@@ -35,7 +35,18 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import GIVEN
-from tplimits.regimes.classification.derivation.cosets import INFINITY, Coset, Parity, reduced, span, spanned
+from tplimits.regimes.classification.derivation.cosets import (
+    INFINITY,
+    Coset,
+    Parity,
+    Values,
+    Where,
+    both,
+    reduced,
+    somewhere,
+    span,
+    spanned,
+)
 from tplimits.regimes.classification.derivation.sizes import distinct
 
 if TYPE_CHECKING:
@@ -43,7 +54,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: an index that a sum has run over, and another one
-SOME = (Symbol("°", integer=True), Symbol("°°", integer=True))
+SOME = ("°", "°°")
 
 
 def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -> Parities:
@@ -78,6 +89,8 @@ class Parities:
     members: list[tuple[int, tuple[Expr, ...]]] = field(default_factory=list)
     bits: dict[tuple[int, tuple[Expr, ...]], int] = field(default_factory=dict)
     terms: dict[Expr, Parity] = field(default_factory=dict)
+    #: the values of indices that sums have run over, where these are not all of an axis
+    ranges: dict[Symbol, frozenset[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for position, s in enumerate(self.program):
@@ -106,7 +119,9 @@ class Parities:
 
     def _is_odd(self, coset: Coset) -> bool:
         seen = [i for i in range(coset.used.bit_length()) if coset.used >> i & 1]
-        same = [1 << i | 1 << j for i, j in combinations(seen, 2) if self._may_agree(self.members[i], self.members[j])]
+        ranges = {**self.ranges, **dict(coset.where)}
+        same = [1 << i | 1 << j for i, j in combinations(seen, 2)
+                if self._may_agree(self.members[i], self.members[j], ranges)]  # fmt: skip
         return reduced(coset.shift, span((*coset.basis, *same))) != 0
 
     @staticmethod
@@ -158,11 +173,15 @@ class Parities:
     def _read(self, position: int, indices: tuple[Expr, ...]) -> Parity:
         axes = self.program[position].axes
         swap = {axis_symbol(a): i for a, i in zip(axes, indices, strict=False) if i != axis_symbol(a)}
-        return self._placed(self.values[position], swap) if swap else self.values[position]
+        found = self.values[position]
+        if not swap:
+            return found
+        return Parity.of(somewhere((self._placed(c, swap) for c in found.cosets), found.gap), found.order, found.rest)
 
-    def _placed(self, found: Parity, swap: Mapping[Symbol, Expr]) -> Parity:
-        """The terms at other indices."""
-        touched = sum(1 << i for i, (_, indices) in enumerate(self.members) if any(k.has(*swap) for k in indices))
+    def _placed(self, coset: Coset, swap: Mapping[Symbol, Expr]) -> Coset:
+        """Terms at other indices."""
+        touched = sum(1 << i for i, (_, indices) in enumerate(self.members)
+                      if coset.used >> i & 1 and any(k.has(*swap) for k in indices))  # fmt: skip
 
         def moved(bits: int) -> int:
             out, left = bits & ~touched, bits & touched
@@ -173,10 +192,25 @@ class Parities:
                 out ^= self._bit(position, tuple(i.xreplace(swap) for i in indices))
             return out
 
-        if not any(bits & touched for c in found.cosets for bits in (c.shift, *c.basis)):
-            return found
-        cosets = (Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets)
-        return Parity.of(cosets, found.order, found.rest)
+        before = dict(coset.where)
+        where = frozenset((i, values) for i, values in coset.where if i not in swap)
+        for index, new in swap.items():
+            where = both(where, self._inside(new, before.get(index)))
+        basis = span(map(moved, coset.basis))
+        return Coset(reduced(moved(coset.shift), basis), basis, where)
+
+    def _inside(self, index: Expr, values: frozenset[int] | None) -> Where:
+        """Where an index is among these values, and no lookup in it tells that there is no entry."""
+        if isinstance(index, Lookup) and len(index.indices) == 1:
+            table = self.program.tables[index.table].values
+            inner = frozenset(i for i, v in enumerate(table.tolist()) if v >= 0 and (values is None or v in values))
+            return self._inside(index.indices[0], inner if len(inner) < len(table) else None)
+        if values is None or isinstance(index, Lookup) or index in self.ranges:
+            return frozenset()
+        if index.is_Integer:
+            values = frozenset([int(index)]) & values
+            return frozenset() if values else frozenset([(index, values)])
+        return frozenset([(index, values)]) if index.is_Symbol else frozenset()
 
     def of(self, node: Expr) -> Parity:
         """The terms of an expression."""
@@ -212,8 +246,21 @@ class Parities:
     def _summed(self, node: AxisSum) -> Parity:
         """The terms of a sum over an axis: the same at any two members, which may be different ones."""
         found = self.of(node.summand)
-        one, other = (self._placed(found, {node.bound: mark}) for mark in SOME)
+        one, other = (
+            Parity.of((self._placed(c, {node.bound: self._some(mark, c, node.bound)}) for c in found.cosets),
+                      found.order, found.rest)
+            for mark in SOME
+        )  # fmt: skip
         return found if one == found else one.plus(other)
+
+    def _some(self, mark: str, coset: Coset, bound: Symbol) -> Symbol:
+        """What stands for an index that a sum has run over: one for each set of values that it has."""
+        values = dict(coset.where).get(bound)
+        if values is None:
+            return Symbol(mark, integer=True)
+        some = Symbol(f"{mark} of {sorted(values)}", integer=True)
+        self.ranges[some] = values
+        return some
 
     def split(self) -> frozenset[int]:
         """The weights of which a product holds two different members, as pieces of one matrix for queries and keys.
@@ -226,28 +273,36 @@ class Parities:
                 read = [f for f in node.args if isinstance(f, Entry)] if isinstance(node, sympy.Mul) else []
                 for one, other in combinations(read, 2):
                     if one.source == other.source and any(
-                        self._differ(i, j) for i, j in zip(one.indices, other.indices, strict=True)
+                        self._differ(i, j, {}) for i, j in zip(one.indices, other.indices, strict=True)
                     ):
                         found |= self.values[one.source].used
         return frozenset(position for i, (position, _) in enumerate(self.members) if found >> i & 1)
 
-    def _may_agree(self, one: tuple[int, tuple[Expr, ...]], other: tuple[int, tuple[Expr, ...]]) -> bool:
+    def _may_agree(
+        self, one: tuple[int, tuple[Expr, ...]], other: tuple[int, tuple[Expr, ...]], ranges: Mapping[Expr, Values]
+    ) -> bool:
         """Whether two members of families may be the same one."""
         if one[0] != other[0]:
             return False
-        return not any(self._differ(i, j) for i, j in zip(one[1], other[1], strict=True))
+        return not any(self._differ(i, j, ranges) for i, j in zip(one[1], other[1], strict=True))
 
-    def _differ(self, i: Expr, j: Expr) -> bool:
+    def _differ(self, i: Expr, j: Expr, ranges: Mapping[Expr, Values]) -> bool:
         """Whether two indices are never the same."""
         if i == j:
             return False
         if isinstance(i, Lookup) and isinstance(j, Lookup) and i.indices == j.indices:
             first, second = (self.program.tables[k.table].values for k in (i, j))
             return first.shape == second.shape and bool((first != second).all())
-        many = [self._range(k) for k in (i, j)]
-        return None not in many and not set.intersection(*many)  # type: ignore[arg-type]
+        one, other = (self._range(k, ranges) for k in (i, j))
+        return one is not None and other is not None and not one & other
 
-    def _range(self, i: Expr) -> set[int] | None:
+    def _range(self, i: Expr, ranges: Mapping[Expr, Values]) -> Values | None:
+        """The values that an index may have; None if these are not known."""
         if i.is_Integer:
-            return {int(i)}
-        return set(self.program.tables[i.table].values.ravel().tolist()) if isinstance(i, Lookup) else None
+            return frozenset([int(i)])
+        if not isinstance(i, Lookup):
+            return ranges.get(i)
+        table = self.program.tables[i.table].values
+        inner = self._range(i.indices[0], ranges) if len(i.indices) == 1 else None
+        found = table.ravel() if inner is None else table[[v for v in sorted(inner) if v < len(table)]]
+        return frozenset(v for v in found.tolist() if v >= 0)
