@@ -68,6 +68,25 @@ def test_bands_are_the_interpreter(name, monkeypatch):
             np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
+def test_a_second_call_is_compiled(monkeypatch):
+    """One call alone is not worth it, nor are many of little work."""
+    network, places = NETWORKS["pool"]
+    limit = tp.derive(network, tp.Kernels())
+    plans = limit.derivation.remembered["plans"]
+    monkeypatch.setattr(plan, "_FEW", 0)
+    for least, wanted in ((1 << 40, [False, False]), (1, [False, True])):
+        monkeypatch.setattr(plan, "_REPEATED", least)
+        plans.clear()
+        found = []
+        for _ in range(2):
+            pair = limit.evaluate(nets.data(4, places))
+            (made,) = plans.values()
+            found.append((made.is_compiled, pair))
+        assert [done for done, _ in found] == wanted
+        for one, two in zip(found[0][1], found[1][1], strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - PLAIN))
 def test_nothing_else_is_read(name, monkeypatch):
     """Rooms full of NaN, but for the borders of arrays of single inputs, which are zero from the beginning."""

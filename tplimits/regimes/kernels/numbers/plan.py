@@ -41,6 +41,8 @@ _BLOCK = 1 << 17
 _SECONDS = 2e-9
 #: work in seconds, for each step of the tapes, above which loops are compiled; entries below which a loop is too short
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
+#: entries of all steps of one call from which on a second call tells that more will follow
+_REPEATED = 1 << 20
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
 #: how much more it takes where loops are compiled one by one
@@ -66,6 +68,7 @@ class Plan:
     entries: int
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
+    calls: int = 0
     is_compiled: bool = False
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
@@ -110,10 +113,19 @@ class Plan:
         return self.functions[side].of(False, many)
 
     def expect(self, pairs: int) -> None:
-        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
+        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known.
+
+        Who asks twice asks many times: one function for all pairs is made for the second call.
+        """
         self.worth += pairs * self.seconds
-        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE * steps(self):
+        self.calls += 1
+        work = pairs * self.entries
+        if self.is_compiled or work <= _FEW:
+            return
+        if self.worth > _WORTHWHILE * steps(self):
             self.is_compiled = self._is_worth(self.worth) or self._are_kept
+        elif self.calls > 1 and work >= _REPEATED:
+            self.is_compiled = self._has_form
 
     def settled(self, pairs: int) -> Plan:
         """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
