@@ -68,3 +68,20 @@ def test_means_over_boxes():
         return tp.avg(tp.tanh(x - x[β] ** 3), over=β)
 
     assert "E□[tanh(" in repr(tp.derive(pairs))
+
+
+def test_powers_of_names_that_have_an_exponent_stand_in_brackets():
+    @tp.program
+    def again(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+        x = W @ x
+        x = V @ tp.tanh(x)
+        return tp.avg(tp.sin(x) * x**2 + 1), tp.avg(x**3 * tp.tanh(x))
+
+    text = tp.derive(again).latex()
+    assert r"\left(|x^{(3)}\hat{\rangle}\right)^{2} \sin" in text and r"\hat{\rangle}\right)^{3} \tanh" in text
+
+    @tp.program
+    def plain(x: tp.Vector):
+        return tp.avg(tp.sin(x) * x**2)
+
+    assert r"= |x\rangle^{2} \sin" in tp.derive(plain).latex()
