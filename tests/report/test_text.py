@@ -6,6 +6,8 @@ import sympy
 
 import tplimits as tp
 from tplimits import zoo
+from tplimits.report.latex_formulas import Formula
+from tplimits.report.roles import by_role
 from tplimits.report.text import formula, positive_first, shortest, shown
 
 x = sympy.Symbol("x", positive=True)
@@ -85,3 +87,13 @@ def test_powers_of_names_that_have_an_exponent_stand_in_brackets():
         return tp.avg(tp.sin(x) * x**2)
 
     assert r"= |x\rangle^{2} \sin" in tp.derive(plain).latex()
+
+
+def test_unnamed_values_that_no_program_has_stay_as_they_are():
+    @tp.program
+    def unnamed(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(x * tp.tanh(W @ tp.relu(x)))
+
+    rows = [Formula(r"x_{(99)}", "=", (r"x_{(3)} + d_{(98)} + d_{2,1} + d_{x}",)), Formula("x", "=", ("x",))]
+    (found,) = by_role(rows, unnamed)
+    assert (found.left, found.right) == (r"x_{(99)}", (r"\mathrm{relu}(x) + d_{(98)} + d_{2,1} + d_{x}",))
