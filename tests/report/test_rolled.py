@@ -67,3 +67,17 @@ def test_lines_of_one_depth_stand_beside_each_other_and_openings_alone():
 def test_sums_of_few_terms_are_written_out(many):
     found = _rolled_sum([f"+ x_{{{i}}}" for i in range(many)])
     assert len(found) == (many if many < 8 else 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "opening"),
+    [
+        ([f"h#{i} = W x#{i}" for i in range(2, 7)], "for ℓ = 0, …, 4:"),  # no first one is among them
+        ([f"h#{i} = W x#{i - 1}" for i in range(2, 7)], "for ℓ = 0, …, 4, x#1 is x:"),
+        ([f"d#{6 - i} = 2 e#{5 - i}" for i in range(5)], "for ℓ = 0, …, 4, e#1 is e:"),
+        ([f"d{i + 1} = 2 e#{7 - i}" for i in range(5)], "for ℓ = 0, …, 4:"),
+    ],
+)
+def test_what_a_first_layer_is_called_is_said_where_it_is_among_them(lines, opening):
+    (found,) = rolled(lines)
+    assert found.opening == opening

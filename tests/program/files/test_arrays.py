@@ -101,3 +101,15 @@ def test_encrypted_and_repeated_members_are_refused(tmp_path):
 def test_files_that_are_not_there_are_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("behind", [b"", b"PK and words, and more of them, longer than the record of the end is"])
+def test_a_list_of_members_that_is_too_long_is_refused_before_it_is_read(tmp_path, behind):
+    content = io.BytesIO()
+    pack(content, {"a": np.ones(2)})
+    marked = bytearray(content.getvalue())
+    end = marked.rindex(b"PK\x05\x06")
+    marked[end + 12 : end + 16] = (1 << 30).to_bytes(4, "little")
+    (tmp_path / "a.npz").write_bytes(marked + behind)
+    with pytest.raises(tp.EvaluationError, match="a list of members of more than"):
+        unpack(tmp_path / "a.npz")
