@@ -10,7 +10,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, request
+from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, planning, request
 from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.bands import Chain
 from tplimits.regimes.kernels.numbers.blocks import Blocks
@@ -44,7 +44,7 @@ def limit_of(name: str) -> tp.KernelLimit:
 def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan]:
     """The kernels by compiled functions, with their plan."""
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
-    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled = True
     return limit.evaluate(*X), made
 
@@ -52,7 +52,7 @@ def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan
 def oracle(network: tp.Program, monkeypatch: pytest.MonkeyPatch, *X: Array) -> tp.KernelPair:
     """The interpreter, on a tape without steps for bands."""
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "take_bands", lambda functions: False)
+        patch.setattr(planning, "take_bands", lambda functions: False)
         return tp.derive(network, tp.Kernels()).evaluate(*X)
 
 

@@ -20,7 +20,7 @@ from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now
 from tplimits.regimes.kernels.numbers.fused_run import pairs as fused_pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import plan_for
+from tplimits.regimes.kernels.numbers.planning import plan_for
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
