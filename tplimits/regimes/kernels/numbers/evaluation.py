@@ -120,7 +120,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
-    planned = _many_pairs(asked, kernels)
+    planned = _many_pairs(asked, kernels, settled)
     if planned is not None:
         return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
     if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
@@ -293,12 +293,12 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     return KernelPair(found[0], found[-1], error, error)
 
 
-def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
+def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:
     """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
     if asked.is_drawn or not _is_plain(asked):
         return None
     pairs = asked.one.many * asked.other.many
-    if pairs < _MANY and not are_many_by_now(asked.derivation, asked.constants, pairs):
+    if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
         return None
     planned = Planned(asked, kernels, compiled=True)
     return planned if planned.plan.is_nested else None
