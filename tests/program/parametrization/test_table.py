@@ -14,7 +14,7 @@ def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
 
 @pytest.mark.parametrize("wrong", ["adam", {"W": 0.1}, [tp.Adam()]])
 def test_what_is_no_optimizer_is_refused(wrong):
-    with pytest.raises(tp.EvaluationError, match="give an optimizer such as tp.Adam"):
+    with pytest.raises(tp.EvaluationError, match=r"give an optimizer such as tp\.Adam"):
         tp.MUP.adjusted(net, wrong)
 
 
