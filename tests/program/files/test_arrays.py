@@ -130,3 +130,12 @@ def test_a_long_list_of_members_has_its_length_in_a_record_of_its_own(tmp_path, 
     (tmp_path / "b.npz").write_bytes(marked)
     with pytest.raises(tp.EvaluationError, match="a list of members of more than"):
         unpack(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("missing", [1, 8, 23])
+def test_arrays_that_end_early_are_refused(tmp_path, missing):
+    content = io.BytesIO()
+    np.save(content, np.arange(3.0))
+    (tmp_path / "a.npy").write_bytes(content.getvalue()[:-missing])
+    with pytest.raises(tp.EvaluationError, match=r"an array of .* of shape .* that ends early"):
+        read(tmp_path / "a.npy")
