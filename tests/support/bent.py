@@ -20,6 +20,18 @@ def attention(weights):
     return bent
 
 
+def plain(weights):
+    """The same with logits q·k/(τ0 n), in which no power of a width stands beside the average."""
+
+    @tp.block
+    def bent(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix, *, γ, τ0):
+        v = WV @ x
+        Y = tp.avg((WQ @ x) * (WK @ x).rename(token="key")) / τ0
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(weights(Y) * v.rename(token="key"), over="key"))
+
+    return bent
+
+
 def two_logits(weights):
     """The same for a function of two independent logits."""
 

@@ -97,7 +97,9 @@ class Explicit:
         numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
         function = expr.xreplace(numbers).xreplace({entry: y})
         total = number(0.0)
-        for (p, sign), coefficient in self.series.at_zero(function, int(2 + 2 * _most(bodies, expr))).items():
+        for (p, sign), coefficient in self.series.at_zero(
+            function, int(sympy.ceiling(2 + 2 * _most(bodies, expr)))
+        ).items():
             for term in sympy.Add.make_args(sympy.expand(coefficient)):
                 (power, ratios), rest = bodies.powers_of_widths(term)
                 scale = ratios * float(evaluate(sympy.Mul(*rest), {}))

@@ -178,3 +178,22 @@ def test_rates_of_scripts_undo_the_powers_that_norms_have():
         for table, optimizer in ((tp.MUP.adjusted(squares, around), around), (tp.MUP, tp.SignSGD()))
     ]
     assert rows[0] == rows[1] and len(rows[0]) == 2
+
+
+def scaled_attention(power):
+    @tp.network
+    def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        A = tp.softmax(tp.n**power * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+        return tp.mean(v * tp.sum(A * x.rename(token="key"), over="key"), over="token")
+
+    return net.bind(token=3)
+
+
+@pytest.mark.parametrize("power", [Fraction(1, 4), Fraction(1, 2)])
+def test_shares_are_parts_of_gradients_that_pass_an_average(power):
+    """All of the gradients of Q and K pass the logits n^p·avg, nothing of v's; U's does by n^(p − 1/2) at the start."""
+    passes = Counting(scaled_attention(power), tp.NTP, tp.SGD()).passes
+    (logits,) = passes.multiplied
+    shares = passes.shares(logits, passes.sizes(passes.backward.program, {}, {})[0], {})
+    assert shares == {"U": power - Fraction(1, 2), "Q": 0, "K": 0, "v": NOTHING}

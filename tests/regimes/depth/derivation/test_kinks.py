@@ -93,6 +93,35 @@ def test_means_of_one_function_of_a_logit(weights, means):
     np.testing.assert_allclose(drift(weights), from_means(means), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("weights", "means"),
+    [
+        (lambda Y, n: n ** sympy.Rational(1, 2) * tp.relu(Y) ** 3, CUBE),
+        (lambda Y, n: n ** sympy.Rational(1, 2) * tp.relu(Y) ** 3 + tp.relu(Y) ** 2, CUBE + SQUARE),
+        (lambda Y, n: tp.sin(n ** sympy.Rational(1, 2) * tp.relu(Y) ** 3), CUBE),
+        (lambda Y, n: n * tp.relu(Y) ** 4, 1.5 * ROOT**4),
+        (lambda Y, n: n ** sympy.Rational(3, 2) * tp.abs(Y) ** 5, 16 / np.sqrt(2 * np.pi) * ROOT**5),
+        (lambda Y, n: tp.sin(n * Y**4), 3 * ROOT**4),
+        (lambda Y, n: tp.sqrt(1 + n * Y**4) - 1, 1.5 * ROOT**4),
+    ],
+)
+def test_powers_that_are_seen_for_a_power_of_the_width_alone(weights, means):
+    given = {"γ": 0.7, "τ0": 0.8}
+    sde = derived(bent.plain(lambda Y: weights(Y, tp.n)))
+    np.testing.assert_allclose(sde.drift_at(V, **given), from_means(means), rtol=1e-9, atol=1e-12)
+    twin = derived(bent.plain(lambda Y: weights(Y, 1))).drift_at(V, **given)  # without the width
+    assert np.abs(twin - from_means(means)).max() > 0.5
+
+
+def test_a_broken_power_that_is_seen_for_a_root_of_the_width():
+    # E |g|^(5/2) of a standard normal
+    mean = 2**1.25 * float(mpmath.gamma(1.75)) / np.sqrt(np.pi)
+    broken = derived(bent.plain(lambda Y: tp.abs(Y) ** 2.5 * tp.n**0.25))
+    found = broken.drift_at(V[:2, :2], γ=0.7, τ0=0.8)
+    expected = γ2 * (ROOT[:2, :2] ** 2.5 @ V[:2, :2])
+    np.testing.assert_allclose(found, mean * (expected + expected.T), rtol=1e-6)
+
+
 def test_the_drift_of_a_squared_relu_in_print():
     sde = derived(bent.attention(lambda Y: tp.relu(Y) ** 2))
     assert "b[αβ]     = γ**2/(2*τ0**2)·Σ_ν V[αα] V[βν] V[νν] + γ**2/(2*τ0**2)·Σ_ν V[αν] V[ββ] V[νν]" in repr(sde)

@@ -90,6 +90,44 @@ def test_the_drift_is_the_mean_over_gaussian_logits(name):
     assert np.array_equal(sde.drift_at(V[None], g=1.5)[0], value)
 
 
+def written_inside(weights, beside=lambda x, v: x):
+    """x + Σ A v, the size of the branch inside of A = weights(q·k/√n)."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        v = WV @ x
+        A = weights(tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")))
+        return beside(x, v) + tp.sum(A * v.rename(token="key"), over="key")
+
+    return attention.bind(token=2)
+
+
+def test_the_size_of_the_branch_may_stand_inside_of_the_weights():
+    def drift(*written):
+        return tp.derive(written_inside(*written), tp.Proportional()).drift_at(V)
+
+    def one():
+        return tp.constant(np.eye(2), axes=("token", "key"))
+
+    root = tp.sqrt(tp.n)
+    outside = tp.derive(ordinary(lambda Y: 2 * tp.tanh(Y) + 2 * tp.step(Y)), tp.Proportional())
+    expected = outside.drift_at(V, g=1, ratios={"k": 1.0})
+    np.testing.assert_allclose(drift(lambda Y: (tp.tanh(Y) + tp.step(Y)) / root), expected, rtol=1e-3)
+    np.testing.assert_allclose(drift(lambda Y: tp.tanh(Y) / root + tp.step(Y) / root), expected, rtol=1e-3)
+    # the identity has a size of its own: E (1 + tanh)(1 + tanh)ᵀ on the diagonal, not E tanh tanh
+    beside = tp.derive(ordinary(lambda Y: 2 * one() + 2 * tp.tanh(Y)).bind(token=2), tp.Proportional())
+    np.testing.assert_allclose(
+        drift(lambda Y: one() / root + tp.tanh(Y) / root), beside.drift_at(V, g=1, ratios={"k": 1.0}), rtol=1e-3
+    )
+    np.testing.assert_allclose(drift(lambda Y: one() / root + tp.tanh(Y) / tp.n), V, atol=1e-12)
+    # weights of size 1/n are seen beside what is of order 1: 2 · 0.6 · E sigmoid · Σ_ν V_αν, made symmetric
+    rotated = lambda x, v: 0.8 * x + 0.6 * v  # noqa: E731
+    means = 0.6 * 0.5 * (V.sum(axis=1)[:, None] + V.sum(axis=1))
+    np.testing.assert_allclose(drift(lambda Y: tp.sigmoid(Y) / tp.n, rotated), means, rtol=2e-3)
+    with pytest.raises(tp.NoLimitError, match="all that is added to the state"):
+        drift(lambda Y: tp.tanh(Y) / root, rotated)  # a term of order n^(−1/2), whose mean has no closed form
+
+
 def test_a_kink_alone_is_solved_without_draws():
     """relu of logits: a closed mean of two at four tokens, and no noise: Heun's steps."""
     sde = tp.derive(ordinary(tp.relu), tp.Proportional())

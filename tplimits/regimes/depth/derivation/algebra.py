@@ -97,7 +97,7 @@ def lowest(poly: Poly) -> int:
     return min((t.pert for t in poly.terms), default=1 << 20)
 
 
-def _least_of(poly: Poly) -> int:
+def lowest_of_all(poly: Poly) -> int:
     """The same, of what may be missing too: n·Y⁴ is of order 1/n though nothing is kept of Y⁴."""
     return min(lowest(poly), lowest(ZERO) if poly.cut is None else poly.cut + 1)
 
@@ -124,8 +124,8 @@ def multiplied(a: Poly, b: Poly, most: int) -> Poly:
         return ZERO
     terms = tuple(product(x, y) for x in a.terms for y in b.terms if x.pert + y.pert <= most)
     cuts = [
-        None if a.cut is None else a.cut + _least_of(b),
-        None if b.cut is None else b.cut + _least_of(a),
+        None if a.cut is None else a.cut + lowest_of_all(b),
+        None if b.cut is None else b.cut + lowest_of_all(a),
         most if len(terms) < len(a.terms) * len(b.terms) else None,
     ]
     return Poly(terms, _least(*cuts))

@@ -6,7 +6,7 @@ the limit, with a mean that is smaller than its fluctuations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,9 @@ from tplimits.regimes.depth.derivation.writing import defined
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
+#: powers beyond those kept up to which coefficients that grow with them are looked for
+_FURTHER = 4
+
 
 @dataclass(frozen=True)
 class Around:
@@ -70,8 +73,11 @@ class Around:
     @property
     def mixes_sizes(self) -> bool:
         """Whether a width stands inside of the function, not in front of it."""
-        widths = {N, *(width_symbol(w) for w in self.lowering.program.widths)}
-        return bool(self.function.as_independent(ARGUMENT, as_Add=False)[1].free_symbols & widths)
+        return bool(self.function.as_independent(ARGUMENT, as_Add=False)[1].free_symbols & self._widths)
+
+    @property
+    def _widths(self) -> set[sympy.Symbol]:
+        return {N, *(width_symbol(w) for w in self.lowering.program.widths)}
 
     def settles_at_kink(self) -> bool:
         """Whether a kink or jump is where the scalar settles; elsewhere there is a Taylor series."""
@@ -91,10 +97,8 @@ class Around:
         fixed, small = self.parts()
         if small.cut is None and not _opened(small, tuple(self.env.values())):
             return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
-        pieces, exact = self._pieces(fixed)
-        # where coefficients grow with n, the terms that are missing are larger than the first power left out
-        cut = lowering.limit + min((lowest(c) for c in pieces.values() if c.terms), default=0)
-        rest = Poly((), min(cut, lowering.limit))
+        pieces, exact = self._pieces(fixed, lowering.limit)
+        rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
         if all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
@@ -117,6 +121,19 @@ class Around:
                 found.append(multiplied(coefficient, term, lowering.limit))
         return lowering.arranged(total([*found, rest]))
 
+    def _growth(self, fixed: Poly, known: Iterable[Poly]) -> int:
+        """The least order of a coefficient, also of powers that are left out: √n |y|³ is seen though |y|³ is not."""
+        lowering, widths = self.lowering, self._widths
+        found = [lowest(c) for c in known]
+        for term in sympy.Add.make_args(sympy.expand(elementary(self.function))):
+            front, inner = term.as_independent(ARGUMENT, as_Add=False)
+            found.append(lowest(lowering.number(front.xreplace(self.constants))))
+            if inner.free_symbols & widths:  # coefficients may grow with the power
+                further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
+                found += [lowest(c) for c in further.values()]
+                break
+        return min(found)
+
     def _power(self, power: int) -> Poly:
         """y^power."""
         found = Poly((ProductTerm(S.One, self.lowering.model.zero_powers, 0, ()),))
@@ -133,14 +150,14 @@ class Around:
         powers = times(self.lowering.model.zero_powers, 0, -steps)
         return Poly((ProductTerm(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
 
-    def _pieces(self, fixed: Poly) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
-        """The coefficients of |y|^p sgn(y)^q, numbers or constant arrays, and whether there are no more."""
+    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
+        """The coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or constant arrays, and whether there are no more."""
         known: dict[Expr, Expansion] = {}
 
         def expansion(point: Expr) -> Expansion:
             if point not in known:
                 try:
-                    known[point] = at_point(self.function, point, self.lowering.limit, self.shown)
+                    known[point] = at_point(self.function, point, most, self.shown)
                 except NoLimitError as error:
                     self.lowering.fail(str(error))
             return known[point]

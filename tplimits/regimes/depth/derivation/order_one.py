@@ -18,14 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Mul, Rational, S, Symbol
+from sympy import Add, Expr, Mul, Rational, S, Symbol, expand_mul
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.regimes.depth.derivation.algebra import OPEN, Poly, renamed
+from tplimits.regimes.depth.derivation.algebra import MOST, OPEN, Poly, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
 from tplimits.regimes.depth.derivation.growth import growth
 
@@ -71,9 +71,32 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
         if outer:
             raise
         lowering.here = here
-        return [_as_weight(lowering, weight(lowering, Mul(*exprs), reason), env)]
+        return [_weighed(lowering, Mul(*exprs), reason, env)]
     finally:
         lowering.in_scalar = outer
+
+
+def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
+    """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
+    written = _written(lowering.program, expr, {}, itertools.count())
+    if entries(_limit(lowering, written, reason)):
+        return _as_weight(lowering, weight(lowering, written, reason), env)
+    found = []
+    for term in Add.make_args(expand_mul(written, deep=False)):
+        if not entries(term):
+            found.append(lowering.alone(term, env))
+            continue
+        size = next((k for k in range(1, MOST + 1) if entries(_limit(lowering, term * _roots(k), reason))), None)
+        if size is None:
+            raise reason
+        own = _as_weight(lowering, weight(lowering, term * _roots(size), reason), env)
+        found.append(multiplied(lowering.number(1 / _roots(size)), own, lowering.limit))
+    return total(found)
+
+
+def _roots(count: int) -> Expr:
+    """n^(count/2)."""
+    return N ** Rational(count, 2)
 
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
@@ -90,21 +113,24 @@ def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Po
     return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
 
 
-def weight(lowering: Lowering, expr: Expr, reason: NotSmall) -> Weight:
-    """The weight that an expression of scalars is."""
-    program = lowering.program
-    ratios = {width_symbol(w): ratio_symbol(w) * N for w in program.widths if w != "n"}
-    written = _written(program, expr, {}, itertools.count()).xreplace(ratios)
-    try:
-        function = at_infinity(written)
-    except ValueError:
-        raise reason from None
+def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
+    """The weight that a written expression of scalars is."""
+    program, function = lowering.program, _limit(lowering, written, reason)
     averages = {e.source for e in entries(function)}
     matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
     _insist_on_second_moment(lowering, function, reason)
     order = {a: k for k, a in enumerate(program.all_axes)}
     axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
     return Weight(program, function, tuple(axes), matrices, str(reason))
+
+
+def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
+    """A written expression as n → ∞; `reason` where it grows."""
+    ratios = {width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"}
+    try:
+        return at_infinity(written.xreplace(ratios))
+    except ValueError:
+        raise reason from None
 
 
 def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:

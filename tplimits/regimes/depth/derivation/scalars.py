@@ -16,7 +16,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
-from tplimits.regimes.depth.derivation.algebra import Poly, ProductTerm, lowest, multiplied, total
+from tplimits.regimes.depth.derivation.algebra import Poly, ProductTerm, lowest, lowest_of_all, multiplied, total
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.order_one import NotSmall
 from tplimits.regimes.depth.derivation.sides import at_array, at_number
@@ -60,7 +60,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     random = any(f[0][0] == "F" for t in small.terms for f in t.factors)
     if random and lowest(small) <= 1 and not _has_kinks(small):
         _measure(lowering, expr, fixed, small, env)
-    least = max(1, lowest(small)) if small.terms else lowering.limit + 1
+    least = max(1, lowest_of_all(small))
     found = []
     power = Poly((ProductTerm(S.One, lowering.model.zero_powers, 0, ()),))
     derivative = function
@@ -72,7 +72,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             power = multiplied(power, again, lowering.limit)
             derivative = derivative.diff(_ARGUMENT) / j
         found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
-    cut = lowering.limit if small.terms else None
+    cut = lowering.limit if small.terms or small.cut is not None else None
     return lowering.arranged(total([*found, Poly((), cut)]))
 
 
@@ -103,17 +103,17 @@ def _invisible(small: Poly) -> bool:
 
 def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
     """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
-    if _has_kinks(small):
-        refused = NotSmall if lowest(small) == 0 else NoLimitError
-        raise refused(
-            f"{lowering.where}: not perturbative: a function of scalars with a kink or jump stands at order 1 in "
-            f"`{expr.func}`, which makes the noise of a layer one of order 1; divide it by sqrt(n)."
-        )
-    mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
-    known = lowering.arrays.values
     what = f"the argument of {expr.func}" if isinstance(expr, sympy.Function) else f"the argument y of `{expr}`"
     if isinstance(expr, sympy.Pow):
         what = f"what is taken to the power {expr.exp}"
+    if _has_kinks(small):
+        refused = NotSmall if lowest(small) == 0 else NoLimitError
+        raise refused(
+            f"{lowering.where}: not perturbative: {what} holds a function of scalars with a kink or jump at order "
+            f"{size(lowest(small))}, which makes the noise of a layer one of order 1; divide it by sqrt(n)."
+        )
+    mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+    known = lowering.arrays.values
     if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
         lowering.fail(
             f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
