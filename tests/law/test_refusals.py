@@ -224,3 +224,14 @@ def test_a_jump_beside_an_open_mean_is_asked_where_no_variable_of_its_own_is_add
 
     state = tp.derive(jumps).state
     assert [state.label(key) for _, _, _, key in state.pending] == ["_10"]
+
+
+def test_products_that_no_variable_can_cancel_are_asked_nothing():
+    @tp.program
+    def jumps(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+        h, g = W @ x, V @ x
+        m = tp.avg(tp.tanh(h + 1) * tp.exp(tp.sin(h)))
+        return tp.avg(tp.step(3 * h * (g - m))), tp.avg(tp.step((h + m) * m * x))
+
+    state = tp.derive(jumps).state
+    assert [state.label(key) for _, _, _, key in state.pending] == ["_10"]

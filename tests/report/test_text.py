@@ -97,3 +97,17 @@ def test_unnamed_values_that_no_program_has_stay_as_they_are():
     rows = [Formula(r"x_{(99)}", "=", (r"x_{(3)} + d_{(98)} + d_{2,1} + d_{x}",)), Formula("x", "=", ("x",))]
     (found,) = by_role(rows, unnamed)
     assert (found.left, found.right) == (r"x_{(99)}", (r"\mathrm{relu}(x) + d_{(98)} + d_{2,1} + d_{x}",))
+
+
+def test_texts_are_cut_where_they_are_longer_than_they_may_be():
+    fits, longer = (sympy.Symbol("a" * n) for n in (160, 161))
+    assert formula(fits) == "a" * 160
+    assert formula(longer) == f"{'a' * 80} … (0 operations)"
+
+
+def test_integrals_of_bells_are_not_rearranged_and_others_are():
+    """SymPy turns 1 − erf into erfc and joins exponentials, which is no shorter to read."""
+    y = sympy.Symbol("y")
+    assert shortest(sympy.cos(y) ** 2 + sympy.sin(y) ** 2) == 1
+    kept = sympy.cos(y) ** 2 + sympy.sin(y) ** 2 + sympy.erf(y)
+    assert shortest(kept) == kept

@@ -407,3 +407,11 @@ def test_of_three_factors_each_is_counted_once(law):
     """x beside y, then x + y beside both: 1/q = 1/4 + 1/4 + 1/2."""
     tails = [Tail(Growth.POLYNOMIAL, power=sympy.Integer(p)) for p in (4, 4, 2)]
     assert of_product(list(zip((x, y, x + y), tails, strict=True)), law).power == 1
+
+
+def test_poles_at_one_form_are_one_pole(law):
+    """(x² + x⁴)^(−1/8) |x|^(−p) is as |x|^(−1/4−p): square integrable for p < 1/4."""
+    other = (x**2 + x**4) ** Rational(-1, 8)
+    assert tail(other * sympy.Abs(x) ** Rational(-1, 8), law).established
+    assert not tail(other * sympy.Abs(x) ** Rational(-1, 3), law).established
+    assert tail(other * sympy.Abs(y) ** Rational(-1, 3), law).established
