@@ -359,9 +359,7 @@ def test_bad_inputs_are_refused():
 
 
 @tp.network
-def shifted(
-    ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["out"], b: tp.Scalar.normal(0, 0.7), c: tp.Scalar["out"]
-):
+def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["out"], b: tp.Scalar.normal(0, 0.7), c: tp.Scalar["out"]):
     return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d"))) + 2 * tp.sum(ξ, over="d") * b + 3 * c
 
 
