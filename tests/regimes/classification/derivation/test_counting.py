@@ -215,7 +215,10 @@ def test_perceptrons_too_deep_to_be_counted_are_refused():
 def test_conditions_on_one_number_are_intervals():
     a, b = sympy.symbols("a b", real=True)
     for condition, wanted in (
-        ((a >= 1) & (a >= 2), sympy.Le(2, a)), ((a > 1) & (a < 0), False), ((a < 1) | (a > 0), True), (sympy.true, True),
+        ((a >= 1) & (a >= 2), sympy.Le(2, a)),
+        ((a > 1) & (a < 0), False),
+        ((a < 1) | (a > 0), True),
+        (sympy.true, True),
         ((a > 0) & (b > 0), (a > 0) & (b > 0)),
-    ):  # fmt: skip
+    ):
         assert simplified(condition) == wanted
