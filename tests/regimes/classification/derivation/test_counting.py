@@ -7,12 +7,13 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import OWN, Entry, N
 from tplimits.program.parametrization.script import script
 from tplimits.regimes.classification.derivation.counting import STEPS, Counting
 from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
-from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, verdict_on
+from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, simplified, verdict_on
 
 OPTIMIZERS = {"SGD": tp.SGD(), "sign": tp.SignSGD(), "Adam": tp.Adam()}
 
@@ -197,3 +198,27 @@ def test_shares_are_parts_of_gradients_that_pass_an_average(power):
     (logits,) = passes.multiplied
     shares = passes.shares(logits, passes.sizes(passes.backward.program, {}, {})[0], {})
     assert shares == {"U": power - Fraction(1, 2), "Q": 0, "K": 0, "v": NOTHING}
+
+
+def test_perceptrons_too_deep_to_be_counted_are_refused():
+    assert asked(500, tp.MUP)[0].name == "perceptron500"
+    for depth in (501, 10**30):
+        with pytest.raises(ProgramError, match="at most 500 hidden layers"):
+            asked(depth, tp.MUP)
+    for wrong in (0, True, 1.5, "net"):
+        with pytest.raises(ProgramError, match="give a network, or the number of hidden layers"):
+            asked(wrong, tp.MUP)
+    with pytest.raises(ProgramError, match="give a parametrization"):
+        asked(1, "MUP")
+
+
+def test_conditions_on_one_number_are_intervals():
+    a, b = sympy.symbols("a b", real=True)
+    for condition, wanted in (
+        ((a >= 1) & (a >= 2), sympy.Le(2, a)),
+        ((a > 1) & (a < 0), False),
+        ((a < 1) | (a > 0), True),
+        (sympy.true, True),
+        ((a > 0) & (b > 0), (a > 0) & (b > 0)),
+    ):
+        assert simplified(condition) == wanted

@@ -152,6 +152,34 @@ def test_widths_move_to_whole_numbers_of_layers():
     assert any("is 0.4375 layers" in remark for remark in request.remarks)
 
 
+@pytest.mark.parametrize(
+    ("block", "given", "deep"),
+    [(shaped.relu_resnet, RESNET, (16, 32, 64, 128)), (shaped.shaped_attention, ATTENTION, (32, 64, 128))],
+    ids=["odd powers of √n", "powers of n"],
+)
+def test_widths_that_nobody_chose(block, given, deep):
+    one, many = (LayersRequest(block, V0, layers, given=given) for layers in (1, 16))
+    assert one.taken == (40, 80, 160, 320, 640) and many.taken == deep
+    assert one.remarks == many.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"V0": None}, "needs V0="),
+        ({"V0": [V0, V0]}, r"V0 has shape \(2, 2, 2\)"),
+        ({"V0": [[1.0, 2.0], [2.0, 1.0]]}, "eigenvalue -1|not positive"),
+        ({"layers": 0}, "layers=0"),
+        ({"layers": 1.5}, r"layers=1\.5"),
+        ({"widths": (2, 4, 8), "V0": np.eye(3)}, "width 2 cannot hold 3 tokens"),
+        ({"weights": "drawn"}, "weights='drawn'"),
+    ],
+)
+def test_requests_that_nothing_can_be_drawn_for(changed, said):
+    with pytest.raises(CheckError, match=said):
+        _ = LayersRequest(shaped.relu_resnet, **{"V0": V0, "given": RESNET, **changed}).taken
+
+
 def test_a_law_that_ends_before_is_refused(attention):
     with pytest.raises(CheckError, match="were stopped before T"):
         tp.check(
