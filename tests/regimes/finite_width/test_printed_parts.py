@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tplimits.numbers.number import Number
-from tplimits.regimes.finite_width.report import _MOST_PARTS, _pair, _parts
+from tplimits.regimes.finite_width.report import _MOST_PARTS, _pair, _parts, _shown, _size
 from tplimits.regimes.finite_width.results import Share
 
 
@@ -27,3 +27,14 @@ def test_shares_add_up_to_b(more):
 def test_what_is_rounding_is_zero():
     assert _pair(Number(3e-12, 1e-13, "quadrature")) == (0.0, 0.0)
     assert _pair(Number(-2.0, 0.5, "quadrature")) == (-2.0, 0.5)
+
+
+def test_digits_are_those_that_an_error_leaves():
+    def number(value, error):
+        return Number(value, error, "particles")
+
+    assert _shown(1 / 3) == _shown(number(1 / 3, 0.0)) == "0.33333333"
+    assert [_shown(number(1 / 3, e)) for e in (5e-6, 1e-6, 1e-20)] == ["0.333333", "0.3333333", "0.33333333"]
+    assert "±" in _shown(number(1 / 3, 1e-3))
+    assert _shown(number(1e-13, 1e-14)) == _shown(0.0) == "0" and _shown(number(1e-13, 1e-3)) != "0"
+    assert _shown(number(-20.0, 1e-5)) == "-20" and _size(number(-20.5, 1e-5)) == _size(-20.5) == "20.5"
