@@ -178,3 +178,17 @@ def test_what_is_dependent_up_to_rounding_is_so_for_data_alone():
         assert (found is not None) is seen is span.judged
     for pair in itertools.permutations(({a: sympy.S.One}, {b: sympy.S.One})):
         assert [Span().add(v, 0) for v in pair] == [None, None]
+
+
+def test_means_over_boxes_leave_other_variables_alone():
+    """E□ x f(b) + x y b² = x E f(b) + x y: x and y are other neurons' and stand still."""
+    law = Gaussians()
+    engine = Expectations(law)
+    x, y = (law.add(name, InitialSource(i, ())) for i, name in enumerate("xy"))
+    b, copies = law.copied(y, law.new_box())
+    assert copies == {b} and b != y
+    assert engine.mean(x * y * b**2 + 3 * x * b + y, over=copies) == x * y + y
+    assert engine.mean(sympy.tanh(x) * b**4 + x, over=copies) == 3 * sympy.tanh(x) + x
+    assert engine.mean(engine.mean(x**2 * b**2 * y**4, over=copies)) == 3
+    assert engine.mean(sympy.tanh(x * b) ** 2, over=copies).has(x)
+    assert engine.mean(x**2 * y**2 + x**4) == 4

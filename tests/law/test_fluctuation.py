@@ -128,3 +128,16 @@ def test_an_open_mean_centres_what_has_the_same_law():
 
     expected = mean(lambda g: (g * mpmath.tanh(g)) ** 2) - mean(lambda g: g * mpmath.tanh(g)) ** 2
     assert variance(program) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_a_random_mean_without_a_closed_form_has_no_law():
+    @tp.program
+    def hidden(W: tp.Matrix, x: tp.Vector, v: tp.Vector):
+        s = tp.sqrt(tp.n) * tp.avg(x * v)
+        r = tp.avg(tp.tanh(s * (W @ x) + 1))
+        return s, tp.avg(tp.relu(s * (W @ x))), r
+
+    limit = tp.derive(hidden)
+    assert limit.covariance("s", "s") == 1
+    with pytest.raises(tp.EvaluationError, match="`r` depends on a mean that is itself random"):
+        limit.covariance("r", "r")

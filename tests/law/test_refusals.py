@@ -211,3 +211,27 @@ def test_a_mean_that_may_vanish_is_not_called_different_from_zero():
         return tp.avg(x * tp.tanh(x) - tp.expect(lambda g: 1 - tp.tanh(g) ** 2)) * tp.sqrt(tp.n)
 
     assert "not seen to vanish" in refused(program)
+
+
+def test_a_jump_beside_an_open_mean_is_asked_where_no_variable_of_its_own_is_added():
+    """step(h + m) jumps where h has a density; that of step(x m + m) depends on m, not known here."""
+
+    @tp.program
+    def jumps(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        m = tp.avg(tp.tanh(h + 1) * tp.exp(tp.sin(h)))
+        return tp.avg(tp.step(h + m)), tp.avg(tp.step(m - h)), tp.avg(tp.step(x * m + m))
+
+    state = tp.derive(jumps).state
+    assert [state.label(key) for _, _, _, key in state.pending] == ["_10"]
+
+
+def test_products_that_no_variable_can_cancel_are_asked_nothing():
+    @tp.program
+    def jumps(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+        h, g = W @ x, V @ x
+        m = tp.avg(tp.tanh(h + 1) * tp.exp(tp.sin(h)))
+        return tp.avg(tp.step(3 * h * (g - m))), tp.avg(tp.step((h + m) * m * x))
+
+    state = tp.derive(jumps).state
+    assert [state.label(key) for _, _, _, key in state.pending] == ["_10"]

@@ -12,6 +12,7 @@ import shaped
 from typesetting import typeset
 
 import tplimits as tp
+from tplimits import zoo
 from tplimits.pages.report import POLICY, Reported, harmless
 from tplimits.regimes.classification.finite.coordinates import CoordinateCheck
 from tplimits.regimes.classification.widening import Widening
@@ -229,3 +230,7 @@ def test_browsers_show_it_on_any_screen_and_say_nothing(page, report):
     assert not {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"} & set(told)
     urls = {e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"}
     assert {url.partition(":")[0] for url in urls} <= {"about", "file"} and len(urls) <= 2
+
+
+def test_a_page_is_called_by_the_first_words_of_what_is_printed():
+    assert tp.derive(zoo.get("tied_relu").program)._title == "Width limit of tied_relu"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pytest
 
 import tplimits as tp
 from tplimits.report.latex_formulas import _rolled_sum
-from tplimits.report.rolled import Rolled, rolled, together
+from tplimits.report.rolled import Rolled, _even, rolled, together
 
 
 def written_out(lines):
@@ -67,3 +70,50 @@ def test_lines_of_one_depth_stand_beside_each_other_and_openings_alone():
 def test_sums_of_few_terms_are_written_out(many):
     found = _rolled_sum([f"+ x_{{{i}}}" for i in range(many)])
     assert len(found) == (many if many < 8 else 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "opening"),
+    [
+        ([f"h#{i} = W x#{i}" for i in range(2, 7)], "for ℓ = 0, …, 4:"),  # no first one is among them
+        ([f"h#{i} = W x#{i - 1}" for i in range(2, 7)], "for ℓ = 0, …, 4, x#1 is x:"),
+        ([f"d#{6 - i} = 2 e#{5 - i}" for i in range(5)], "for ℓ = 0, …, 4, e#1 is e:"),
+        ([f"d{i + 1} = 2 e#{7 - i}" for i in range(5)], "for ℓ = 0, …, 4:"),
+    ],
+)
+def test_what_a_first_layer_is_called_is_said_where_it_is_among_them(lines, opening):
+    (found,) = rolled(lines)
+    assert found.opening == opening
+
+
+def longest_even_run(numbers, period):
+    """Of all runs of whole layers whose numbers grow evenly the first longest one: (start, layers)."""
+    best = (0, 1)
+    for start in range(len(numbers) - period + 1):
+        times = 1
+        while start + (times + 1) * period <= len(numbers):
+            layers = [numbers[start + i * period : start + (i + 1) * period] for i in range(times + 1)]
+            steps = [[b - a for a, b in zip(x, y, strict=True)] for x, y in itertools.pairwise(layers)]
+            if any(step != steps[0] for step in steps):
+                break
+            times += 1
+        best = max(best, (start, times), key=lambda run: run[1])
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_longest_even_run_of_a_stretch(seed):
+    rng = random.Random(seed)
+    numbers, value, step = [], 0, 1
+    for _ in range(24):
+        step = rng.choice([step] * 6 + [1, 2])
+        value += step
+        numbers.append(value)
+    for period in (1, 2, 3):
+        found = _even([(n,) for n in [7, *numbers]], 1, period, len(numbers))
+        start, times = longest_even_run(numbers, period)
+        assert found == (1 + start, times)
+
+
+def test_two_layers_of_a_long_sum_are_one():
+    assert len(_rolled_sum([f"+ {c}_{{{i}}}" for i in range(2) for c in "abcd"])) == 1

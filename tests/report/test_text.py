@@ -6,6 +6,8 @@ import sympy
 
 import tplimits as tp
 from tplimits import zoo
+from tplimits.report.latex_formulas import Formula
+from tplimits.report.roles import by_role
 from tplimits.report.text import formula, positive_first, shortest, shown
 
 x = sympy.Symbol("x", positive=True)
@@ -68,3 +70,44 @@ def test_means_over_boxes():
         return tp.avg(tp.tanh(x - x[β] ** 3), over=β)
 
     assert "E□[tanh(" in repr(tp.derive(pairs))
+
+
+def test_powers_of_names_that_have_an_exponent_stand_in_brackets():
+    @tp.program
+    def again(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+        x = W @ x
+        x = V @ tp.tanh(x)
+        return tp.avg(tp.sin(x) * x**2 + 1), tp.avg(x**3 * tp.tanh(x))
+
+    text = tp.derive(again).latex()
+    assert r"\left(|x^{(3)}\hat{\rangle}\right)^{2} \sin" in text and r"\hat{\rangle}\right)^{3} \tanh" in text
+
+    @tp.program
+    def plain(x: tp.Vector):
+        return tp.avg(tp.sin(x) * x**2)
+
+    assert r"= |x\rangle^{2} \sin" in tp.derive(plain).latex()
+
+
+def test_unnamed_values_that_no_program_has_stay_as_they_are():
+    @tp.program
+    def unnamed(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(x * tp.tanh(W @ tp.relu(x)))
+
+    rows = [Formula(r"x_{(99)}", "=", (r"x_{(3)} + d_{(98)} + d_{2,1} + d_{x}",)), Formula("x", "=", ("x",))]
+    (found,) = by_role(rows, unnamed)
+    assert (found.left, found.right) == (r"x_{(99)}", (r"\mathrm{relu}(x) + d_{(98)} + d_{2,1} + d_{x}",))
+
+
+def test_texts_are_cut_where_they_are_longer_than_they_may_be():
+    fits, longer = (sympy.Symbol("a" * n) for n in (160, 161))
+    assert formula(fits) == "a" * 160
+    assert formula(longer) == f"{'a' * 80} … (0 operations)"
+
+
+def test_integrals_of_bells_are_not_rearranged_and_others_are():
+    """SymPy turns 1 − erf into erfc and joins exponentials, which is no shorter to read."""
+    y = sympy.Symbol("y")
+    assert shortest(sympy.cos(y) ** 2 + sympy.sin(y) ** 2) == 1
+    kept = sympy.cos(y) ** 2 + sympy.sin(y) ** 2 + sympy.erf(y)
+    assert shortest(kept) == kept

@@ -50,6 +50,7 @@ def test_the_work_limit_scales_everything_down():
     assert affordable_draws((2 * limit, 2 * limit), (0, 0), (1.0, 1.0)) == [int(limit / 2)] * 2
     assert affordable_draws((2 * limit,), (limit,), (1.0,)) == [0]
     assert affordable_draws((5,), (9,), (1.0,)) == [0]
+    assert affordable_draws((limit,), (limit // 8,), (4.0,)) == [pytest.approx(limit / 8, abs=1)]
 
 
 def test_a_claim_wrong_beyond_doubt_stops_expensive_sampling(programs, seed, monkeypatch):

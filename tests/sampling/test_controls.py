@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -14,7 +15,7 @@ from tplimits.law.observables import observables
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.coupled import REPLICATES, centre
 from tplimits.sampling.claims import Claim
-from tplimits.sampling.controls import Controlled, Plain, WithControls
+from tplimits.sampling.controls import Controlled, Plain, WithControls, _score
 from tplimits.sampling.estimate import Series
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.sampling import Sampling
@@ -195,3 +196,18 @@ def test_what_is_given_reaches_the_expansion():
     off[:, 0] = drawn[:, 2] - drawn[:, 2].std() * (1 + 0.1 * numpy.arange(200) % 1)
     (without,) = inquiry.measured((Draws(64, off, numpy.ones(4)),))
     assert (without.values[:, [0, 1]] == drawn[:, [2, 3]]).all(), "the mean of what is taken off is not 0: as drawn"
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+def test_the_score_of_a_mean_is_in_standard_errors(scale):
+    """√N times mean over deviation, widths weighed by their neurons; nothing is said of what does not vary."""
+    rng = numpy.random.default_rng(0)
+    values = scale * (rng.standard_normal((40, 3)) + 0.3)
+    off = values[:, 2] - values[:, 1]
+    one = SimpleNamespace(n=64, values=values)
+    expected = len(off) ** 0.5 * off.mean() / off.std(ddof=1)
+    assert _score([one], 2, 1) == pytest.approx(expected, rel=1e-12)
+    other = SimpleNamespace(n=128, values=values)
+    both = (64 + 128) * off.sum() / (off.var(ddof=1) * len(off) * (64**2 + 128**2)) ** 0.5
+    assert _score([one, other], 2, 1) == pytest.approx(both, rel=1e-12)
+    assert _score([SimpleNamespace(n=64, values=0 * values)], 2, 1) == 0.0

@@ -229,3 +229,22 @@ def test_two_estimated_errors_are_judged_by_cochran_and_cox(own, other, dof, deg
         z, p = Fit(1.0, own, dof, (), 0.0, 0, 1.0).two_sided(claimed, other, degrees)
         assert (z, p) == (pytest.approx(bound), pytest.approx(level, rel=1e-6))
     assert Fit(1.0, 1e-9, 1e9, (), 0.0, 0, 1.0).two_sided(9.0, 1e-9)[1] == 1e-100
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [((3.0, 7.0), (3.0, 7.0), 14.0), ((3.0, 7.0), (1e-4, 2.0), 7.0), ((1e-4, 7.0), (5.0, 2.0), 2.0)],
+)
+def test_degrees_of_freedom_of_a_sum_of_two_errors(own, other, expected):
+    """By Welch and Satterthwaite two alike have twice the degrees of one, and a large one has its own."""
+    found = Fit(1.0, own[0], own[1], (), 0.0, 0, 1.0).beside(*other)
+    assert found.dof == pytest.approx(expected, rel=1e-6)
+    assert found.stderr == pytest.approx(math.hypot(own[0], other[0])) and found.intercept == 1.0
+
+
+def test_degrees_of_freedom_of_a_sum_are_those_of_its_variance():
+    """2 E²/Var of s₁² + s₂², of which each is σ² χ²_ν/ν."""
+    rng, own, other = numpy.random.default_rng(0), (1.5, 5.0), (2.0, 12.0)
+    total = sum(s**2 * rng.chisquare(nu, 400_000) / nu for s, nu in (own, other))
+    found = Fit(1.0, *own, (), 0.0, 0, 1.0).beside(*other)
+    assert found.dof == pytest.approx(2 * total.mean() ** 2 / total.var(), rel=0.02)

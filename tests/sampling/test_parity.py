@@ -5,10 +5,14 @@ from __future__ import annotations
 import bent
 import numpy as np
 import pytest
+import sympy
 from sympy import Integer, Rational
 
 import tplimits as tp
-from tplimits.sampling.parity import HALVES, WHOLE, layer_series
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.sampling.parity import HALVES, WHOLE, _in_signs, layer_series
 
 
 def head(matrices: int, logits):
@@ -108,3 +112,30 @@ def test_kinks_that_data_reaches_bring_no_odd_powers():
 
     assert layer_series(net) == WHOLE
     assert layer_series(gated) == HALVES
+
+
+E, F = (Entry(Integer(i), NO_NEURON) for i in (1, 2))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        functions.step(E - F),
+        functions.relu(E) + 2 * sympy.Abs(F),
+        functions.leaky_relu(E * F, Rational(1, 4)),
+        functions.maximum(E, F) * functions.minimum(2 * E, F),
+        functions.where(E, F, functions.relu(functions.relu(F) - E)),
+    ],
+    ids=str,
+)
+def test_kinks_of_scalars_are_the_same_through_signs(body):
+    written = _in_signs(body)
+    assert not written.has(functions.step, functions.relu, functions.leaky_relu, functions.maximum, functions.where)
+    for e, f in ((0.7, 0.4), (-0.7, 0.4), (0.7, -1.4), (-0.7, -0.4)):
+        values = {E: Rational(e), F: Rational(f)}
+        assert float(written.xreplace(values)) == pytest.approx(float(evaluate(body, values)))
+
+
+def test_kinks_of_vectors_stay():
+    body = functions.relu(Entry(Integer(1), OWN) + E)
+    assert _in_signs(body) == body

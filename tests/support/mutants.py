@@ -17,7 +17,6 @@ import importlib
 import itertools
 import json
 import os
-import random
 import sys
 import time
 from collections import Counter, defaultdict
@@ -41,16 +40,23 @@ PATIENCE, CHOSEN = 60, 10
 FEW = 3
 
 
-def corpus(count: int, seed: int = 0) -> list[tuple[str, int]]:
-    """So many mutants from all folders alike, the same ones each time: fewer are the first of more."""
-    rng, drawn = random.Random(seed), []
-    for folder in FOLDERS:
-        every = []
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            tree = ast.parse(path.read_bytes())
-            every += [(str(path.relative_to(ROOT)), n) for n in range(len(list(places(tree))))]
-        drawn.append(rng.sample(every, len(every)))
+def corpus(count: int, seed: int = 0, folders: Sequence[str] = FOLDERS) -> list[tuple[str, int]]:
+    """So many mutants from folders alike, the same ones each time: fewer are the first of more."""
+    drawn = []
+    for folder in folders:
+        every = [place for path in sorted((ROOT / folder).rglob("*.py")) for place in _drawn(path, seed)]
+        drawn.append([mutant for _, mutant in sorted(every)])
     return [mutant for row in zip(*drawn, strict=False) for mutant in row][:count]
+
+
+def _drawn(path: Path, seed: int) -> Iterator[tuple[str, tuple[str, int]]]:
+    """The mutants of a module in the order of a digest of what each changes: an edit moves no other line's."""
+    file, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    lines, seen = text.splitlines(), Counter[tuple[str, ...]]()
+    for number, (function, node, kind) in enumerate(places(ast.parse(text))):
+        about = (file, function, lines[getattr(node, "lineno", 1) - 1].strip(), kind, ast.unparse(node))
+        seen[about] += 1
+        yield hashlib.sha256(repr((seed, about, seen[about])).encode()).hexdigest(), (file, number)
 
 
 def with_tests(files: Sequence[str], work: Callable[[list[Any]], None]) -> None:
@@ -143,9 +149,7 @@ class Judge:
     def _chosen(self, file: str, function: str) -> list[str]:
         """The tests that call a function, the quickest first and those of the same part of the package before others."""
         chosen, seconds = [], 0.0
-        for test in sorted(
-            self._through[f"{file}:{function}"], key=lambda t: t["seconds"] / (1 + _near(file, t["test"]))
-        ):
+        for test in sorted(self._calling(file, function), key=lambda t: t["seconds"] / (1 + _near(file, t["test"]))):
             if self._right.get(test["test"], True) and seconds + test["seconds"] <= CHOSEN:
                 chosen.append(test["test"])
                 seconds += test["seconds"]
@@ -223,6 +227,7 @@ def main() -> int:
     parser.add_argument("what", choices=["map", "run", "show"])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folders", nargs="*", default=FOLDERS, help="folders of the package to draw from")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long; the next call goes on")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="folders or files of tests for the map")
     parser.add_argument("--again", nargs="*", default=(), help="outcomes that are judged again, as alive")
@@ -232,7 +237,7 @@ def main() -> int:
     if asked.what == "map":
         mapped(asked.tests, asked.seconds)
         return 0
-    chosen = corpus(asked.count, asked.seed)
+    chosen = corpus(asked.count, asked.seed, asked.folders)
     if asked.what == "run":
         known = _known()
         run([m for m in chosen if m not in known or known[m]["outcome"] in asked.again], asked.seconds)

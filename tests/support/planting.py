@@ -105,9 +105,11 @@ class Garden:
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._functions: defaultdict[str, list[FunctionType]] = defaultdict(list)
         within = tuple(f"{ROOT / folder}/" for folder in folders)
+        gc.unfreeze()  # frozen ones are not listed
         for found in gc.get_objects():
             if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(within):
                 self._functions[found.__code__.co_filename].append(found)
+        gc.freeze()
 
     def plant(self, file: str, number: int) -> bool:
         """Let the functions of a module do what they would with a mutant; False where none of them would."""

@@ -18,9 +18,9 @@ import tplimits as tp
 from tplimits.program.nodes.execution import Execution
 
 LEVEL = 1e-3
-WIDTHS = {80: 12000, 200: 3600, 500: 480}
+WIDTHS = {80: 6000, 200: 1800, 500: 240}
 #: a fit with odd powers has one unknown more
-ODD_WIDTHS = {40: 40000, **WIDTHS}
+ODD_WIDTHS = {40: 40000, 80: 12000, 200: 3600, 500: 480}
 V0 = np.array([[1.0, 0.2, 0.5], [0.2, 2.0, -0.4], [0.5, -0.4, 1.5]])
 PAIRS = np.triu_indices(3)
 

@@ -142,7 +142,8 @@ class _Reader:
             return self._fraction(token)
         if token == r"\sqrt":
             if self._peek() == "[":
-                self._at = start + 1 + self._tokens[start + 1 :].index("]") + 1
+                while self._next() != "]":
+                    pass
             inside = self._argument()
             return Box("", width_of(inside) + 9, "root", any(b.tall for b in inside), (inside,))
         if token == r"\begin":

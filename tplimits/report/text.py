@@ -146,10 +146,8 @@ def formula(expr: Expr) -> str:
 
 
 def _ket_line(written: Writer, ket: Ket) -> str:
-    if ket.hat is None:
+    if ket.hat is None or not ket.dot:
         return formula(written(ket.expr))
-    if not ket.dot:
-        return f"{formula(ket.hat)}" if ket.expr == ket.hat else formula(written(ket.expr))
     dots = " + ".join(f"({formula(written(t.coefficient))})·|{t.partner}⟩" for t in ket.dot if t.coefficient != 0)
     return f"{formula(ket.hat)} + {dots}" if dots else formula(ket.hat)
 

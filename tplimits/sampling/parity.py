@@ -82,8 +82,8 @@ def _with_other_roots(body: Expr, program: Program) -> Expr:
 def _in_signs(body: Expr) -> Expr:
     """A body with the kinks of scalars written through their signs."""
     heads = (sympy.Abs, functions.step, functions.relu, functions.leaky_relu, functions.where)
-    bent = [h for h in body.atoms(*heads, functions.maximum, functions.minimum) if _of_scalars(h)]
-    for head in sorted(bent, key=sympy.count_ops):
+    while bent := [h for h in body.atoms(*heads, functions.maximum, functions.minimum) if _of_scalars(h)]:
+        head = min(bent, key=sympy.count_ops)  # one that holds others is another one when these are written
         written = functions.elementary(head)
         signs = {j: (1 + sympy.sign(j.args[0])) / 2 for j in written.atoms(functions.step)}
         body = body.xreplace({head: written.xreplace(signs)})

@@ -11,7 +11,7 @@ from sympy import Rational, Symbol
 
 import tplimits as tp
 from tplimits.law.hypotheses.displaced import shifts
-from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.entries import entries, width_symbol
 
 x = Symbol("x", real=True)
 n = width_symbol("n")
@@ -80,3 +80,40 @@ def _beside_exponential():
 def test_poles_that_are_removable_at_the_limit_alone_are_doubted(function):
     with pytest.raises(tp.EvaluationError, match=r"moment not established: .* the pole where .* is 0"):
         limit_of(function).evaluate()
+
+
+@pytest.mark.parametrize(
+    ("argument", "orders"),
+    [
+        (lambda h, s, x: h * h + s * s, (2,)),
+        (lambda h, s, x: h + s, (1,)),
+        (lambda h, s, x: h * h - 3 * s**4, (4,)),
+        (lambda h, s, x: h**2 + abs(s) ** Rational(1, 2), (Rational(1, 2),)),
+        (lambda h, s, x: h + s * x, (1, 2)),  # seen beside vectors only
+        (lambda h, s, x: h + tp.tanh(x), ()),
+    ],
+)
+def test_orders_by_which_what_is_divided_by_moves(argument, orders):
+    limit = limit_of(argument)
+    *_, asked, _ = limit.program
+    assert tuple(limit.state.around._orders(asked.body)) == orders
+
+
+@pytest.mark.parametrize(
+    ("argument", "whole", "units"),
+    [
+        (lambda h, s, x: h * h + s * s, lambda a: 1 / a, (2.0,)),  # √(h²) at h = 2
+        (lambda h, s, x: h + s, lambda a: 1 / a, (2.0,)),
+        (lambda h, s, x: h + s, lambda a: 1 / sympy.Abs(a), (2.0,)),
+        (lambda h, s, x: h * h + s**4, lambda a: 1 / a, (2**0.5,)),
+        (lambda h, s, x: 3 * h + x * s, lambda a: 1 / a, (6.0, 6**0.5)),
+        (lambda h, s, x: h + s, sympy.log, ()),
+        (lambda h, s, x: tp.exp(h) + s, lambda a: 1 / a, ()),  # comes not near 0
+        (lambda h, s, x: h + s, lambda a: 1 / entries(a)[0], ()),  # a multiple of itself
+    ],
+)
+def test_scalars_are_displaced_by_what_is_as_small_as_what_is_divided_by(argument, whole, units):
+    limit = limit_of(argument)
+    *_, asked, _ = limit.program
+    found = [d.unit for d in limit.state.around._as_small(whole(asked.body))]
+    assert [float(u.xreplace({a: sympy.S(2) for a in entries(u)})) for u in found] == pytest.approx(list(units))

@@ -12,7 +12,7 @@ import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
-from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.tails import Growth, Tail, of_product
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
 
@@ -385,3 +385,33 @@ def test_powers_by_hoelder_are_shared_by_dependent_factors_alone(law):
     assert not tail(pole * sympy.exp(x**2 / 6), law).established
     assert tail(sympy.Abs(x) ** Rational(-1, 8) * sympy.exp(x**2 / 16), law).power == pytest.approx(4)
     assert tail(sympy.Abs(x) ** Rational(-1, 8) + sympy.exp(x**2 / 6), law).power == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "dependent", "independent"),
+    [
+        (1, 1, Rational(1, 2), 1),
+        (2, 4, Rational(4, 3), 2),
+        (3, sympy.oo, 3, 3),
+        (sympy.oo, sympy.oo, sympy.oo, sympy.oo),
+    ],
+)
+def test_of_two_factors_reciprocal_powers_add_where_they_are_dependent(law, first, second, dependent, independent):
+    tails = [Tail(Growth.POLYNOMIAL, power=sympy.sympify(p)) for p in (first, second)]
+    pair = list(zip((x, x + y), tails, strict=True))
+    assert of_product(pair, law).power == of_product(pair[::-1], law).power == dependent
+    assert of_product(list(zip((x, y), tails, strict=True)), law).power == independent
+
+
+def test_of_three_factors_each_is_counted_once(law):
+    """x beside y, then x + y beside both: 1/q = 1/4 + 1/4 + 1/2."""
+    tails = [Tail(Growth.POLYNOMIAL, power=sympy.Integer(p)) for p in (4, 4, 2)]
+    assert of_product(list(zip((x, y, x + y), tails, strict=True)), law).power == 1
+
+
+def test_poles_at_one_form_are_one_pole(law):
+    """(x² + x⁴)^(−1/8) |x|^(−p) is as |x|^(−1/4−p): square integrable for p < 1/4."""
+    other = (x**2 + x**4) ** Rational(-1, 8)
+    assert tail(other * sympy.Abs(x) ** Rational(-1, 8), law).established
+    assert not tail(other * sympy.Abs(x) ** Rational(-1, 3), law).established
+    assert tail(other * sympy.Abs(y) ** Rational(-1, 3), law).established

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -12,6 +13,7 @@ import sympy
 from loops_on_arrays import run as on_arrays
 
 import tplimits as tp
+from tplimits.numbers.loops.bodies import Nest
 from tplimits.numbers.loops.kernels import run
 from tplimits.program.loops.lowering import forward, training
 
@@ -161,3 +163,9 @@ def test_the_same_network_is_the_same_text_in_every_process():
         for seed in ("1", "2")
     }
     assert len(texts) == 1 and b"define" in texts.pop()
+
+
+def test_what_no_instruction_has_is_refused():
+    arithmetic = SimpleNamespace(constant=lambda _, number: number)
+    with pytest.raises(tp.EvaluationError, match="`DiracDelta` has no compiled form"):
+        Nest._piece(SimpleNamespace(arithmetic=arithmetic), sympy.DiracDelta, (0.5,), 0.0)

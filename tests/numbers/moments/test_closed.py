@@ -19,6 +19,7 @@ from tplimits.numbers.moments.function import closed_code, moment
 from tplimits.numbers.moments.tensor import tensor
 from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes import functions as heads
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.regimes.kernels.numbers.precise import in_many_digits
 
 X, Y = sympy.symbols("x y", real=True)
@@ -255,3 +256,17 @@ def test_every_closed_pair_of_kinds_has_an_integrand_here():
     assert covered <= closing
     missing = sorted(" and ".join(sorted(pair)) for pair in closing - covered)
     assert missing == []
+
+
+LINE = numpy.linspace(-13, 13, 26_000)
+MASS = numpy.exp(-(LINE**2) / 2) / numpy.sqrt(2 * numpy.pi) * (LINE[1] - LINE[0])
+
+
+@pytest.mark.parametrize("integrand", [*INTEGRANDS.values(), *AT_NUMBERS.values()], ids=str)
+def test_a_variable_of_variance_zero_is_zero(integrand):
+    """Against the mean of what the other variable alone leaves, on a line."""
+    found = moment(integrand, (X, Y))
+    for law in ((0.0, 0.0, 1.7), (0.6, 0.0, 0.0)):
+        known = {X: law[0] ** 0.5 * LINE, Y: law[2] ** 0.5 * LINE}
+        expected = float((MASS * evaluate(integrand, known)).sum())
+        assert float(numpy.ravel(found(*law)[0])[0]) == pytest.approx(expected, rel=1e-6, abs=1e-9), law

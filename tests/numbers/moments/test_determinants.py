@@ -120,3 +120,8 @@ def test_inputs_of_one_dimension_are_collinear_and_equal_inputs_too():
     x = numpy.random.default_rng(0).normal(size=(4, 5))
     c11, _, c22, det = input_gram(x, numpy.concatenate([x, -x]))
     assert (numpy.diagonal(det[:, :4]) <= 1e-31 * c11[:, 0] * c22[0, :4]).all()
+
+
+def test_where_parts_of_products_overflow_the_products_are_taken():
+    assert float(gram_determinant(1e301, 5e149, 0.1)) == pytest.approx(7.5e299)
+    assert float(gram_determinant(1e301, 2e150, 0.1)) == 0.0

@@ -101,6 +101,31 @@ def test_one_variable():
     assert float(moment(heads.relu(X), (X,))(3.0)[0]) == pytest.approx(math.sqrt(3 / (2 * math.pi)), rel=1e-15)
 
 
+def far_out(monkeypatch, rhos):
+    """E tanh tanh and its error at the variances 144 and 130, where nested integrals are the last resort."""
+    calls = []
+    monkeypatch.setattr(
+        "tplimits.numbers.moments.function.nested", lambda *law: calls.append(law) or (math.nan, math.inf)
+    )
+    mean = moment(sympy.tanh(X) * sympy.tanh(Y), (X, Y))
+    value, error = mean(144.0, rhos * math.sqrt(144.0 * 130.0), 130.0)
+    return value, error, len(calls)
+
+
+@pytest.mark.parametrize(("low", "high", "few"), [(0.95, 0.975, 2), (0.987, 0.993, 8)])
+def test_many_correlated_pairs_of_large_variance_are_expanded_further(low, high, few, monkeypatch):
+    rhos = numpy.linspace(low, high, few + 1)
+    value, error, calls = far_out(monkeypatch, rhos)
+    assert not calls
+    assert (error <= 1e-10 * value).all()
+    for rho, found in zip(rhos, value, strict=True):
+        c12, det = rho * math.sqrt(144.0 * 130.0), 144.0 * 130.0 * (1 - rho**2)
+        expected, _ = by_trapezoids(sympy.tanh(X) * sympy.tanh(Y), 144.0, c12, det, count=1500)
+        assert abs(found - expected) <= 1e-10
+    _, _, calls = far_out(monkeypatch, rhos[-few:])
+    assert calls == few, "so few are integrated one by one"
+
+
 def test_functions_that_do_not_separate():
     larger = moment(heads.maximum(X, Y), (X, Y))
     assert larger.route == "quadrature"

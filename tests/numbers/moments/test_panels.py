@@ -7,7 +7,15 @@ import pytest
 import scipy.integrate
 import sympy
 
-from tplimits.numbers.moments.panels import RADIUS, kinked, nodes_between, scale_edges, settled_edges, with_kinks
+from tplimits.numbers.moments.panels import (
+    RADIUS,
+    _panel_sums,
+    kinked,
+    nodes_between,
+    scale_edges,
+    settled_edges,
+    with_kinks,
+)
 
 x = sympy.Symbol("x", real=True)
 
@@ -65,3 +73,22 @@ def test_panels_are_halved_where_a_function_is_steep(f, steep):
             limit=400,
         )[0]
         assert (function(deviation * z) ** 2 * density * w).sum() == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_integral_of_every_panel_is_its_own():
+    """Kinks cut panels in parts, which belong to the panel that they stand in."""
+    f, edges = kinked(abs(x - 1) + abs(x + 3), x), numpy.array([-6.0, -4.0, -1.0, 0.5, 2.0, 6.0])
+    sums, root = _panel_sums(f, edges, 1.5, 3.0)
+    for low, high, found in zip(edges, edges[1:], sums, strict=False):
+        inside = [z for z in (1 / 1.5, -2.0) if low < z < high]
+        expected = scipy.integrate.quad(
+            lambda z: (abs(1.5 * z - 1) + abs(1.5 * z + 3)) * numpy.cos(3 * z + 1) * numpy.exp(-(z**2) / 4),
+            low,
+            high,
+            points=inside or None,
+            epsabs=1e-13,
+        )[0]
+        assert found == pytest.approx(expected, abs=1e-11)
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(180)
+    square = (weights * (abs(1.5 * nodes - 1) + abs(1.5 * nodes + 3)) ** 2).sum() / weights.sum()
+    assert root**2 == pytest.approx(square, rel=1e-3)

@@ -9,7 +9,9 @@ import pytest
 import sympy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.moments.tensor import may_be_infinite, tensor
+from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.moments.tensor import lowered, may_be_infinite, tensor
+from tplimits.numbers.quadrature import Quadrature
 
 Z = sympy.symbols("z1:5", real=True)
 #: variances and covariance of nearly equal inputs
@@ -75,3 +77,31 @@ X, Y = sympy.symbols("x y", real=True)
 )
 def test_means_may_be_infinite_where_a_pole_can_be_reached_and_is_not_bounded(function, infinite):
     assert may_be_infinite(function) is infinite
+
+
+def test_coordinates_are_refined_until_what_is_wanted_is_reached():
+    """E cos(3 z1) cos(z2) tanh(z3)² of independent variables: the first needs more nodes than the others."""
+    variables = Z[:3]
+    function = sympy.cos(3 * Z[0]) * sympy.cos(Z[1]) * sympy.tanh(Z[2]) ** 2
+    law = {(a, b): float(a == b) for a in variables for b in variables}
+    line = np.linspace(-12, 12, 4001)
+    square = float((np.tanh(line) ** 2 * np.exp(-(line**2) / 2)).sum() * (line[1] - line[0]) / (2 * np.pi) ** 0.5)
+    expected = np.exp(-4.5 - 0.5) * square
+    spent = []
+    for wanted in (1e-2, 1e-7):
+        budget = Budget(10**9)
+        found = Quadrature(law, {}, 0, budget).refined(lowered(function, variables), wanted)
+        spent.append(budget.spent)
+        assert abs(found.value - expected) <= found.error <= max(2 * wanted * found.size, 1e-12)
+        assert abs(found.value) < found.size < 1
+    assert spent[0] <= spent[1]
+
+
+def test_a_budget_that_is_spent_leaves_the_error_that_was_reached():
+    variables = Z[:3]
+    law = {(a, b): float(a == b) for a in variables for b in variables}
+    integrand = lowered(sympy.cos(5 * Z[0]) * sympy.cos(5 * Z[1]) * sympy.cos(5 * Z[2]), variables)
+    with pytest.raises(TooManyNodes):
+        Quadrature(law, {}, 0, Budget(1000)).refined(integrand, 1e-9)
+    found = Quadrature(law, {}, 0, Budget(3_000_000)).refined(integrand, 1e-30)
+    assert abs(found.value - np.exp(-37.5)) <= found.error and np.isfinite(found.error)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.program.files.arrays import flat, nested, pack, read, unpack
+from tplimits.program.files.arrays import _array, flat, nested, pack, read, unpack
 
 ARRAYS = {
     "float": np.linspace(0, 1, 5),
@@ -101,3 +101,42 @@ def test_encrypted_and_repeated_members_are_refused(tmp_path):
 def test_files_that_are_not_there_are_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("behind", [b"", b"PK and words, and more of them, longer than the record of the end is"])
+def test_a_list_of_members_that_is_too_long_is_refused_before_it_is_read(tmp_path, behind):
+    content = io.BytesIO()
+    pack(content, {"a": np.ones(2)})
+    marked = bytearray(content.getvalue())
+    end = marked.rindex(b"PK\x05\x06")
+    marked[end + 12 : end + 16] = (1 << 30).to_bytes(4, "little")
+    (tmp_path / "a.npz").write_bytes(marked + behind)
+    with pytest.raises(tp.EvaluationError, match="a list of members of more than"):
+        unpack(tmp_path / "a.npz")
+
+
+def test_a_long_list_of_members_has_its_length_in_a_record_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 0)
+    content = io.BytesIO()
+    pack(content, {"a": np.arange(3.0)})
+    marked = bytearray(content.getvalue())
+    end = marked.rindex(b"PK\x05\x06")
+    assert marked[end - 20 : end - 16] == b"PK\x06\x07"
+    marked[end + 12 : end + 16] = b"\xff" * 4  # "see there"
+    (tmp_path / "a.npz").write_bytes(marked)
+    assert unpack(tmp_path / "a.npz")["a"].tolist() == [0.0, 1.0, 2.0]
+    record = marked.rindex(b"PK\x06\x06")
+    marked[record + 40 : record + 48] = (1 << 40).to_bytes(8, "little")
+    (tmp_path / "b.npz").write_bytes(marked)
+    with pytest.raises(tp.EvaluationError, match="a list of members of more than"):
+        unpack(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("missing", [1, 8, 23])
+def test_members_that_end_before_their_stated_size_are_refused(missing):
+    content = io.BytesIO()
+    np.save(content, np.arange(3.0))
+    whole = content.getvalue()
+    assert _array(io.BytesIO(whole), len(whole)).tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(ValueError, match=r"an array of float64 of shape \(3,\) that ends early"):
+        _array(io.BytesIO(whole[:-missing]), len(whole))

@@ -14,6 +14,8 @@ from tplimits.program.nodes.entries import GaussMean
 
 X = np.array([-3.0, -1.2, -0.5, 0.0, 0.3, 1.0, 2.7])
 Y = np.array([0.5, -1.2, 2.0, 0.0, -0.3, 1.5, 2.7])
+HELD = lambda t: t * t  # noqa: E731 - named by what holds it
+HOLDING = tp.elementwise(HELD)
 
 AGAINST_NUMPY = {
     "relu": (tp.relu, lambda x: np.maximum(x, 0)),
@@ -253,3 +255,4 @@ def test_functions_have_the_names_that_users_gave_them():
 
     assert _name_of(bump, None) == "bump"
     assert _name_of(relu, None) is None and _name_of(lambda t: t, None) is None  # a name that means something else
+    assert _name_of(HELD, HOLDING) == "HOLDING"

@@ -6,6 +6,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.errors import ProgramError
+from tplimits.program.language.names import LocalNames
 
 
 def printed(program):
@@ -271,3 +272,15 @@ def test_unknown_names_list_near_ones():
 
     with pytest.raises(ProgramError, match="`mlp` has nothing named `hiden`; its names include hidden"):
         mlp.position("hiden")
+
+
+def test_names_are_those_of_the_first_call_of_a_function_that_calls_itself():
+    def descends(k):
+        doubled = 2 * k
+        return descends(k - 1) if k else doubled
+
+    bound = []
+    with LocalNames(descends.__code__, lambda name, value: bound.append((name, value))):
+        assert descends(3) == 0
+        descends(5)
+    assert bound == [("doubled", 6)]

@@ -115,3 +115,13 @@ def test_files():
         tp.to_json(tp.stack(scaled, scaled))
     with pytest.raises(tp.ProgramError, match="a block takes a state over n"):
         tp.from_json(tp.to_json(scaled).replace('"state": "0"', '"state": "1"'))
+
+
+def test_values_of_a_stack_reach_the_blocks_that_have_a_place_for_them():
+    @tp.block
+    def shifted(x: tp.State["token"], *, δ):
+        return x + δ
+
+    both = tp.stack(scaled, shifted).bind(δ=2, token=3)
+    assert [part.size("token") for part in both.parts] == [3, 3]
+    assert [sorted(part.constants) for part in both.parts] == [["γ"], []]

@@ -11,7 +11,7 @@ import tplimits as tp
 from tplimits.errors import CheckError, EvaluationError, ProgramError, TplimitsError
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.given import real_array, working_executor
+from tplimits.program.nodes.given import real_array, whole_from, working_executor
 
 
 @tp.program
@@ -194,3 +194,13 @@ def test_what_does_not_fit_into_memory_is_told(monkeypatch):
         scaled.run(4, s=1)
     with pytest.raises(EvaluationError, match="particles=64: they do not fit into memory; give fewer"):
         LIMIT.evaluate("particles", particles=64, s=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2, "at least 3."), (1 << 41, "at least 3 and below 2^40."), ("x", "at least 3.")]
+)
+def test_whole_numbers_that_are_too_small_or_beyond_counting(value, text):
+    with pytest.raises(EvaluationError) as raised:
+        whole_from("steps", value, 3, EvaluationError)
+    assert str(raised.value).endswith(f"give a whole number, {text}")
+    assert whole_from("steps", 3, 3, EvaluationError) == 3

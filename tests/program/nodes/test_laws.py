@@ -182,3 +182,15 @@ def test_biases_with_a_law_are_in_the_kernel_and_no_gaussian_process_in_the_oper
     assert tp.derive(biased, tp.Kernels()).evaluate([[1.0]]).nngp.item() == pytest.approx(1 / 2 + 1 / 3)
     with pytest.raises(tp.NoLimitError, match=r"`b` is drawn, uniform in \[-1, 1\], and added to the output"):
         tp.derive(biased, tp.NeuralTangent(tp.SGD()))
+
+
+@pytest.mark.parametrize("cut", [0.7, 2.0])
+def test_the_slope_of_a_cut_normal_is_the_ratio_of_densities(cut):
+    """T = Φ_cut⁻¹ ∘ Φ has T′ = φ(x) (2 Φ(c) − 1)/φ(T): by differences of its values."""
+    x = sympy.Symbol("x", real=True)
+    slope = truncated(x, sympy.Rational(cut)).diff(x)
+    for at in (-1.3, 0.0, 0.8):
+        known = {x: np.array([at - 1e-5, at, at + 1e-5])}
+        low, middle, high = evaluate(truncated(x, sympy.Rational(cut)), known)
+        assert float(evaluate(slope, known)[1]) == pytest.approx((high - low) / 2e-5, rel=1e-6)
+        assert abs(middle) < cut

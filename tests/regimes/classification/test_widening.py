@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.classification.report import _nearest
 from tplimits.regimes.classification.widening import Widening
 
 
@@ -56,3 +59,20 @@ def test_biases_that_start_small_are_harmless():
     small = tp.ABCD({"b": (0, "1/2", 0, 1)}, base=tp.MUP)
     assert Widening(biased, small, tp.SGD()).vanishing_starts == {"b": -1 / 2}
     assert Widening(biased, tp.MUP, tp.SGD()).vanishing_starts == {}
+
+
+def test_the_nearest_table_is_told_by_what_changes():
+    """Starts and rates are multiplied by powers of n, and so is the output; what stays is as it is."""
+    found = Widening(perceptron, tp.NTP, tp.SGD())
+    wanted = tp.ABCD({"W": ("1/2", "1/4", 1, 1), "v": (0, 0, "1/4", "1/2"), "out": "3/4"}, base=tp.NTP)
+    told = _nearest(SimpleNamespace(parametrization=tp.NTP, program=found.program, nearest=wanted))
+    assert told[1:] == [
+        "  U: as it is",
+        "  W: initial entries times n^(-1/4)",
+        "  v: rate times n^(1/4)",
+        "  the output times n^(-1/4)",
+    ]
+    same = _nearest(SimpleNamespace(parametrization=tp.NTP, program=found.program, nearest=tp.NTP))
+    assert len(same) == 4 and all(line.endswith("as it is") for line in same[1:])
+    none = _nearest(SimpleNamespace(parametrization=tp.NTP, program=found.program, nearest=None))
+    assert none == ["no table of rates and initial entries that learns features was found"]

@@ -183,3 +183,20 @@ def test_every_table_that_a_formula_names_is_defined(net):
     named = set(re.findall(r"K_(?:\{[^}]*\}|[\w′]+)", text))
     defined = set(re.findall(r"^ *(K_(?:\{[^}]*\}|[\w′]+))[(\[][^=\n]*= ", text, re.MULTILINE))
     assert named - defined == set()
+
+
+def test_letters_of_indices():
+    """Free ones from a, summed ones from i, inside of a sum the next; those of the second input with a prime."""
+
+    @tp.network
+    def pooled(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.mean(tp.relu(tp.sum(U * ξ, over="d")), over="token")
+        return v * tp.relu(W @ x)
+
+    K = "(K_{ξ·U}(ξ,ξ)[i,i], K_{ξ·U}(ξ,ξ′)[i,i′], K_{ξ·U}(ξ′,ξ′)[i′,i′])"
+    lines = repr(tp.derive(pooled, tp.Kernels())).splitlines()
+    assert "  K_{ξ·U}(ξ,ξ′)[a,a′] = Σ_{i∈d}(ξ[a,i]*ξ′[a′,i])" in lines
+    assert f"  K_x(ξ,ξ′) = Σ_{{i∈token}}(Σ_{{i′∈token′}}(κ_relu{K}))/(|token|*|token′|)" in lines
+    sums = f"Σ_{{i∈token}}(Σ_{{j∈d}}(Σ_{{i′∈token′}}(κ_relu′{K}*ξ′[i′,j])*ξ[i,j]))"
+    assert f"  Θ_x(ξ,ξ′) = {sums}/(|token|*|token′|)" in lines
+    assert lines[-1] == "  indices: a over token"

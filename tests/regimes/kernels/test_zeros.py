@@ -1,5 +1,6 @@
 """Kernels at constants that are 0."""
 
+import numpy as np
 import pytest
 
 import tplimits as tp
@@ -31,3 +32,22 @@ def test_a_jump_away_from_its_place():
     limit = tp.derive(still, tp.Kernels(train=("v",)))
     assert limit.evaluate(X, c=0).nngp.item() == pytest.approx(1.0)
     assert limit.evaluate(X, c=0).nngp.item() == tp.derive(still.bind(c=0), tp.Kernels()).evaluate(X).nngp.item()
+
+
+def test_the_tangent_kernel_of_a_removable_pole():
+    """tanh(x)/x: poles of the derivative cancel between its two terms; by quadrature on a grid."""
+
+    @tp.network
+    def quotient(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * (tp.tanh(x) / x)
+
+    X = np.array([[1.0, 0.5], [-0.3, 1.2]])
+    z, weights = np.polynomial.hermite_e.hermegauss(120)
+    z1, z2 = np.meshgrid(z, z, indexing="ij")
+    x, density = np.einsum("id,djk->ijk", X, np.stack([z1, z2])), np.outer(weights, weights) / (2 * np.pi)
+    f, slope = np.tanh(x) / x, 1 / (x * np.cosh(x) ** 2) - np.tanh(x) / x**2
+    nngp, moved = (np.einsum("ijk,ljk,jk->il", a, a, density) for a in (f, slope))
+    found = tp.derive(quotient, tp.Kernels()).evaluate(X)
+    np.testing.assert_allclose(found.nngp, nngp, atol=1e-6)
+    np.testing.assert_allclose(found.ntk, nngp + moved * (X @ X.T), atol=1e-6)

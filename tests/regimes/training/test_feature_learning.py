@@ -8,6 +8,7 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.regimes.training.feature_learning import _derived
 
 _DATA = np.random.default_rng(5)
 X, Y = _DATA.standard_normal((3, 2)), _DATA.standard_normal(3)
@@ -380,3 +381,26 @@ def test_the_report_shows_kernels_of_recorded_vectors():
     shown = ADAM.evaluate(X, record=("x",), **SMALL).report().picture
     assert "⟨x|x′⟩ at the end" in shown
     assert "at the end" not in ADAM.evaluate(X, **SMALL).report().picture
+
+
+def test_reading_a_program_says_how_far_it_is():
+    """Each instruction is told once, of as many as there are."""
+
+    class Report:
+        planned, steps = 0, ()
+
+        def plan(self, total, what):
+            self.planned = total
+
+        def advance(self, more):
+            self.steps += (more,)
+
+    @tp.program
+    def chain(W: tp.Matrix, x: tp.Vector):
+        for _ in range(3):
+            x = tp.tanh(W @ x)
+        return tp.avg(x * x)
+
+    report = Report()
+    _derived(chain, 10**6, report)
+    assert report.planned == len(chain) and set(report.steps) <= {0, 1} and sum(report.steps) == len(chain) - 1

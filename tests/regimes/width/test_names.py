@@ -34,9 +34,14 @@ def test_what_is_asked_for_in_the_wrong_place_is_said():
         (LIMIT.scalar, "h[token=0]", r"`h` is not a scalar: ask for \.ket\('h'\)"),
         (LIMIT.ket, "W", "`W` is a matrix; matrices have no ket"),
         (LIMIT.ket, "h[token=2]", r"`h\[token=2\]` is out of range"),
+        (LIMIT.ket, "h[layer=0]", r"`h` has no axis `layer`; its axes are \(token\)"),
+        (LIMIT.ket, 3, r"3 is not a name"),
     ):
         with pytest.raises(ProgramError, match=said):
             ask(name)
+    with pytest.raises(ProgramError, match=r"token=0\.5: the index of an axis is a whole number"):
+        LIMIT.ket("h", token=0.5)
+    assert LIMIT.ket("h", token=1) == LIMIT.ket("h[token=1]")
 
 
 def test_what_is_no_image_has_no_hat():

@@ -25,7 +25,7 @@ from tplimits.numbers.moments import closed
 from tplimits.numbers.moments.atoms import Atom, Power, Wave, atoms
 from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
-from tplimits.numbers.moments.hermite import HermiteRows, hermite_rows, remembered_rows
+from tplimits.numbers.moments.hermite import ORDERS, HermiteRows, hermite_rows, remembered_rows
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.panels import kinked
 from tplimits.numbers.moments.separation import products
@@ -35,6 +35,8 @@ from tplimits.program.nodes.evaluate import Array
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
 _SETTLED = 1e-10
+#: orders of expansions, each worth while for more than so many pairs that a lower one has not settled
+_LONGER = {1024: 2, 4096: 8}
 #: rounding of closed forms, relative to the sum of the absolute values of their terms
 _ROUNDING = 4e-15
 #: how far |c12| may pass √(c11 c22), relative: kernels of float32 are accepted
@@ -89,12 +91,11 @@ class MomentFunction:
             error = error + abs(value) * float(numpy.finfo(numpy.float32).eps)
         return value.astype(kind).reshape(shape), error.astype(kind).reshape(shape)
 
-    def rows(self, side: int, variances: Array, term: int = 0) -> HermiteRows:
+    def rows(self, side: int, variances: Array, term: int = 0, orders: tuple[int, ...] = ORDERS) -> HermiteRows:
         """Hermite coefficients of f (`side` 0) or h (`side` 1) of one term at variances (N,)."""
         factor = self.factors[term][side]
-        return remembered_rows(
-            kinked(factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE}), _ONE), variances
-        )
+        single = factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE})
+        return remembered_rows(kinked(single, _ONE), variances, orders)
 
     def _check(self, entries: Sequence[Array], det: Array | None) -> None:
         size = len(self.variables)
@@ -148,12 +149,25 @@ class MomentFunction:
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
         value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
+        for order, few in _LONGER.items():
+            most = error * abs(rho) ** (order - min(a.order, b.order))  # nothing to gain elsewhere
+            longer = numpy.flatnonzero((error > _SETTLED * abs(value)) & (most <= _SETTLED * abs(value)))
+            if len(longer) > few:
+                value[longer], error[longer] = self._longer(term, sides, longer, rho[longer], order)
         f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
         for n in numpy.flatnonzero(error > _SETTLED * abs(value)):
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better
         return value, error
+
+    def _longer(
+        self, term: int, sides: Sequence[Sided], pairs: NDArray[numpy.intp], rho: Array, order: int
+    ) -> tuple[Array, Array]:
+        """The expansion of some pairs to a higher order: nested integrals take a hundred times as long."""
+        used = [numpy.unique(place[pairs], return_inverse=True) for _, place in sides]
+        a, b = (self.rows(k, sides[k][0][kept], term, (order,)) for k, (kept, _) in enumerate(used))
+        return mehler(a, b, used[0][1], used[1][1], rho)
 
 
 @lru_cache(maxsize=512)

@@ -27,7 +27,7 @@ _OUTSIDE = 1e-9
 _BLOCK = 4_000_000
 #: bytes of rows that are remembered
 _MEMORY = 1 << 26
-_REMEMBERED: OrderedDict[tuple[Kinked, bytes], HermiteRows] = OrderedDict()
+_REMEMBERED: OrderedDict[tuple[Kinked, bytes, tuple[int, ...]], HermiteRows] = OrderedDict()
 _LOCK = threading.Lock()
 
 
@@ -67,14 +67,14 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
     return found
 
 
-def remembered_rows(f: Kinked, variances: Array) -> HermiteRows:
+def remembered_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) -> HermiteRows:
     """`hermite_rows`, kept for the other side of a pair, the next tile, and the derivative's neighbours."""
-    key = (f, variances.tobytes())
+    key = (f, variances.tobytes(), orders)
     with _LOCK:  # draws are evaluated in threads; a rule that is dropped between two looks at it would be a KeyError
         if key in _REMEMBERED:
             _REMEMBERED.move_to_end(key)
             return _REMEMBERED[key]
-    found = hermite_rows(f, variances)  # outside: two threads may find the same rows, none waits for another
+    found = hermite_rows(f, variances, orders)  # outside: two threads may find the same rows, none waits for another
     with _LOCK:
         _REMEMBERED[key] = found
         while sum(r.coefficients.nbytes for r in _REMEMBERED.values()) > _MEMORY and len(_REMEMBERED) > 1:
@@ -138,7 +138,12 @@ def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple
         return _moving(values * w, z, order), (values**2 * w * _density(z)).sum(axis=1)
     z, w = nodes_between(edges)
     values = f(deviations[:, None] * z)
-    return values @ (_functions(z, order) * (w * numpy.exp(-(z**2) / 4))).T, values**2 @ (w * _density(z))
+    found = numpy.zeros((len(deviations), order))
+    step = max(1, _BLOCK // order)
+    for start in range(0, len(z), step):
+        some = slice(start, start + step)
+        found += values[:, some] @ (_functions(z[some], order) * (w[some] * numpy.exp(-(z[some] ** 2) / 4))).T
+    return found, values**2 @ (w * _density(z))
 
 
 def _density(z: Array) -> Array:

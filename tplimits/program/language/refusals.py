@@ -49,7 +49,7 @@ def replacement(function: str) -> str:
         return f"use tp.{function}"
     if function in _OTHER_NAMES:
         return f"use {_OTHER_NAMES[function]}"
-    head = function.replace("arc", "a", 1) if function.startswith("arc") else function
+    head = f"a{function.removeprefix('arc')}" if function.startswith("arc") else function
     if head in HEADS and hasattr(sympy, head):
         return f"use tp.elementwise(sympy.{head})"
     return "write it with functions of tp, or entry by entry as tp.elementwise of a SymPy expression"

@@ -118,8 +118,6 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
     try:
         verify(bound)
     except ProgramError as error:
-        if not values:
-            raise
         given = ", ".join(f"{name}={value}" for name, value in values.items())
         raise ProgramError(f"bind({given}): {error}") from None
     return bound

@@ -7,12 +7,13 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import OWN, Entry, N
 from tplimits.program.parametrization.script import script
 from tplimits.regimes.classification.derivation.counting import STEPS, Counting
 from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
-from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, verdict_on
+from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, simplified, verdict_on
 
 OPTIMIZERS = {"SGD": tp.SGD(), "sign": tp.SignSGD(), "Adam": tp.Adam()}
 
@@ -178,3 +179,46 @@ def test_rates_of_scripts_undo_the_powers_that_norms_have():
         for table, optimizer in ((tp.MUP.adjusted(squares, around), around), (tp.MUP, tp.SignSGD()))
     ]
     assert rows[0] == rows[1] and len(rows[0]) == 2
+
+
+def scaled_attention(power):
+    @tp.network
+    def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        A = tp.softmax(tp.n**power * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+        return tp.mean(v * tp.sum(A * x.rename(token="key"), over="key"), over="token")
+
+    return net.bind(token=3)
+
+
+@pytest.mark.parametrize("power", [Fraction(1, 4), Fraction(1, 2)])
+def test_shares_are_parts_of_gradients_that_pass_an_average(power):
+    """All of the gradients of Q and K pass the logits n^p·avg, nothing of v's; U's does by n^(p − 1/2) at the start."""
+    passes = Counting(scaled_attention(power), tp.NTP, tp.SGD()).passes
+    (logits,) = passes.multiplied
+    shares = passes.shares(logits, passes.sizes(passes.backward.program, {}, {})[0], {})
+    assert shares == {"U": power - Fraction(1, 2), "Q": 0, "K": 0, "v": NOTHING}
+
+
+def test_perceptrons_too_deep_to_be_counted_are_refused():
+    assert asked(500, tp.MUP)[0].name == "perceptron500"
+    for depth in (501, 10**30):
+        with pytest.raises(ProgramError, match="at most 500 hidden layers"):
+            asked(depth, tp.MUP)
+    for wrong in (0, True, 1.5, "net"):
+        with pytest.raises(ProgramError, match="give a network, or the number of hidden layers"):
+            asked(wrong, tp.MUP)
+    with pytest.raises(ProgramError, match="give a parametrization"):
+        asked(1, "MUP")
+
+
+def test_conditions_on_one_number_are_intervals():
+    a, b = sympy.symbols("a b", real=True)
+    for condition, wanted in (
+        ((a >= 1) & (a >= 2), sympy.Le(2, a)),
+        ((a > 1) & (a < 0), False),
+        ((a < 1) | (a > 0), True),
+        (sympy.true, True),
+        ((a > 0) & (b > 0), (a > 0) & (b > 0)),
+    ):
+        assert simplified(condition) == wanted

@@ -10,7 +10,7 @@ import tplimits as tp
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import maximum, minimum, relu
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.sizes import Size, _power, product, size_of
+from tplimits.regimes.classification.derivation.sizes import Size, _power, multiplied_by_powers, product, size_of
 
 HALF = Fraction(1, 2)
 N = sympy.Symbol("n", positive=True)
@@ -95,3 +95,14 @@ def test_a_quotient_undoes_a_product(base):
 
 def test_quotients_by_what_is_zero_at_the_start_are_larger_than_anything():
     assert _power(Size(), Fraction(-1)).start > 1000 and _power(Size(), Fraction(2)).start == float("-inf")
+
+
+def test_what_a_growing_power_multiplies():
+    """Of a product with n^(p), p > 0, the entries that stand in its other factors: not those of other products."""
+    root, bend = sympy.sqrt(N), sympy.Function("f")
+    for body, wanted in {
+        root * x: {x}, sympy.tanh(root * x * sympy.tanh(y)): {x, y}, x * y / root: set(), 3 * x: set(), root: set(),
+        bend(N * x) + y: {x}, x / N + N**2 * (y + 1): {y}, N * x / root: {x}, x + N: set(),
+    }.items():  # fmt: skip
+        assert multiplied_by_powers(body, frozenset([N])) == wanted, body
+    assert multiplied_by_powers(N * x, frozenset()) == set()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.classification.finite import coordinates
 from tplimits.regimes.classification.finite.coordinates import Coordinate, _regime
 from tplimits.regimes.classification.finite.judging import measured_power
 
@@ -192,3 +193,15 @@ def test_slopes_and_regimes():
 def test_what_cannot_be_checked_is_refused(change, message):
     with pytest.raises(tp.CheckError, match=message):
         tp.classify(2, tp.MUP, tp.SGD()).check(**({"widths": (8, 16)} | change))
+
+
+def test_the_level_is_shared_by_all_rows(monkeypatch):
+    """Each of K values after each of S steps and at the start, and f: errors are Student's at level/(rows + 1)."""
+    asked = []
+    monkeypatch.setattr(coordinates.student, "isf", lambda level, freedom: asked.append((level, freedom)) or 0.0)
+    check = tp.classify(2, tp.MUP, tp.SGD()).check((4, 8), steps=3, draws=2, seed=SEED, level=0.05)
+    names = {row.name for row in check.rows}
+    assert len(check.rows) == len(asked) == 4 * len(names) and len(names) > 2
+    assert {level for level, _ in asked} == {0.05 / (len(asked) + 1)}
+    starts = 2 * 16 * 2 - 2  # many networks for f before training, of these widths: quarters would be one
+    assert {freedom for _, freedom in asked} == {starts, (2 + 1) * 2 - 2}

@@ -18,6 +18,7 @@ from tplimits.regimes.classification.finite.judging import (
     judged,
     measured_power,
 )
+from tplimits.regimes.classification.finite.sums import ERRORS, two_powers
 
 EARLY, LATE, OUTPUT = Rule(late=False), Rule(late=True), Rule(late=True, output=True)
 
@@ -73,3 +74,21 @@ def test_errors_are_those_of_least_squares(many):
         off = ((means - power * x - line) ** 2).sum() / 2
         assert found.error == pytest.approx(np.sqrt(max(pooled, off) / (x**2).sum()))
         assert found.spread == pytest.approx(np.sqrt(pooled))
+
+
+@pytest.mark.parametrize("widths", [(16, 64), (16, 32, 64), (8, 16, 32, 64, 128)])
+def test_two_powers_are_a_weighted_fit(widths):
+    """Errors by the scatter, or by the distance from the fit where that says more; with two widths nothing is left."""
+    n = np.array(widths, dtype=float)
+    for bend, spread in ((0.0, 0.02), (0.3, 0.02), (0.3, 1e-6)):
+        sizes = (2 * n**0.5 + 3 * n**0.25) * (1 + bend * np.cos(np.arange(len(n))))
+        found = two_powers(widths, sizes, spread, 0.5, gap=0.25)
+        weights = 1 / (max(spread, 1e-3) * sizes)
+        columns = np.stack([n**0.5, n**0.25], axis=1)
+        fit, *_ = np.linalg.lstsq(columns * weights[:, None], sizes * weights, rcond=None)
+        off = ((sizes - columns @ fit) ** 2 * weights**2).sum() / max(len(n) - 2, 1)
+        scatter = np.linalg.inv((columns * weights[:, None]).T @ (columns * weights[:, None]))
+        assert [found.leading, found.second] == pytest.approx(fit, rel=1e-6)
+        assert found.error == pytest.approx(np.sqrt(max(1.0, off) * scatter[0, 0]), rel=1e-5)
+        assert found.share == pytest.approx(fit[0] * n[-1] ** 0.5 / sizes[-1], rel=1e-6)
+        assert found.leads == (found.leading > ERRORS * found.error and found.share > 0.5)

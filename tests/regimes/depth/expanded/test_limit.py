@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.depth.expanded.paths import Curve, _angles
 
 V = np.array([[1.0, 0.3], [0.3, 1.0]])
 
@@ -58,3 +59,13 @@ def test_shapes(sde):
 def test_numbers_that_cannot_be_given(sde, asked, message):
     with pytest.raises(tp.EvaluationError, match=message):
         asked(sde)
+
+
+def test_a_curve_is_the_covariances_of_two_variances():
+    V = np.array([[0.25, 0.1], [0.1, 4.0]])
+    curve, rho = Curve(layers=None, V=V), np.array([[0.5, -0.25], [1.0, 0.0]])
+    np.testing.assert_allclose(curve.at(0.3), [[0.25, 0.3], [0.3, 4.0]], rtol=1e-15)
+    np.testing.assert_allclose(curve._covariances(rho), [[curve.at(r) for r in row] for row in rho], rtol=1e-15)
+    assert [round(float(a), 9) for a in _angles(2)] == [
+        round(np.pi / 2 + k * (np.pi / 2 - 0.1) / np.sqrt(2), 9) for k in (-1, 1)
+    ]

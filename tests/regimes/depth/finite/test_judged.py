@@ -18,8 +18,8 @@ from tplimits.regimes.depth.finite.request import LayersRequest
 V0 = np.array([[1.0, 0.2], [0.2, 1.0]])
 RESNET = {"γ": 0.5**0.5, "c_plus": 0.0, "c_minus": -1.0}
 ATTENTION = {"γ": 8**-0.5, "τ0": 1.0}
-DEEP_ATTENTION = {"V0": V0, "layers": 36, "widths": (24, 48), "draws": (12000, 14000), "level": 1e-3}
-DEEP_RESNET = {"V0": V0, "layers": 64, "widths": (12, 48, 192), "draws": (4000, 6000, 5000), "level": 1e-3}
+DEEP_ATTENTION = {"V0": V0, "layers": 36, "widths": (24, 48), "draws": (6000, 7000), "level": 1e-3}
+DEEP_RESNET = {"V0": V0, "layers": 64, "widths": (12, 48, 192), "draws": (2000, 3000, 2500), "level": 1e-3}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def claimed(sde, T, V=V0, **constants):
 @pytest.mark.sampling
 def test_attention_as_deep_as_wide(attention, seed):
     """Figure 1's T = ¾ at two widths."""
-    verdict = tp.check(attention, seed=seed, paths=40_000, progress=False, **DEEP_ATTENTION, **ATTENTION)
+    verdict = tp.check(attention, seed=seed, paths=20_000, progress=False, **DEEP_ATTENTION, **ATTENTION)
     assert verdict.accepted, verdict
     assert [row.claim.label for row in verdict.rows] == list(path_labels(2))
     stronger = claimed(attention, 0.75, γ=(1.25 / 8) ** 0.5, τ0=1.0)
@@ -65,10 +65,10 @@ def with_printed_drift(V, T, steps, paths, rng):
 @pytest.mark.sampling
 def test_a_residual_network_at_a_third_of_its_width(resnet, seed):
     """Figure 3's T = ⅓, and the drift printed in an appendix from tokens that point apart, where it is most wrong."""
-    verdict = tp.check(resnet, seed=seed, paths=40_000, progress=False, **DEEP_RESNET, **RESNET)
+    verdict = tp.check(resnet, seed=seed, paths=20_000, progress=False, **DEEP_RESNET, **RESNET)
     assert verdict.accepted, verdict
     apart = {**DEEP_RESNET, "V0": np.array([[1.0, -0.6], [-0.6, 1.0]])}
-    assert tp.check(resnet, seed=seed, paths=40_000, progress=False, **apart, **RESNET).accepted
+    assert tp.check(resnet, seed=seed, paths=20_000, progress=False, **apart, **RESNET).accepted
     ρ = with_printed_drift(apart["V0"], 1 / 3, 100, 20_000, np.random.default_rng(seed))
     printed = {"ρ[0,1]": ρ.mean(), **{f"{100 * q:.0f}% ρ[0,1]": np.quantile(ρ, q) for q in QUANTILES}}
     assert not tp.check(resnet, seed=seed, claims=printed, progress=False, **apart, **RESNET).accepted
@@ -150,6 +150,34 @@ def test_widths_move_to_whole_numbers_of_layers():
     assert request.taken == (51, 99, 300)
     request = LayersRequest(shaped.relu_resnet, V0, 7, (8, 16, 128), given=RESNET)
     assert any("is 0.4375 layers" in remark for remark in request.remarks)
+
+
+@pytest.mark.parametrize(
+    ("block", "given", "deep"),
+    [(shaped.relu_resnet, RESNET, (16, 32, 64, 128)), (shaped.shaped_attention, ATTENTION, (32, 64, 128))],
+    ids=["odd powers of √n", "powers of n"],
+)
+def test_widths_that_nobody_chose(block, given, deep):
+    one, many = (LayersRequest(block, V0, layers, given=given) for layers in (1, 16))
+    assert one.taken == (40, 80, 160, 320, 640) and many.taken == deep
+    assert one.remarks == many.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"V0": None}, "needs V0="),
+        ({"V0": [V0, V0]}, r"V0 has shape \(2, 2, 2\)"),
+        ({"V0": [[1.0, 2.0], [2.0, 1.0]]}, "eigenvalue -1|not positive"),
+        ({"layers": 0}, "layers=0"),
+        ({"layers": 1.5}, r"layers=1\.5"),
+        ({"widths": (2, 4, 8), "V0": np.eye(3)}, "width 2 cannot hold 3 tokens"),
+        ({"weights": "drawn"}, "weights='drawn'"),
+    ],
+)
+def test_requests_that_nothing_can_be_drawn_for(changed, said):
+    with pytest.raises(CheckError, match=said):
+        _ = LayersRequest(shaped.relu_resnet, **{"V0": V0, "given": RESNET, **changed}).taken
 
 
 def test_a_law_that_ends_before_is_refused(attention):

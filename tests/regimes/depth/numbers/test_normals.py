@@ -57,11 +57,14 @@ def test_the_law_is_normal_in_fine_cells():
 
 def test_layers_of_the_ziggurat_have_the_same_area():
     """The density above the highest edge closes the stack: its last box ends at the density at zero."""
-    widths, densities = normals._WIDTHS * 2.0**52, normals._DENSITIES
+    widths, inside, densities = normals._tables()
+    edges = inside * widths  # where a layer ends that is wholly under the density: at that of the one above
+    widths *= 2.0**52
     area = widths[0] * densities[-1]
     assert math.isclose(area, widths[-1] * densities[-1] + math.sqrt(math.pi / 2) * math.erfc(widths[-1] / 2**0.5))
     assert np.allclose(widths[1:] * (densities[:-1] - densities[1:]), area, rtol=1e-9, atol=0)
     assert len(widths) == 1024 and densities[0] == 1
+    assert np.allclose(edges, [widths[-1], 0, *widths[1:-1]], rtol=0, atol=1e-14)
 
 
 def test_neighbours_and_lanes_are_uncorrelated():
@@ -110,3 +113,9 @@ def test_a_coarse_draw_is_the_sum_of_two_fine_ones():
     for row in fine:
         normals.draw(state, 1, row, spare)
     assert np.allclose(coarse, fine.sum(axis=0) / 2**0.5, rtol=1e-15, atol=1e-15)
+
+
+def test_uniform_numbers_are_above_zero_and_reach_one():
+    """Words 0 and 2^64 − 1 of the recurrence: logarithms of both are finite."""
+    for first, last, wanted in ((0, 0, 2.0**-53), (2**64 - 1, 1, 1.0)):
+        assert normals._uniform(np.array([first, 0, 0, last], np.uint64)) == wanted

@@ -356,3 +356,31 @@ def test_bad_inputs_are_refused():
         several.kernels(np.ones((1, 2)))
     with pytest.raises(tp.EvaluationError, match=r"X1 holds different numbers of inputs: \[1, 2\]"):
         several.kernels({"ξ": np.ones((1, 2)), "η": np.ones((2, 3))})
+
+
+@tp.network
+def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["out"], b: tp.Scalar.normal(0, 0.7), c: tp.Scalar["out"]):
+    return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d"))) + 2 * tp.sum(ξ, over="d") * b + 3 * c
+
+
+@tp.network
+def bent(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Scalar.normal(0, 0.7)):
+    return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d"))) + tp.relu(tp.sum(ξ, over="d") * b)
+
+
+def test_the_covariance_of_what_is_added_is_exact_where_it_is_linear():
+    """4·0.49 ξ ξ′ for all outputs together, and 9 for each alone; of a bent one, half of squared differences."""
+    X1, X2 = np.random.default_rng(4).standard_normal((2, 3, 2))
+    net = shifted.bind(out=2)
+    found = GradientSampler(net).kernels(X1, X2, n=5, draws=2)
+    sums = np.multiply.outer(X1.sum(axis=1), X2.sum(axis=1))
+    wanted = 4 * 0.49 * sums[:, :, None, None] + 9 * np.eye(2)
+    np.testing.assert_allclose(found.shift, [wanted] * 2, rtol=1e-12)
+    np.testing.assert_allclose(found.below("v", 4.0), 4 * found.ntk_of["v"] + found.shift, rtol=1e-12)
+    np.testing.assert_allclose(found.ntk_of["c"], 9 * np.broadcast_to(np.eye(2), (2, 3, 3, 2, 2)), rtol=1e-12)
+    np.testing.assert_allclose(found.ntk_of["b"], np.broadcast_to(4 * sums[:, :, None, None], (2, 3, 3, 2, 2)))
+    weighted = found.weighted({"b": 0.5})
+    np.testing.assert_allclose(weighted, found.ntk - 0.5 * found.ntk_of["b"], rtol=1e-12, atol=1e-12)
+    drawn = GradientSampler(bent).kernels(X1[:1], n=2, draws=40_000).shift[:, 0, 0]
+    variance = 0.49 * X1[0].sum() ** 2 * (1 / 2 - 1 / (2 * np.pi))  # of relu(z)
+    assert abs(drawn.mean() - variance) < 4 * drawn.std() / 200

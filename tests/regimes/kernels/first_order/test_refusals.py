@@ -68,7 +68,19 @@ def width_before_it(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Ve
     return v * tp.tanh((1 - 1 / tp.n) * (W @ tp.tanh(tp.sum(U * ξ, over="d"))))
 
 
+@tp.network
+def bent_data(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.tanh(tp.sum(U * tp.tanh(ξ), over="d"))
+
+
+@tp.network
+def two_data(ξ: tp.Input["d"], ζ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.tanh(tp.sum(U * ξ * ζ, over="d"))
+
+
 REFUSED = {
+    "a function of data": (bent_data, "is no sum of weights times data"),
+    "products of data": (two_data, "is no sum of weights times data"),
     "skip": (skip, "`return`.* is no function of one image W x"),
     "tied": (tied, "uses `W` a second time"),
     "bias twice": (shared_bias, "uses `b` a second time"),

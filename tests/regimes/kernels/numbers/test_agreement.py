@@ -135,12 +135,13 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize("by_plan", [False, True])
-def test_what_is_compiled_after_many_calls_is_the_interpreted_one(by_plan, monkeypatch):
+@pytest.mark.parametrize(("by_plan", "bound"), [(False, "_INTERPRETED"), (True, "_INTERPRETED"), (True, "_REPEATED")])
+def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(by_plan, bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
-    found = limit("relu", 1, 0.5)
-    wanted, planned = found.evaluate(X), []
-    monkeypatch.setattr(fused_run, "_INTERPRETED", 0)
+    found, planned = limit("relu", 1, 0.5), []
+    monkeypatch.setattr(fused_run, "_REPEATED", 1 << 40)
+    wanted = found.evaluate(X)
+    monkeypatch.setattr(fused_run, bound, 0)
     monkeypatch.setattr(fused_run, "_BLOCK", 7)
     if by_plan:
         made = evaluation.Planned

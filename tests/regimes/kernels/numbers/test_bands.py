@@ -10,7 +10,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, request
+from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, planning, request
 from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.bands import Chain
 from tplimits.regimes.kernels.numbers.blocks import Blocks
@@ -44,7 +44,7 @@ def limit_of(name: str) -> tp.KernelLimit:
 def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan]:
     """The kernels by compiled functions, with their plan."""
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
-    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled = True
     return limit.evaluate(*X), made
 
@@ -52,7 +52,7 @@ def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan
 def oracle(network: tp.Program, monkeypatch: pytest.MonkeyPatch, *X: Array) -> tp.KernelPair:
     """The interpreter, on a tape without steps for bands."""
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "take_bands", lambda functions: False)
+        patch.setattr(planning, "take_bands", lambda functions: False)
         return tp.derive(network, tp.Kernels()).evaluate(*X)
 
 
@@ -65,6 +65,25 @@ def test_bands_are_the_interpreter(name, monkeypatch):
         found, made = compiled(limit, *batches)
         assert made.functions[0].banded == (name not in PLAIN)
         for one, two in zip(found, oracle(network, monkeypatch, *batches), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+def test_a_second_call_is_compiled(monkeypatch):
+    """One call alone is not worth it, nor are many of little work."""
+    network, places = NETWORKS["pool"]
+    limit = tp.derive(network, tp.Kernels())
+    plans = limit.derivation.remembered["plans"]
+    monkeypatch.setattr(plan, "_FEW", 0)
+    for least, wanted in ((1 << 40, [False, False]), (1, [False, True])):
+        monkeypatch.setattr(plan, "_REPEATED", least)
+        plans.clear()
+        found = []
+        for _ in range(2):
+            pair = limit.evaluate(nets.data(4, places))
+            (made,) = plans.values()
+            found.append((made.is_compiled, pair))
+        assert [done for done, _ in found] == wanted
+        for one, two in zip(found[0][1], found[1][1], strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
 
 

@@ -16,9 +16,9 @@ import tplimits as tp
 from tplimits.numbers.moments.angles import arc
 from tplimits.regimes.kernels.derivation.demand import ties
 from tplimits.regimes.kernels.derivation.leaves import TableEntry
-from tplimits.regimes.kernels.numbers import compiled, plan, request, taps
+from tplimits.regimes.kernels.numbers import compiled, plan, request
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.shifts import Read, grid, moved, summed_entries
+from tplimits.regimes.kernels.numbers.shifts import grid
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = np.ndarray
@@ -146,50 +146,6 @@ def test_affine_index_arrays_become_slices(places):
 )
 def test_other_index_arrays_are_gathered(places):
     assert grid(places, 4 if places.max() < 4 else 7) is None
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_sums_of_entries_are_those_of_indexing(seed):
-    """Slices, gathering and compiled loops against plain indexing, with one index, two, and one in the middle."""
-    rng = random.Random(seed)
-    size = rng.choice((1, 2, 3, 7, 8, 9, 16))
-    side = int(size**0.5)
-    choices = [nets.line(size), nets.line(size, circular=True), nets.line(size, stride=2), nets.line(size, dilation=2)]
-    places = nets.image(side) if side * side == size and rng.random() < 0.5 else rng.choice(choices)
-    x = np.random.default_rng(seed).standard_normal((2, size, size))
-    padded = np.pad(x, ((0, 0), (0, 1), (0, 1)))
-    for labels, reads, wanted in (
-        (("m", "b", "a"), (Read("a", places, ("i",)),), padded[:, :-1][:, :, places].sum(axis=2)),
-        (("m", "a", "b"), (Read("a", places, ("i",)),), padded[:, places, :-1].sum(axis=1).transpose(0, 2, 1)),
-        (
-            ("m", "a", "b"),
-            (Read("a", places, ("i",)), Read("b", places, ("j",))),
-            np.stack([padded[:, t][:, :, t] for t in places]).sum(axis=0),
-        ),
-    ):
-        for function in (summed_entries, taps.summed_by_loops):
-            found = function([Labelled(x, labels)], reads)
-            np.testing.assert_allclose(found.array, wanted, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    "places", [nets.line(6), nets.line(8, 5), nets.line(9, dilation=2), nets.image(4), nets.image(5)]
-)
-def test_taps_that_move_a_grid_are_seen(places):
-    """Each reads the place so many rows down and columns across, and nothing outside."""
-    size = places.shape[1]
-    order, down, across, width = moved(places, size)
-    assert sorted(order) == list(range(len(places))) and (np.diff(across) >= 0).all()
-    assert width == (size if len(places) < 9 else int(size**0.5))
-    y, x = np.divmod(np.arange(size), width)
-    for row, a, b in zip(places[order], down, across, strict=True):
-        inside = (y + a >= 0) & (y + a < size // width) & (x + b >= 0) & (x + b < width)
-        np.testing.assert_array_equal(row, np.where(inside, (y + a) * width + x + b, -1))
-
-
-@pytest.mark.parametrize("places", [nets.line(6, circular=True), nets.line(6, stride=2), nets.line(6)[:, ::-1]])
-def test_other_taps_move_none(places):
-    assert moved(places, 6) is None
 
 
 # -- compiled -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, extents, plan, request, tape
+from tplimits.regimes.kernels.numbers import evaluation, extents, plan, planning, request, tape
 from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.lanes import Lanes
 
@@ -22,7 +22,7 @@ MANY = 3
 def compiled(limit: tp.KernelLimit, *X: dict[str, np.ndarray]) -> tp.KernelPair:
     """Both kernels by compiled functions, which have to have a form for pairs and for inputs alone."""
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
-    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled = True
     assert made.is_nested
     assert all(made.own_nested(side) is not None for side in (1, 2))

@@ -16,7 +16,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.program.files import locks
-from tplimits.regimes.kernels.numbers import evaluation, job
+from tplimits.regimes.kernels.numbers import evaluation, fused_run, job
 
 SIDE = 2
 
@@ -93,6 +93,24 @@ def test_files_hold_what_is_given(tmp_path, dtype):
     np.testing.assert_array_equal(again.ntk, wanted.ntk)
     assert again.program == ratio and again.trained == ("U", "v") and f"of shape {stored.shape}" in repr(again)
     assert np.array_equal(pickle.loads(pickle.dumps(again)).nngp, wanted.nngp)
+
+
+def test_bits_do_not_depend_on_calls_before(tmp_path, monkeypatch):
+    """Who asks twice gets compiled kernels; what a folder holds is gone on with by processes that know of no call."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+
+    limit = tp.derive(net, tp.Kernels())
+    data = np.random.default_rng(1).standard_normal((12, 3))
+    monkeypatch.setattr(fused_run, "_REPEATED", 0)
+    kept = [np.array(a) for a in limit.evaluate(data, out=tmp_path / "before", progress=False)]
+    limit.evaluate(data)
+    again = limit.evaluate(data, out=tmp_path / "after", progress=False)
+    assert [np.array(a).tobytes() for a in again] == [a.tobytes() for a in kept]
+    compiled = limit.evaluate(data)
+    assert [np.array(a).tobytes() for a in compiled] != [a.tobytes() for a in kept], "else nothing is shown"
 
 
 def test_two_batches_are_stored_as_well(tmp_path):

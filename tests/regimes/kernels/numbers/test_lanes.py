@@ -8,7 +8,7 @@ import pytest
 import tapped_networks as nets
 
 import tplimits as tp
-from tplimits.regimes.kernels.numbers import evaluation, lanes, passes, plan, request
+from tplimits.regimes.kernels.numbers import evaluation, lanes, passes, planning, request
 from tplimits.regimes.kernels.numbers.blocks import Blocks
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 
@@ -22,7 +22,7 @@ def data(many: int, size: int, seed: int = 0, channels: int = 2) -> Array:
 def compiled(limit: tp.KernelLimit, *X: Array) -> tp.KernelPair:
     """The kernels by one compiled function, which has to have a form."""
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
-    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled = True
     assert made.is_nested
     assert all(made.own_nested(side) is not None for side in (1, 2))
@@ -196,7 +196,7 @@ def test_what_a_law_cannot_hold_is_told_as_by_the_interpreter():
 def test_taps_of_a_grid_need_no_table():
     limit = tp.derive(nets.network(nets.image(4), 16, nets.image(4), True), tp.Kernels())
     asked = request.request(limit.derivation, data(2, 16), None, {}, None)
-    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     code = lanes.Lanes(passes.Passes(made.pair, made.labels, made.sizes, ("input 1", "input 2"), 2), 8, False)
     assert code.axes[16].border == (1, 1)
     assert not code.tables

@@ -6,6 +6,7 @@ import pytest
 import tplimits as tp
 from tplimits.numbers.columns import Basis, Population
 from tplimits.numbers.matrices import InitialOperator, TrainedMatrix
+from tplimits.regimes.training.numbers.operator_kernels import _conditioned, _drawn
 from tplimits.regimes.training.numbers.operator_particles import Member
 from tplimits.regimes.training.numbers.updates import BlockUpdate, LowRankUpdate
 
@@ -112,3 +113,26 @@ def test_the_last_kets_serve_all_later_steps():
     for t, scale in enumerate((1, 2, 4, 4)):
         np.testing.assert_array_equal(member.signal(χ, t), χ / scale)
         np.testing.assert_array_equal(member.collected(χ, t, 2), np.stack([χ[:, 0] / scale, [0, 0]], axis=1))
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_first_rows_that_are_known_condition_the_others(scale):
+    """Given the first rows, means and covariance are those of a regression on them; repeated rows tell nothing new."""
+    rng = np.random.default_rng(5)
+    root = np.sqrt(scale) * rng.standard_normal((5, 4))
+    root[1] = root[0] / 3  # rows 0 and 1 are one number
+    covariance, mean = root @ root.T, np.sqrt(scale) * rng.standard_normal((5, 2))
+    first = mean[:3] + root[:3] @ rng.standard_normal((4, 2))
+    means, rest = _conditioned(mean, covariance, first)
+    kept = [0, 2]
+    gain = np.linalg.solve(covariance[np.ix_(kept, kept)], covariance[kept]).T
+    np.testing.assert_allclose(means, mean + gain @ (first - mean[:3])[kept], rtol=1e-8, atol=1e-9 * scale**0.5)
+    np.testing.assert_allclose(rest, covariance - gain @ covariance[kept], atol=1e-9 * scale)
+    assert (means[:3] == first).all() and not rest[:3].any() and not rest[:, :3].any()
+    z = rng.standard_normal((5, 2))
+    np.testing.assert_array_equal(_drawn(mean, z, covariance, first)[:3], first)
+    images = _drawn(np.zeros((5, 5)), np.eye(5), covariance, None)
+    np.testing.assert_allclose(images @ images.T, covariance, atol=1e-12 * np.abs(covariance).max())
+    first[1] += np.sqrt(scale)
+    with pytest.raises(tp.EvaluationError, match="f0 cannot be the outputs"):
+        _conditioned(mean / min(scale, 1) ** 0.5, covariance, first / min(scale, 1) ** 0.5)

@@ -1,5 +1,8 @@
 """Compiled training against the same training on NumPy arrays, and limits against wide networks."""
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -349,6 +352,25 @@ def test_one_look_gives_outputs_and_gradients(train):
         f, gradients = run.outputs_and_gradients()
         np.testing.assert_allclose(f, run.outputs(), rtol=1e-13)
         assert all(np.array_equal(g, gradients[name]) for name, g in run.gradients().items())
+
+
+@pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam()], ids=lambda o: o.name)
+def test_particles_are_maximal_updates_however_these_are_written(optimizer):
+    """Powers may be moved between weights, starts and rates; one that moves alone is another limit."""
+    net, X = sized(shallow), data_of(sized(shallow))
+    loss = tp.squared_error(targets_of(net))
+    kinds = {kind: tp.MUP.kind(kind) for kind in ("vector", "readout")}
+
+    def started(tables):
+        return Trainer(net, loss, optimizer, 0.1, tp.ABCD(tables, base=tp.MUP)).start(X, particles=16)
+
+    for shift in (Fraction(1, 2), Fraction(-1, 4)):
+        moved = started({kind: e.shifted(shift) for kind, e in kinds.items()})
+        np.testing.assert_allclose(moved.outputs(), started({}).outputs(), rtol=1e-12)
+    for kind, place in itertools.product(kinds, range(4)):
+        table = [v + Fraction(k == place, 2) for k, v in enumerate(kinds[kind])]
+        with pytest.raises(EvaluationError, match="one of means over neurons"):
+            started({kind: table})
 
 
 def test_what_cannot_be_trained_is_refused():

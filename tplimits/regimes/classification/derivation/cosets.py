@@ -168,7 +168,7 @@ def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
     Terms at different values of indices, as queries and values in one matrix, are kept apart where others are left.
 
     >>> fewer(frozenset(map(Coset, range(8))))
-    frozenset({Coset(shift=0, basis=(4, 2, 1))})
+    frozenset({Coset(shift=0, basis=(4, 2, 1), where=frozenset())})
     """
 
     left = sorted(cosets, key=_order)

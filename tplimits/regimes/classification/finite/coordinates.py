@@ -218,8 +218,9 @@ def coordinate_check(
         )  # fmt: skip
 
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
-    # f before training is one number a network and input: it takes many networks, of narrower ones
-    starts = [trained(max(2, n // 4), 0, 16 * draws, {}) for n in sizes]
+    # f before training is one number a network and input: it takes many networks, narrower ones where these differ
+    narrow = sorted({n // 4 for n in sizes if n >= 8})
+    starts = [trained(n, 0, 16 * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
     return CoordinateCheck(

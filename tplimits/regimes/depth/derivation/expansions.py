@@ -95,9 +95,12 @@ def _side(body: Expr, shown: Expr, point: Expr, side: int, most: int, roots: int
 def _value(argument: Expr, τ: Symbol, shown: Expr) -> Expr:
     """step(argument) for small τ > 0."""
     series = laurent(argument, τ, 12)
-    if series is not None and series.lowest is None:
+    if series is None:
+        leading = argument
+    elif series.lowest is None:
         return S.Zero
-    leading = argument if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
+    else:
+        leading = sympy.factor(series.terms[series.lowest])
     if leading.is_positive or leading.is_negative:
         return S.One if leading.is_positive else S.Zero
     if sympy.simplify(leading) == 0:

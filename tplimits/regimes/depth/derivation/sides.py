@@ -31,10 +31,11 @@ def at_number(function: Expr, argument: Symbol, number: Expr, name: str = "") ->
     value = function.xreplace({argument: number})
     if not kinks(value) and not function.has(DiracDelta):
         return value
+    name = name or _name(function)
     for place in sorted(kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}, key=sympy.default_sort_key):
-        _side(place.xreplace({argument: number}), name or _name(function))
+        _side(place.xreplace({argument: number}), name)
     sided = elementary(value.replace(DiracDelta, lambda *_: S.Zero))
-    return sided.replace(step, lambda place: S.One if _side(place, name or _name(function)) > 0 else S.Zero)
+    return sided.replace(step, lambda place: S.One if _side(place, name) > 0 else S.Zero)
 
 
 def _side(place: Expr, name: str) -> int:

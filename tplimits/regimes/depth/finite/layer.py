@@ -158,7 +158,7 @@ class Layer(Execution):
         z = product[..., :0, :] if before is None else before
         for row in range(product.shape[-2]):
             known = z.shape[-2]
-            left = product[..., row, :] - (L[..., row : row + 1, :known] @ z)[..., 0, :]
+            left = product[..., row, :] - (L[..., row, None, :known] @ z)[..., 0, :]
             pivot = L[..., row, known, None]
             fresh = self.rng.standard_normal(left.shape) if (pivot == 0).any() else left
             one = numpy.where(pivot > 0, left / numpy.where(pivot > 0, pivot, 1.0), fresh)

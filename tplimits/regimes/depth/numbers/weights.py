@@ -77,8 +77,9 @@ class Drift:
         size = program.size(axis)
         if size is not None:
             return int(size)
-        root, state = program.root_axis(axis), program[program.state or 0]
-        if root == program.root_axis(state.axes[0]):
+        assert program.state is not None
+        root = program.root_axis(axis)
+        if root == program.root_axis(program[program.state].axes[0]):
             return self.m
         if size_symbol(root) not in self.values:
             raise EvaluationError(f"the axis `{root}` has no size: give {root}=….")

@@ -263,4 +263,9 @@ def _multiple(order: int) -> str:
 
 
 def _power(log: float) -> str:
+    """e^log in three digits.
+
+    >>> _power(math.log(1.25)), _power(math.inf), _power(-math.inf)
+    ('1.25', '∞', '0')
+    """
     return "∞" if log == math.inf else f"{math.exp(log):.3g}"

@@ -17,9 +17,10 @@ from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
-from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now, pairs
+from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now
+from tplimits.regimes.kernels.numbers.fused_run import pairs as fused_pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import plan_for
+from tplimits.regimes.kernels.numbers.planning import plan_for
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
-_MANY = 1 << 16
+_MANY = 1 << 15
 #: pairs of inputs, and entries of all of them, from which on single precision is worth while
 _PAIRS, _SINGLE = 64, 1 << 24
 #: share of pairs that are alike above which all are done in double precision
@@ -119,7 +120,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
-    planned = _many_pairs(asked, kernels)
+    planned = _many_pairs(asked, kernels, settled)
     if planned is not None:
         return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
     if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
@@ -292,11 +293,12 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     return KernelPair(found[0], found[-1], error, error)
 
 
-def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
+def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:
     """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
     if asked.is_drawn or not _is_plain(asked):
         return None
-    if asked.one.many * asked.other.many < _MANY and not are_many_by_now(asked.derivation, asked.constants):
+    pairs = asked.one.many * asked.other.many
+    if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
         return None
     planned = Planned(asked, kernels, compiled=True)
     return planned if planned.plan.is_nested else None
@@ -315,6 +317,6 @@ def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
     try:
         with numpy.errstate(all="ignore"):
             options = asked.symmetric, asked.dtype, settled
-            return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
+            return KernelPair(*fused_pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None

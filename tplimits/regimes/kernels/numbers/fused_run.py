@@ -26,6 +26,8 @@ Array = NDArray[numpy.float64]
 _BLOCK = 1 << 19
 #: statements of all pairs, of all calls so far, up to which they are done by arrays: compiling a loop takes seconds
 _INTERPRETED = 1 << 28
+#: the same of one call from which on a second one tells that more will follow
+_REPEATED = 1 << 19
 #: the same where the loop is compiled already and only has to be read, or where bits must not depend on earlier calls
 _FEW = 1 << 22
 #: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
@@ -72,10 +74,12 @@ def _fused(derivation: KernelTables, constants: Mapping[Expr, float]) -> _Fused:
     return found
 
 
-def are_many_by_now(derivation: KernelTables, constants: Mapping[Expr, float]) -> bool:
-    """Whether all calls so far were so much work that compiling costs no more than they did."""
+def are_many_by_now(derivation: KernelTables, constants: Mapping[Expr, float], pairs: int) -> bool:
+    """Whether calls so far were so much work that compiling costs no more, or there were some and this one is much."""
     found = derivation.remembered["fused"].get(keyed(constants))
-    return found is not None and found.worth >= _INTERPRETED
+    if found is None or not found.worth:
+        return False
+    return bool(found.worth >= _INTERPRETED or pairs * found.arrays.statements >= _REPEATED)
 
 
 def pairs(

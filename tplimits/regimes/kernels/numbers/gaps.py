@@ -70,7 +70,7 @@ def _gap(frame: Frame, expr: Expr) -> Any:
         return mapped(complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 or _by_data(expr) else None
     if isinstance(expr, Moment):
         found = slopes(expr)
-        if found is None or (found[0] + found[1]) ** 2 > found[0] ** 2 + found[1] ** 2:  # opposites that become equal
+        if found is None or found[0] * found[1] > 0:  # opposites that become equal
             return None
         return frame.gap_of_law(expr, found)
     if isinstance(expr, AxisSum):

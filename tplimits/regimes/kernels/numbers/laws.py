@@ -186,7 +186,7 @@ def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...])
     numpy.subtract(0.5 * sizes, found, out=found)
     sizes *= _NEAR[found.itemsize]
     alike = found < sizes
-    near = numpy.nonzero(alike) if alike.any() else (numpy.zeros(0, numpy.intp),) * 3
+    near = numpy.nonzero(alike)
     step_ = max(1, (1 << 22) // x.shape[2])
     for start in range(0, len(near[0]), step_):
         b, i, j = (n[start : start + step_] for n in near)

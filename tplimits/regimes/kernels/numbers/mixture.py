@@ -53,7 +53,8 @@ class KernelSample:
         if not self.symmetric:
             raise EvaluationError("outputs are drawn for one batch of inputs: .sample(X), without X2.")
         outputs = self.nngp.shape[3 : 3 + (self.nngp.ndim - 3) // 2]
-        draws, inputs, rows = len(self.nngp), self.nngp.shape[1], self.nngp.shape[1] * math.prod(outputs)
+        draws, inputs, *_ = self.nngp.shape
+        rows = inputs * math.prod(outputs)
         order = (0, 1, *range(3, 3 + len(outputs)), 2, *range(3 + len(outputs), self.nngp.ndim))
         values, vectors = numpy.linalg.eigh(self.nngp.transpose(order).reshape(draws, rows, rows))
         roots = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[:, None, :]

@@ -1,7 +1,6 @@
 """Plans of a recursion: what is done once for each input, and what for each pair of inputs.
 
-The interpreter of `tables` is run once on traced arrays.  What depends on one input alone goes to the tape of that
-input (`Rows`), everything else to the tape of a pair.  A plan holds for all data of the same sizes.
+`planning` makes them.  A plan holds for all data of the same sizes.
 """
 
 from __future__ import annotations
@@ -13,26 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr
 
 from tplimits.regimes.kernels.numbers.alone import data_of
 from tplimits.regimes.kernels.numbers.blocks import Blocks, Own, joined
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
-from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of, steps
-from tplimits.regimes.kernels.numbers.functions import Functions, functions_of, take_bands
-from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.extents import sizes_of, steps
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.paired import Paired
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.rows import Rows
-from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects, suspicious
-from tplimits.regimes.kernels.numbers.tables import Tables
-from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
+from tplimits.regimes.kernels.numbers.singular import blocks, suspects, suspicious
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.functions import Functions
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.nested import Nested
+    from tplimits.regimes.kernels.numbers.tables import Tables
+    from tplimits.regimes.kernels.numbers.tape import Schedule
 
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs
@@ -41,6 +36,8 @@ _BLOCK = 1 << 17
 _SECONDS = 2e-9
 #: work in seconds, for each step of the tapes, above which loops are compiled; entries below which a loop is too short
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
+#: entries of all steps of one call from which on a second call tells that more will follow
+_REPEATED = 1 << 20
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
 #: how much more it takes where loops are compiled one by one
@@ -66,6 +63,7 @@ class Plan:
     entries: int
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
+    calls: int = 0
     is_compiled: bool = False
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
@@ -110,10 +108,19 @@ class Plan:
         return self.functions[side].of(False, many)
 
     def expect(self, pairs: int) -> None:
-        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
+        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known.
+
+        Who asks twice asks many times: one function for all pairs is made for the second call.
+        """
         self.worth += pairs * self.seconds
-        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE * steps(self):
+        self.calls += 1
+        work = pairs * self.entries
+        if self.is_compiled or work <= _FEW:
+            return
+        if self.worth > _WORTHWHILE * steps(self):
             self.is_compiled = self._is_worth(self.worth) or self._are_kept
+        elif self.calls > 1 and work >= _REPEATED:
+            self.is_compiled = self._has_form
 
     def settled(self, pairs: int) -> Plan:
         """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
@@ -258,72 +265,3 @@ class Plan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
-
-
-def plan_for(
-    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
-) -> Plan:
-    """The plan of a recursion for these sizes and constants, remembered."""
-    known: dict[Any, Plan] = derivation.remembered["plans"]
-    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
-    if key not in known:
-        known[key] = _made(derivation, one, other, constants, kernels, True)
-    return known[key]
-
-
-def _made(
-    derivation: KernelTables,
-    one: Inputs,
-    other: Inputs,
-    constants: Mapping[Expr, float],
-    kernels: tuple[str, ...],
-    banded: bool,
-) -> Plan:
-    demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
-    shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "banded": banded}
-
-    def alone(inputs: Inputs) -> Tables:
-        return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)
-
-    first = alone(one)
-    second = first if dict(one.sizes) == dict(other.sizes) else alone(other)
-    pair = Tape()
-    rows = Rows({1: first, 2: second}, pair)
-    both = Tables(derivation, (one, other), constants, tape=pair, rows=rows, **shared)
-    exprs = [getattr(demand, k) for k in kernels]
-    results = [both.frame(1, 2).mean(e) for e in exprs]
-    mine = [first.frame(1, 1).mean(e) for e in exprs]
-    rows.outputs[1] += mine
-    if second is first:
-        rows.outputs[2] = rows.outputs[1]
-    schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
-    functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
-    own: dict[int, Schedule] = {}
-    watched: dict[int, int] = {}
-    for side, tables in ((1, first), (2, second)):
-        assert tables.tape is not None
-        flags = [w for w, _ in tables.tape.watched]
-        own[side] = own[1] if side == 2 and second is first else tables.tape.schedule([*rows.outputs[side], *flags])
-        watched[side] = len(flags)
-        if side == 2 and second is first:
-            functions.append(functions[1])
-        else:
-            sizes = sizes_of(own[side], tables.tape, tables)
-            functions.append(functions_of(own[side], tables.tape.labels, sizes, (1,), len(rows.outputs[side])))
-    if banded and not take_bands(functions):
-        return _made(derivation, one, other, constants, kernels, False)
-    return Plan(
-        schedule,
-        len(kernels),
-        own,
-        {s: len(o) for s, o in rows.outputs.items()},
-        largest(schedule, pair, both),
-        max(largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
-        (both, first, second),
-        [p for _, p in pair.watched],
-        watched,
-        pair.labels,
-        sizes_of(schedule, pair, both),
-        entries(schedule, pair, both),
-        functions=functions,
-    )

@@ -1,0 +1,93 @@
+"""Ranges by interval arithmetic: exact where every variable stands once, and never too small."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from sympy import S, oo
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.functions import gelu, leaky_relu, maximum, minimum, relu, sigmoid, softplus, step, where
+from tplimits.program.nodes.laws import truncated
+
+x, y = sympy.symbols("x y", real=True)
+p = sympy.Symbol("p", nonnegative=True)
+tanh, cos, exp = sympy.tanh, sympy.cos, sympy.exp
+EXACT = {
+    S(3): (3, 3),
+    x: (-oo, oo),
+    p: (0, oo),
+    p + 2: (2, oo),
+    2 - p: (-oo, 2),
+    tanh(x): (-1, 1),
+    tanh(x) + 2 * cos(y): (-3, 3),
+    tanh(x) * (3 + cos(y)): (-4, 4),
+    (tanh(x) - 3) * (cos(y) - 2): (2, 12),
+    (tanh(x) + 3) * p: (0, oo),
+    -2 * tanh(p): (-2, 0),
+    tanh(1 + p): (math.tanh(1), 1),
+    exp(x): (0, oo),
+    exp(tanh(x)): (math.exp(-1), math.exp(1)),
+    x**2: (0, oo),
+    (3 + tanh(x)) ** 2: (4, 16),
+    (tanh(x) - 3) ** 2: (4, 16),
+    (2 * tanh(x) + 1) ** 2: (0, 9),
+    (3 + tanh(x)) ** -2: (1 / 16, 1 / 4),
+    (2 + p) ** -2: (0, 1 / 4),
+    x**-2: (0, oo),
+    tanh(x) ** -2: (1, oo),
+    (3 + tanh(x)) ** S.Half: (2**0.5, 2),
+    (3 + tanh(x)) ** -S.Half: (0.5, 2**-0.5),
+    p**-S.Half: (0, oo),
+    (1 + p) ** -S(3): (0, 1),
+    p**S.Half: (0, oo),
+    (2 + p) ** S.Half: (2**0.5, oo),
+    (2 * tanh(x) + 1) ** 3: (-1, 27),
+    tanh(x) ** -1: (-oo, oo),
+    sigmoid(x): (0, 1),
+    step(x): (0, 1),
+    sympy.Abs(x): (0, oo),
+    sympy.sech(x): (0, 1),
+    relu(tanh(x)): (0, 1),
+    softplus(tanh(x)): (math.log1p(math.exp(-1)), math.log1p(math.e)),
+    maximum(tanh(x), 3 * cos(y)): (-1, 3),
+    minimum(tanh(x), 3 * cos(y)): (-3, 1),
+    where(x, 2 + cos(y), tanh(y)): (-1, 3),
+    (tanh(x) / 2) ** 2: (0, 0.25),
+    (tanh(x) / 2 + 1) ** -2: (4 / 9, 4),
+    (tanh(x) - 3) ** -1: (-oo, oo),
+    (x - 3) ** 3: (-oo, oo),
+    truncated(x, S(2)): (-2, 2),
+    maximum(tanh(x) + 5, cos(y)): (4, 6),
+    maximum(tanh(x), cos(y) + 5): (4, 6),
+    minimum(tanh(x) + 5, cos(y)): (-1, 1),
+    minimum(tanh(x), cos(y) + 5): (-1, 1),
+    where(x, tanh(y) + 5, cos(y)): (-1, 6),
+    where(x, tanh(y), cos(y) + 5): (-1, 6),
+    x * tanh(x): (0, oo),
+    (2 + cos(y)) * x * tanh(x): (0, oo),
+}
+LOOSE = [gelu(x), leaky_relu(x, S.Half), tanh(x) * x**2, exp(-(x**2)) * cos(x), (1 + x**2) ** -S.Half * x]
+
+
+GRID = np.concatenate([np.linspace(-12, 12, 121), [-1e-9, 1e-9]])
+VALUES = {x: GRID[:, None], y: GRID[None, :], p: abs(GRID[:, None])}
+
+
+@pytest.mark.parametrize("expr", EXACT, ids=str)
+def test_of_variables_that_stand_once(expr):
+    low, high = bounds(expr)
+    assert (float(low), float(high)) == pytest.approx(tuple(map(float, EXACT[expr])), rel=1e-12)
+
+
+@pytest.mark.parametrize("expr", [*EXACT, *LOOSE], ids=str)
+def test_no_value_is_beyond(expr):
+    low, high = map(float, bounds(expr))
+    with np.errstate(all="ignore"):
+        found = np.ravel(np.asarray(evaluate(expr, VALUES), dtype=float))
+    found = found[np.isfinite(found)]
+    assert (found >= low - 1e-12).all() and (found <= high + 1e-12).all()

@@ -1,0 +1,47 @@
+"""Claims on what averages are off their limits, by name and as numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tplimits.sampling.orders import bias_claim, covariance_claim, parsed
+
+LABELS = ("K", "K[0,1]", "a, b", "C(K)")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("b(K)", ("b", (0,))),
+        ("C(K)", ("C", (0,))),
+        ("C(K[0,1], K)", ("C", (1, 0))),
+        ("b(a, b)", ("b", (2,))),
+        ("C(a, b)", ("C", (2,))),
+        ("C(a, b, K)", ("C", (2, 0))),
+        ("C(K, a, b)", ("C", (0, 2))),
+        ("C(a, b, a, b)", ("C", (2, 2))),
+        ("b(K, K)", None),  # a mean is of one
+        ("C(K, L)", None),
+        ("b(L)", None),
+        ("K", None),
+        ("c(K)", None),
+        ("b(K) ", None),
+        (3, None),
+    ],
+)
+def test_names_say_what_is_claimed_of_which(name, found):
+    assert parsed(name, LABELS) == found
+
+
+def test_sizes_are_five_times_the_coefficient_and_its_noise():
+    claim = bias_claim("K", -0.5, 0.01, 0.25, 7)
+    assert (claim.label, claim.value, claim.error, claim.statistic, claim.degrees) == ("b(K)", -0.5, 0.01, "mean", 7)
+    assert claim.size == 5.0 * (0.5 + 0.5)
+    assert bias_claim("K", 0.0, 0.0, 0.0).size is None and bias_claim("K", 0.0, 0.0, 0.0).degrees == math.inf
+    pair = covariance_claim(("K", "L"), 0.3, 0.02, 2.0, 5)
+    assert (pair.label, pair.value, pair.error, pair.statistic, pair.degrees) == ("√n·K", 0.3, 0.02, "covariance", 5)
+    assert pair.size == 10.0 and pair.other == "√n·L"
+    alone = covariance_claim(("K",), 0.3, 0.0, 0.0)
+    assert alone.other is None and alone.size is None
