@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -45,7 +46,7 @@ def _number(option: str, text: str, part: str) -> int | float | Fraction:
             number = kind(part)
         except (ValueError, ZeroDivisionError):
             continue
-        if math.isfinite(number):
+        if abs(number) <= sys.float_info.max:  # not so of nan
             return number
     raise TyperException(f"{option} {text}: {part!r} is not a number, such as 3, 0.5 or 1/3.")
 
