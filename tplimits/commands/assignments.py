@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -44,10 +43,10 @@ def _number(option: str, text: str, part: str) -> int | float | Fraction:
     for kind in kinds:
         try:
             number = kind(part)
-        except (ValueError, ZeroDivisionError):
+            if math.isfinite(number):
+                return number
+        except (ValueError, ZeroDivisionError, OverflowError):  # the last beyond doubles
             continue
-        if abs(number) <= sys.float_info.max:  # not so of nan
-            return number
     raise TyperException(f"{option} {text}: {part!r} is not a number, such as 3, 0.5 or 1/3.")
 
 
