@@ -43,10 +43,10 @@ def _number(option: str, text: str, part: str) -> int | float | Fraction:
     for kind in kinds:
         try:
             number = kind(part)
-        except (ValueError, ZeroDivisionError):
+            if math.isfinite(number):
+                return number
+        except (ValueError, ZeroDivisionError, OverflowError):  # the last beyond doubles
             continue
-        if math.isfinite(number):
-            return number
     raise TyperException(f"{option} {text}: {part!r} is not a number, such as 3, 0.5 or 1/3.")
 
 

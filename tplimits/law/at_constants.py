@@ -7,7 +7,7 @@ has such places is derived again with its constants put in.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,7 @@ def given_zeros(program: Program, given: Mapping[str, Any]) -> dict[str, float |
 def _is_number(value: object) -> bool:
     if isinstance(value, Expr):
         return bool(value.is_number and value.is_real)
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
 
 
 def at_constants(

@@ -75,3 +75,14 @@ def test_one_limit_has_numbers_at_one_value_after_the_other():
     limit = tp.derive(inverse_of_width)
     found = [limit.evaluate(c=c)["return"].value for c in (1.0, 0.0, -1.0, 0.0)]
     assert found == pytest.approx([0.5 + HALF, 1.0, 0.5 - HALF, 1.0])
+
+
+def test_whole_numbers_beyond_doubles_are_refused_where_a_jump_could_stand():
+    @tp.program
+    def jumps(W: tp.Matrix, x: tp.Vector, *, c):
+        return tp.avg(tp.step(W @ x - c))
+
+    limit = tp.derive(jumps)
+    assert limit.evaluate(c=10**300)["return"].value == 0
+    with pytest.raises(tp.EvaluationError, match="finite number"):
+        limit.evaluate(c=10**400)

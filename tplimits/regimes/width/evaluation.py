@@ -12,7 +12,8 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.law import targets
-from tplimits.law.observables import Observable, keys
+from tplimits.law.observables import Observable, ScalarObservable, keys
+from tplimits.law.observables import observables as all_observables
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
@@ -108,6 +109,13 @@ def evaluate(
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
     return all_finite(found.numbers(_chosen(observables, only)))
+
+
+def integrated(program: Program, ratios: Mapping[str, float], constants: Mapping[str, Any]) -> dict[str, Number]:
+    """What a program returns, a scalar, derived and integrated at given numbers."""
+    state, none = derive_width(program), Particles(16, 2, 0, "white")
+    returned = [o for o in all_observables(program) if isinstance(o, ScalarObservable) and o.key[0] in program.returns]
+    return evaluate(program, state, returned, "quadrature", none, ratios, constants)
 
 
 def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:

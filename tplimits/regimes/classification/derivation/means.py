@@ -2,8 +2,9 @@
 
 An average over n neurons is of the order of what is averaged, or n^(−½) of it where the mean is zero.  Whether it is
 zero is derived by the recursion of kernels: at the limits of all scalars, and with scalars of any value, since training
-moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.  Large
-programs, as models of PyTorch make them, are judged by symmetry alone (`parity`), which takes no expectation.
+moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.
+Whether that of the output is zero in disguise is judged by numbers (`disguise`).  Large programs, as models of PyTorch
+make them, are judged by symmetry alone (`parity`), which takes no expectation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.classification.derivation.disguise import vanishes_at_generic_data
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.leaves import Of
@@ -86,6 +88,9 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
         if limits is None:
             return Means(always | seen.centred, always, seen.zeros, falls, unknown)
     start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
+    end = network.returns[0]
+    if end not in always | start and vanishes_at_generic_data(network):
+        start |= {end}
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
     return Means(always | start, always, zeros, falls, {p: why for p, why in unknown.items() if p not in start})
