@@ -10,7 +10,7 @@ from scipy import stats
 
 from tplimits.sampling.estimate import Fit
 
-LEVEL, SEEDS = 0.01, 2_000
+LEVEL, SEEDS = 0.01, 1_000
 
 
 def rejected(degrees, finite_error):

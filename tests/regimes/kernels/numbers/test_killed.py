@@ -19,16 +19,16 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """Twenty runs killed, every other one by its parent, and gone on with."""
+    """Ten runs killed, every other one by its parent, and gone on with; `make kills` has fifty."""
     place = tmp_path_factory.mktemp("killed")
     here = {**os.environ, "PYTHONPATH": str(Path(tp.__file__).parents[1])}
-    call = [sys.executable, SCRIPT, place, "0", "20"]
+    call = [sys.executable, SCRIPT, place, "0", "10"]
     done = subprocess.run(call, capture_output=True, text=True, check=True, env=here)
     return json.loads(done.stdout)
 
 
 def test_arrays_are_those_of_a_run_that_nobody_killed(found):
-    assert len(found["runs"]) == 20
+    assert len(found["runs"]) == 10
     for run in found["runs"]:
         assert run["again"] == 0 and run["same"] == [True, True]
         assert run["files"] == ["lock", "manifest.json", "nngp.npy", "ntk.npy"]
@@ -43,10 +43,10 @@ def test_a_tile_a_worker_is_lost_at_most(found):
 
 def test_moments_differ_and_both_kinds_of_process_were_killed(found):
     kinds = Counter(run["parent"] for run in found["runs"])
-    assert kinds[True] >= 10 and kinds[False] >= 3
-    assert len({run["complete"] for run in found["runs"]}) > 5
+    assert kinds[True] >= 5 and kinds[False] >= 1
+    assert len({run["complete"] for run in found["runs"]}) > 3
     assert {run["status"] for run in found["runs"]} <= {-9, 0, 3}  # 3: the error says that the executor gave up
 
 
 def test_no_worker_outlives_a_parent_that_was_killed(found):
-    assert [run["left"] for run in found["runs"]] == [0] * 20
+    assert [run["left"] for run in found["runs"]] == [0] * 10
