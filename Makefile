@@ -8,6 +8,9 @@ TORCH := .venv-torch
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 
+# SymPy remembers 1000 results of each of its functions: thousands of programs in one process evict each other's
+MANY_FORMULAS := SYMPY_CACHE_SIZE=20000
+
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels.  Each takes files as they
 # stand, half of them at first ("worksteal"): tests of one file share what it derives, and two processes would derive it twice
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
@@ -21,7 +24,7 @@ demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket ma
 	$(RUN) -m tplimits.demo demo
 
 test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', the documents'
-	$(ONE_THREAD) $(RUN) -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(MANY_FORMULAS) $(RUN) -m pytest -n 2 --dist worksteal
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
 	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/torch tplimits/torch

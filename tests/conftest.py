@@ -18,6 +18,22 @@ from tplimits.sampling import adaptive
 gc.set_threshold(100_000, 20, 50)
 
 
+def _holds_a_set(value: object) -> bool:
+    if isinstance(value, set | frozenset):
+        return len(value) > 1
+    if isinstance(value, dict):
+        return any(map(_holds_a_set, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_a_set, value))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A set printed in a test's name stands in an order that changes with the process: workers would disagree."""
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    printed = [str(value) for value in given.values() if _holds_a_set(value)]
+    if any(text in item.name for text in printed):
+        raise pytest.UsageError(f"{item.nodeid}: its name prints a set, whose order depends on hashes; give it an id")
+
+
 def pytest_collection_finish() -> None:
     """What collection has made stays to the end: no search looks through it again."""
     gc.freeze()

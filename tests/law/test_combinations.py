@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import numpy
@@ -10,6 +11,7 @@ import pytest
 import sympy
 from sympy import Rational
 
+import tplimits as tp
 from tplimits.law import combinations
 from tplimits.law.expanding import is_long
 from tplimits.law.expectation import Expectations
@@ -50,19 +52,31 @@ def long_sum(v):
     return sum(sympy.cos(k * v) / k for k in range(1, 50))
 
 
-def value(engine, expr, moved=None):
-    """An expression at one point, names by their definitions."""
-    known = {engine.x: 0.43, engine.y: -0.4, sympy.Symbol("c"): 1.6}
-    known |= {s: known[s] + step for s, step in (moved or {}).items()}
+class Point:
+    """Expressions at one point, names by their definitions; beside it by an imaginary part their slopes are read."""
 
-    def read(one):
-        names = [s for s in one.free_symbols if s not in known]
-        for s in names:
-            inner = engine.gaussians.definition(s) if s in engine.gaussians.long else engine.moments[s].value
-            known[s] = read(inner)
-        return float(sympy.lambdify(list(one.free_symbols), one, "math")(*(known[s] for s in one.free_symbols)))
+    def __init__(self, engine, moved=None):
+        self.engine = engine
+        self.known = {engine.x: 0.43, engine.y: -0.4, sympy.Symbol("c"): 1.6}
+        self.known |= {moved: self.known[moved] + 1e-30j} if moved is not None else {}
 
-    return read(expr.replace(sympy.sech, lambda u: 1 / sympy.cosh(u)))
+    def __call__(self, expr):
+        if expr not in self.known:
+            self.known[expr] = self.read(expr)
+        return self.known[expr]
+
+    def read(self, expr):
+        if expr.is_number:
+            return complex(expr)
+        if expr.is_Symbol:
+            long = self.engine.gaussians.long
+            return self(self.engine.gaussians.definition(expr) if expr in long else self.engine.moments[expr].value)
+        parts = [self(a) for a in expr.args]
+        if expr.is_Add or expr.is_Mul:
+            return sum(parts) if expr.is_Add else math.prod(parts)
+        if expr.is_Pow:
+            return parts[0] ** parts[1]
+        return 1 / numpy.cosh(parts[0]) if expr.func is sympy.sech else getattr(numpy, expr.func.__name__)(parts[0])
 
 
 def equal(a, b, engine):
@@ -77,11 +91,11 @@ def test_derivatives_go_through_names_of_long_factors(engine):
     two = engine.shortened(1 / (1 + inner**2) + 0 * x, "two")
     assert one in engine.gaussians.long and two in engine.gaussians.long
     third = engine.gaussians.name_long("three", sympy.tanh(one) * y + long_sum(y) * one)
+    here, beside = Point(engine), {v: Point(engine, v) for v in (x, y)}
     for expr in (one, c * one, one * two + x**2, third + 3 * x, sympy.sin(one) * y, one**2 * third, x * y + 1):
         for v in (x, y):
-            up, down = (value(engine, expr, {v: 1e-6 * sign}) for sign in (1, -1))
-            slope = value(engine, engine.derivative(expr, v))
-            assert slope == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-6), (expr, v)
+            slope = beside[v](expr).imag / 1e-30
+            assert here(engine.derivative(expr, v)).real == pytest.approx(slope, rel=1e-10, abs=1e-12), (expr, v)
     assert engine.derivative(sympy.tanh(x), x) == sympy.sech(x) ** 2
     assert engine.derivative(engine.gaussians.name_long("of x", long_sum(x)), y) == 0
 
@@ -192,3 +206,25 @@ def test_means_over_boxes_leave_other_variables_alone():
     assert engine.mean(engine.mean(x**2 * b**2 * y**4, over=copies)) == 3
     assert engine.mean(sympy.tanh(x * b) ** 2, over=copies).has(x)
     assert engine.mean(x**2 * y**2 + x**4) == 4
+
+
+def test_tails_of_sums_are_judged_by_the_forms_of_their_kets():
+    """Where one of them has a form of its own; the others are what they are."""
+
+    @tp.program
+    def plain(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(W @ x)
+
+    state = tp.derive(plain).state
+    (x,) = (s for s in state.gaussians.source if s.name == "x")
+    a, b, c, form, other = sympy.symbols("a b c form other")
+    state.judged |= {a: form, b: other}
+    for parts, expected in (
+        ([(2, a), (3, x)], 2 * form + 3 * x),
+        ([(c, a)], c * form),
+        ([(1, x), (-1, b), (4, a)], x - other + 4 * form),
+        ([(2, x), (1, c)], None),
+    ):
+        total = state.combined([(sympy.sympify(k), ket) for k, ket in parts])
+        assert sympy.expand(total - sum(k * ket for k, ket in parts)) == 0
+        assert state.judged.pop(total, None) == expected

@@ -2,14 +2,16 @@
 
 import itertools
 
+import numpy
 import pytest
 import sympy
 
 import tplimits as tp
 from tplimits.law import expectation
+from tplimits.law.closed_forms.table import CLOSED_FORMS
 from tplimits.law.expectation import Expectations
-from tplimits.law.gaussians import Gaussians
-from tplimits.law.moments import _operations
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.moments import OpenMoment, _operations
 from tplimits.program.nodes.functions import relu
 
 x, y = sympy.symbols("x y", real=True)
@@ -58,3 +60,78 @@ def test_long_sums_by_their_covariances_have_the_mean_of_short_ones(monkeypatch)
     found = [n.value for n in tp.derive(program).evaluate().values()]
     assert found == pytest.approx(known, rel=1e-12)
     assert known[1] == 1
+
+
+def test_pairs_of_variables_are_isserlis_and_say_so():
+    """Where the table has that row, and where there is something to say."""
+
+    class Correlated(Gaussians):
+        def covariance(self, a, b):
+            return sympy.Integer(1) if a == b else sympy.Rational(1, 3) if {a, b} == {one, two} else sympy.Integer(0)
+
+    law = Correlated()
+    one, two, three = (law.add(name, InitialSource(i, ())) for i, name in enumerate("uvw"))
+    engine = Expectations(law)
+    assert engine.mean(one * three) == 0 and not engine.used_rows
+    assert engine.mean(one * two) == sympy.Rational(1, 3) and list(engine.used_rows) == ["isserlis"]
+    others = [row for row in CLOSED_FORMS if row.name != "isserlis"]
+    for table in ((), others[:1]):
+        without = Expectations(law, table=table)
+        found = without.mean(one * two)
+        assert isinstance(without.moments[found], OpenMoment) and not without.used_rows
+
+
+def test_means_over_boxes_of_shared_parts_have_variables_of_their_own():
+    """tanh(x_b + x) stands in both bodies, and its b is another one in each."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        b = tp.neuron("b")
+        y = tp.avg(tp.tanh(x[b] + x), over=b)
+        z = tp.avg(tp.tanh(x[b] + x) * x[b], over=b)
+        return tp.avg(y * y), tp.avg(z * z), tp.avg(y * z * x)
+
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    values = numpy.tanh(nodes[:, None] + nodes)
+    y, z = values @ weights, (values * nodes) @ weights
+    expected = [weights @ (y * y), weights @ (z * z), weights @ (y * z * nodes)]
+    found = [n.value for n in tp.derive(program).evaluate().values()]
+    assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_entries_of_a_family_have_boxes_of_their_own():
+    """One body for all tokens: the same b and the same tanh(x_b) stand in each, and mean another neuron."""
+
+    @tp.program
+    def program(x: tp.Vector, z: tp.Vector["token"]):
+        b = tp.neuron("b")
+        y = tp.avg(tp.tanh(x[b]) * tp.tanh(x[b] + z), over=b)
+        return tp.avg(y * y), tp.avg(y * z)
+
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    y = (numpy.tanh(nodes) * numpy.tanh(nodes + nodes[:, None])) @ weights
+    found = [n.value for n in tp.derive(program.bind(token=2)).evaluate().values()]
+    assert found == pytest.approx([weights @ y**2] * 2 + [weights @ (y * nodes)] * 2, abs=1e-7)
+
+
+def test_what_is_the_same_at_every_width_and_what_is_never_negative():
+    """Functions of given scalars alone; products of what is not negative."""
+
+    @tp.program
+    def program(x: tp.Vector, s: tp.Scalar):
+        t = tp.tanh(2 * s)
+        r = tp.avg(x * x) * t
+        u = tp.relu(x) * t
+        w = tp.exp(x) * tp.relu(x + 1)
+        k = w * tp.relu(x)
+        return t, r, tp.avg(u), tp.avg(k)
+
+    state = tp.derive(program).state
+    named = {name: (program.position(name), ()) for name in ("t", "r", "u", "w", "k")}
+    assert {name for name, key in named.items() if key in state.exact} == {"t"}
+    assert {name for name, key in named.items() if key in state.nonnegative} == {"w", "k"}
+    variable = next(s for s in state.gaussians.source if s.name == "x")
+    assert state.covariance(variable, variable) == 1
+    assert state.covariance(variable, sympy.Symbol("S")) == state.covariance(sympy.Symbol("S"), variable) == 0

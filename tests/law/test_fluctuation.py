@@ -141,3 +141,94 @@ def test_a_random_mean_without_a_closed_form_has_no_law():
     assert limit.covariance("s", "s") == 1
     with pytest.raises(tp.EvaluationError, match="`r` depends on a mean that is itself random"):
         limit.covariance("r", "r")
+
+
+def test_fluctuations_of_other_widths_are_independent_or_refused():
+    def other_sources(W: tp.Matrix["k", "n"], x: tp.Vector, y: tp.Vector, z: tp.Vector, a: tp.Vector["k"]):
+        return tp.sqrt(tp.n) * tp.avg(x * y), tp.sqrt(tp.width("k")) * tp.avg(a * tp.tanh(W @ z))
+
+    limit = tp.derive(tp.program(other_sources))
+    assert limit.covariance("return[0]", "return[1]") == limit.covariance("return[1]", "return[0]") == 0
+    assert limit.covariance("return[0]", "return[0]") == 1
+
+    def shared(W: tp.Matrix["k", "n"], x: tp.Vector, v: tp.Vector, b: tp.Vector["k"]):
+        return tp.sqrt(tp.n) * tp.avg(x * v), tp.sqrt(tp.width("k")) * tp.avg(b * (W @ x))
+
+    with pytest.raises(tp.NoLimitError, match="shares sources with a fluctuation scalar of another width"):
+        tp.derive(tp.program(shared))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_fluctuations_are_judged_together(turned):
+    """Each is of the class by itself; what is fresh in one stands in an average that the other reads."""
+
+    def program(u: tp.Vector, x: tp.Vector, w: tp.Vector):
+        one = tp.sqrt(tp.n) * tp.avg(u * x)
+        other = tp.sqrt(tp.n) * tp.avg(w * (2 + tp.avg(tp.tanh(u) * tp.tanh(x))))
+        return (other, one) if turned else (one, other)
+
+    def alone(u: tp.Vector, x: tp.Vector, w: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(w * (2 + tp.avg(tp.tanh(u) * tp.tanh(x))))
+
+    assert variance(alone) == pytest.approx(4)
+    with pytest.raises(tp.NoLimitError, match="its fresh factors are not independent"):
+        tp.derive(tp.program(program))
+
+
+def test_a_variance_that_is_itself_random_is_refused():
+    """√k·Avg(a b cos S) has the variance E a² E b² cos² S: no number, whether S is of its width or of another."""
+
+    def hidden(W: tp.Matrix["k", "n"], u: tp.Vector, v: tp.Vector, z: tp.Vector, a: tp.Vector["k"]):
+        s = tp.sqrt(tp.n) * tp.avg(u * v)
+        return tp.sqrt(tp.width("k")) * tp.avg(a * tp.cos(s) * (W @ z))
+
+    def vanishing(u: tp.Vector, v: tp.Vector, x: tp.Vector, a: tp.Vector, b: tp.Vector):
+        s = tp.sqrt(tp.n) * tp.avg(x * tp.avg(u * v))
+        return tp.sqrt(tp.n) * tp.avg(a * b * tp.cos(s))
+
+    for function, why in ((hidden, "shares sources with"), (vanishing, "depends on another fluctuation scalar")):
+        with pytest.raises(tp.NoLimitError, match=why):
+            tp.derive(tp.program(function))
+
+
+@pytest.mark.parametrize(("factors", "told"), [((0.1, 0.2, -0.3), True), ((0.5, -0.25, -0.25), False)])
+def test_means_that_are_zero_up_to_rounding_are_told_where_data_take_part(factors, told):
+    """⟨a x² + b y² + c z²⟩ = a + b + c, which is 5.6e-17 in decimal numbers."""
+
+    @tp.program
+    def centred(x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        a, b, c = factors
+        data = tp.constant([1.0, 2.0], axes="a")
+        return tp.sqrt(tp.n) * tp.avg(a * x**2 + b * y**2 + c * z**2), tp.avg(tp.sum(data * x * x, over="a"))
+
+    (step,) = (s for s in tp.derive(centred).steps if s.rule == "fluctuation")
+    assert ("judged zero at 1e-12" in " ".join(step.remarks)) is told
+
+
+def test_places_of_neurons_do_not_fluctuate():
+    """(1/√n) Σ p v has a variance by v, which is fresh; nothing is by the places p, which are the same in each draw."""
+
+    def fresh(p: tp.Vector.grid(), v: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(p * v)
+
+    def places(p: tp.Vector.grid(), v: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg((p - tp.avg(p)) * tp.cos(v))
+
+    assert variance(fresh) == pytest.approx(1 / 3)
+    with pytest.raises(tp.NoLimitError, match="outside the class"):
+        tp.derive(tp.program(places))
+
+
+def test_names_of_variances_are_positive_and_those_of_covariances_are_not():
+    """√(c²) of a covariance is |c|."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, v: tp.Vector, *, a, b, c, d, e, f):
+        one = a * tp.relu(x) + b * x**2 + c * x + d * x**3 + e + f * x**4
+        two = b * tp.relu(x) + c * x**2 + d * y + e * x**3 + f + a * y**4
+        return tp.sqrt(tp.n) * tp.avg(v * one), tp.sqrt(tp.n) * tp.avg(v * two)
+
+    limit = tp.derive(program)
+    own, mixed = limit.state.covariances, ("return[0]", "return[1]")
+    signs = {(p == q): value.is_positive for (p, q), value in own.items()}
+    assert signs == {True: True, False: None}, mixed

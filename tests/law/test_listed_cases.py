@@ -71,6 +71,8 @@ KERNELS = {
     "1/(1 + x)": (lambda x, y, z, h, W: 1 / (1 + x), MOMENT),
     "exp(x²/4)": (lambda x, y, z, h, W: tp.exp(x * x / 4), MOMENT),
     "exp(x²/8)": (lambda x, y, z, h, W: tp.exp(x * x / 8), math.sqrt(2)),
+    "exp(x²/5)": (lambda x, y, z, h, W: tp.exp(x * x / 5), math.sqrt(5)),
+    "x exp(x²/5)": (lambda x, y, z, h, W: x * tp.exp(x * x / 5), math.sqrt(5) * 5),
     "exp(x y/2)": (lambda x, y, z, h, W: tp.exp(x * y / 2), MOMENT),
     "1/√|x|": (lambda x, y, z, h, W: 1 / sqrt(tp.abs(x)), MOMENT),
     "log x²": (lambda x, y, z, h, W: tp.log(x * x), LOG_SQUARE),

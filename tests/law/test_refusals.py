@@ -235,3 +235,13 @@ def test_products_that_no_variable_can_cancel_are_asked_nothing():
 
     state = tp.derive(jumps).state
     assert [state.label(key) for _, _, _, key in state.pending] == ["_10"]
+
+
+def test_a_sum_over_an_axis_is_told_by_the_name_of_the_axis():
+    @tp.network
+    def network(ξ: tp.Input["pos", "d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        return v * tp.sum(1 / h, over="pos")
+
+    with pytest.raises(tp.NoLimitError, match=r"pole where h\[pos\] changes sign"):
+        tp.derive(network, tp.Kernels()).evaluate([[[1.0], [0.5]]])

@@ -29,7 +29,8 @@ def test_parts_are_the_atoms_of_sympy(body, kinds):
 def test_values_are_put_in_as_sympy_does_it(body, head):
     """Long sums of either sign, sums that vanish, numbers."""
     over = head(X[0]) + body
-    for value in (LINEAR, -LINEAR, LINEAR - X[2], sympy.Integer(0), sympy.Rational(1, 3), sympy.pi):
+    numbers = (sympy.Integer(0), sympy.Rational(1, 3), sympy.pi, 1 + sympy.sqrt(2), X[1] + sympy.I * sympy.pi)
+    for value in (LINEAR, -LINEAR, LINEAR - X[2], *numbers):
         values = {X[0]: value, X[5]: -X[6]}
         assert put_in(over, values, {}) == over.xreplace(values)
     several = head(LINEAR + 2 * X[1])
@@ -38,6 +39,13 @@ def test_values_are_put_in_as_sympy_does_it(body, head):
     assert put_in(several, dict.fromkeys(X, sympy.Integer(0)), {}) == several.xreplace(
         dict.fromkeys(X, sympy.Integer(0))
     )
+
+
+def test_exponentials_of_logarithms_are_seen_whatever_stood_there_before():
+    """e^(log a), e^(2 log a) and e^(x + log a) for a symbol, a multiple and a sum."""
+    x, y, z = X[:3]
+    for old, value in ((x, y), (2 * x, y**2), (x + z, y * sympy.exp(z))):
+        assert put_in(sympy.exp(old), {x: sympy.log(y)}, {}) == value
 
 
 def test_what_was_put_into_a_part_serves_the_next_body():

@@ -132,3 +132,48 @@ def test_doubt_begins_at_a_thousandth_of_the_level(programs):
         judged = [replace(rows[0], p_holm=1.0), replace(rows[1], p_holm=p, accepted=False)]
         assert adaptive.beyond_doubt(judged, 0.01) is beyond
         assert doubtful(judged, 0.01) is not beyond
+
+
+class Planned:
+    """An inquiry that asks for given draws round after round, and writes down what is added and when it is judged."""
+
+    widths, level, costs = (8, 16), 0.01, [1.0, 3.0]
+
+    def __init__(self, monkeypatch, wanted, p=1.0):
+        self.wanted, self.p, self.log = iter(wanted), p, []
+        monkeypatch.setattr(adaptive, "_extended", self.extended)
+        monkeypatch.setattr(adaptive, "_EXPENSIVE", 700.0)
+
+    def extended(self, inquiry, samples, missing, executor, report, text):
+        self.log.append(list(missing))
+        return tuple(SimpleNamespace(values=[0] * (len(s.values) + m)) for s, m in zip(samples, missing, strict=True))
+
+    def required(self, samples):
+        return next(self.wanted)
+
+    def judged(self, samples):
+        self.log.append("judged")
+        return [SimpleNamespace(p_holm=self.p)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "p", "log"),
+    [
+        ([(103, 103)], 1.0, []),  # hardly more than there is
+        ([(104, 100), (104, 100)], 1.0, [[4, 0]]),
+        ([(300, 266), (300, 266)], 1e-9, [[200, 166]]),  # cheap: never looked at before its end
+        ([(301, 267), (301, 267), (301, 267)], 1.0, [[26, 21], "judged", [175, 146]]),  # an eighth, rounded up
+        ([(301, 267)], 1e-9, [[26, 21], "judged"]),  # no further draws could save it
+        ([(200, 100), (900, 100), (900, 100)], 1e-9, [[100, 0], [700, 0]]),  # what is dear in a later round is done
+        ([(200, 100), (400, 100), (800, 100), (1600, 100)], 1.0, [[100, 0], [200, 0], [400, 0], [800, 0]]),
+    ],
+)
+def test_rounds(monkeypatch, wanted, p, log):
+    """At most four; an eighth of what is dear first, which alone is judged, and stops where it is beyond doubt."""
+    asked = Planned(monkeypatch, wanted, p)
+    pilot = tuple(SimpleNamespace(values=[0] * 100) for _ in asked.widths)
+    found = sample_adaptively(asked, None, QUIET, pilot)
+    assert asked.log == log
+    added = [row for row in log if row != "judged"]
+    assert [len(s.values) for s in found] == [100 + sum(row[i] for row in added) for i in range(2)]
+    assert next(asked.wanted, None) is None, "asked once a round"

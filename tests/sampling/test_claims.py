@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,3 +46,12 @@ def test_refusals(programs, claim, words):
 def test_no_claims(programs):
     with pytest.raises(CheckError, match="there is no claim to judge; claim a value of one of return"):
         checked([], observables(programs.tied))
+
+
+@pytest.mark.parametrize(("many", "more"), [(1, None), (12, None), (13, 1), (20, 8)])
+def test_of_many_observables_a_dozen_are_named(many, more):
+    known = [SimpleNamespace(label=f"s{i}") for i in range(many)]
+    with pytest.raises(CheckError) as refused:
+        checked([Claim("quite another", 1.0)], known)
+    named = ", ".join(f"s{i}" for i in range(min(many, 12))) + (f" and {more} more" if more else "")
+    assert str(refused.value) == f"there is no observable `quite another` to check; the program has {named}."

@@ -211,3 +211,62 @@ def test_the_score_of_a_mean_is_in_standard_errors(scale):
     both = (64 + 128) * off.sum() / (off.var(ddof=1) * len(off) * (64**2 + 128**2)) ** 0.5
     assert _score([one, other], 2, 1) == pytest.approx(both, rel=1e-12)
     assert _score([SimpleNamespace(n=64, values=0 * values)], 2, 1) == 0.0
+
+
+class Decides(Plain):
+    """A question whose answers to what is asked of draws and programs are given."""
+
+    def _missing(self, pilot):
+        return pilot[0]
+
+    def _controlled(self, sampler, means):
+        return means
+
+
+@pytest.mark.parametrize(
+    ("controls", "pilot", "kinds", "said"),
+    [
+        (None, (), "mean", None),  # not without a pilot
+        (None, (0.9e8,), "mean", None),
+        (None, (1.1e8,), "mean", {"a"}),
+        (None, (1e12,), "mean", {"a"}),
+        (None, (1e12,), "covariance", None),
+        (None, (1e12,), "both", None),  # of one scalar both are claimed
+        (False, (1e12,), "mean", None),
+        (True, (), "mean", {"a"}),
+        (True, (5.0,), "mean", {"a"}),  # asked for: whatever it costs
+        (True, (), "covariance", "none is claimed"),
+        (None, (1.2e8,), "dear", "may take longer than the draws"),
+        (None, (9e8,), "dear", {"a"}),
+        (True, (), "dear", {"a"}),
+    ],
+)
+def test_when_a_question_becomes_sharper(monkeypatch, controls, pilot, kinds, said):
+    """Where many draws are missing and means are claimed; an expansion that costs more than they is not made."""
+    monkeypatch.setattr("tplimits.sampling.controls.expansion_work", lambda program: 5e8 if kinds == "dear" else 1e6)
+    mean, spread = Claim("a", 1.0), Claim("a", 1.0, statistic="covariance")
+    claims = {"mean": (mean,), "dear": (mean,), "covariance": (spread,), "both": (mean, spread)}[kinds]
+    asked = Decides(Sampler(tied, observables(tied), 0), WIDTHS, claims, (Series(),), 0.01, controls=controls)
+    found = asked.sharper(pilot)
+    if isinstance(said, str):
+        assert said in found.remarks[-1] and found.controls is False
+    else:
+        assert found == said if said else found is asked
+
+
+@pytest.mark.parametrize(("factor", "other", "worth"), [(2.0, 9.0, 4.0), (12.0, 20.0, 144.0), (1.3, 1.3, 1.69)])
+def test_what_control_variates_are_worth_is_told_of_the_least_of_them(factor, other, worth):
+    """Noise smaller by k is worth k² times as many draws; claims on covariances have none taken off."""
+    rng, samples = numpy.random.default_rng(0), []
+    for n in WIDTHS:
+        drawn = 1 + 3 * rng.standard_normal((400, 2)) / n**0.5
+        middle = drawn.mean(axis=0)
+        near = middle + (drawn - middle) / numpy.array([factor, other])
+        samples.append(Draws(n, numpy.concatenate([near, drawn], axis=1), numpy.full(4, 1e-6)))
+    source = SimpleNamespace(labels=("a", "b", "a, as drawn", "b, as drawn"))
+    claims = (Claim("a", 1.0), Claim("b", 1.0), Claim("b", 1.0, statistic="covariance"))
+    asked = WithControls(source, WIDTHS, claims, (Series(),) * 3, 0.01, (), ((0.0, 15.0),) * 3)
+    (told,) = asked.told(samples)
+    (times,) = re.findall(r"worth ([\d.e+]+) times as many", told)
+    assert float(times) == pytest.approx(worth, rel=0.06)
+    assert len(times.replace(".", "").lstrip("0")) <= 3, "two digits"

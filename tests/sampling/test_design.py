@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -44,6 +45,24 @@ def test_every_width_keeps_a_share_so_that_lack_of_fit_shows():
 def test_the_strictest_demand_decides():
     easy, hard = Demand(moments(), Series(), 0.02), Demand(moments(), Series(), 0.004)
     assert allocate([easy, hard], COSTS) == allocate([hard], COSTS)
+
+
+def test_the_hardest_demand_is_met_first_whatever_the_order_and_the_units():
+    """What is hard is so beside its noise; in 1/√n its draws stand elsewhere, and meet the easy one by the way."""
+    loud = SampleMoments(WIDTHS, (100,) * 4, numpy.ones(4), 2e6 / numpy.array(WIDTHS), 100.0)
+    hard = Demand(loud, Series((Fraction(1, 2), Fraction(1))), 3.0)
+    easy = Demand(moments(), Series(), 0.0035)
+    alone = allocate([hard], COSTS)
+    assert fit(moments(alone), Series()).stderr < 0.0035
+    assert allocate([easy], COSTS)[2] > alone[2]
+    assert allocate([hard, easy], COSTS) == allocate([easy, hard], COSTS) == alone
+
+
+def test_a_width_with_hardly_any_noise_need_not_have_its_share():
+    still = SampleMoments(WIDTHS, (100,) * 4, numpy.ones(4), 1e-2 * (64 / numpy.array(WIDTHS)) ** 6, 1.0)
+    costs = [64.0, 16.0, 4.0, 1.0]
+    draws = allocate([Demand(still, Series(), 4e-4)], costs)
+    assert draws[-1] < 0.1 * numpy.dot(draws, costs)
 
 
 def test_two_widths_cannot_separate_curvature_from_the_intercept():

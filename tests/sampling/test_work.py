@@ -105,6 +105,8 @@ def test_one_draw_is_no_larger_than_memory():
 
     assert held(widest) <= MOST_ENTRIES < held(widest + 1)
     assert [fitting_width(program, n, RATIOS) for n in (0, 1, 100)] == [0, 1, 100]
+    for n in range(widest - 2, widest + 12):
+        assert fitting_width(program, n, RATIOS) == min(n, widest)
 
 
 def test_updates_and_members():

@@ -151,7 +151,7 @@ def product(a: Expr, b: Expr) -> Expr:
 
 def _is_leaf(new: Expr, old: Expr) -> bool:
     """Whether an argument is a symbol, or an entry for an entry: no exponential of it is simpler."""
-    return bool(new.is_Symbol or (type(new) is type(old) and not (new.is_Add or new.is_Mul or new.is_number)))
+    return bool(new.is_Symbol or (type(new) is type(old) and not (new.is_Add or new.is_Mul)))
 
 
 def _is_bare(factor: Expr) -> bool:

@@ -52,3 +52,12 @@ def test_a_form_outside_the_table_stays_open_for_every_value():
     for value in (v, Integer(2)):
         with pytest.raises(NotClosed):
             close([sympy.tanh(X)], [X], lambda value=value: Law(((value,),)))
+
+
+def test_laws_are_regular_where_their_determinant_is_not_zero():
+    """Of one, two and three variables; z = x + y has regular minors of every order below."""
+    a, b = sympy.symbols("a b", positive=True)
+    regular = [[[a]], [[a, 1], [1, a + 1 / a]], [[a, 0, 1], [0, b, 1], [1, 1, 2 + 1 / a + 1 / b]]]
+    singular = [[[0]], [[a, 2 * b], [2 * b, 4 * b**2 / a]], [[a, 0, a], [0, b, b], [a, b, a + b]]]
+    for rows, known in [*((r, True) for r in regular), *((r, False) for r in singular)]:
+        assert is_regular(Law(tuple(tuple(map(sympy.sympify, row)) for row in rows))) == known, rows

@@ -92,6 +92,19 @@ def test_delta_is_the_density_times_the_conditional_mean():
     assert sympy.simplify(value - expected) == 0
 
 
+def test_two_deltas_and_a_delta_on_a_jump_stay_open():
+    for factors in (
+        [sympy.DiracDelta(g), sympy.DiracDelta(h - 1)],
+        [sympy.DiracDelta(g), step(g)],
+        [sympy.DiracDelta(g), step(-2 * g), h],
+    ):
+        with pytest.raises(NotClosed):
+            close(factors, [g, h], lambda: LAW)
+    value, _ = close([sympy.DiracDelta(g), step(h - g), h], [g, h], lambda: LAW)
+    # g = 0: h is N(0, 7/4), density of g 1/√(2π)
+    assert float(value) == pytest.approx(math.sqrt(7 / 4) / (2 * math.pi), rel=1e-12)
+
+
 def test_every_row_has_a_case_and_its_facts():
     tested = set(CASES) | {"delta"}
     assert {row.name for row in CLOSED_FORMS} == tested
@@ -114,6 +127,19 @@ def test_collinear_steps_merge():
     up, down = Affine((Integer(2),), Integer(0)), Affine((Integer(-1),), Integer(0))
     assert orthant_probability(law, (up, Affine((Integer(1),), Integer(0)))) == Rational(1, 2)
     assert orthant_probability(law, (up, down)) == 0
+
+
+@pytest.mark.parametrize("slope", [1, 3, Rational(1, 2)])
+def test_of_two_steps_in_one_direction_the_narrower_one_is_left(slope):
+    """step(rx) step(x + 1) = step(x), step(rx) step(x − 1) = step(x − 1), in any order; step(x) step(−x − 1) = 0."""
+    law = Law(((Integer(1),),))
+    here, up, down = (Affine((Integer(s),), Integer(c)) for s, c in ((1, 0), (1, 1), (1, -1)))
+    scaled = Affine((sympy.sympify(slope),), Integer(0))
+    below = (1 + sympy.erf(-1 / sympy.sqrt(2))) / 2
+    for forms, expected in (((scaled, up), Rational(1, 2)), ((scaled, down), below), ((here, down, up), below)):
+        for order in itertools.permutations(forms):
+            assert abs(sympy.N(orthant_probability(law, order) - expected, 30)) < 1e-25
+    assert orthant_probability(law, (here, Affine((Integer(-1),), Integer(-1)))) == 0
 
 
 def test_singular_law_without_a_syntactic_relation():

@@ -10,8 +10,8 @@ import sympy
 from sympy import Rational, Symbol
 
 import tplimits as tp
-from tplimits.law.hypotheses.displaced import shifts
-from tplimits.program.nodes.entries import entries, width_symbol
+from tplimits.law.hypotheses.displaced import _Displacement, shifts
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 
 x = Symbol("x", real=True)
 n = width_symbol("n")
@@ -117,3 +117,46 @@ def test_scalars_are_displaced_by_what_is_as_small_as_what_is_divided_by(argumen
     *_, asked, _ = limit.program
     found = [d.unit for d in limit.state.around._as_small(whole(asked.body))]
     assert [float(u.xreplace({a: sympy.S(2) for a in entries(u)})) for u in found] == pytest.approx(list(units))
+
+
+@tp.program
+def images(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+    """s → 0 and c → 1 move, W x and what is made of it stands still."""
+    h = W @ x
+    s, c = tp.avg(x * h), tp.avg(x * x)
+    return V @ (c**2 * x), V @ (s * x), V @ (x + s * h), V @ (c * s * x), V @ x, V @ tp.tanh(h)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (-1, -1), (1, -1)])
+@pytest.mark.parametrize("unit", [sympy.S.One, Rational(1, 8)])
+def test_images_move_with_what_they_are_images_of(signs, unit):
+    """V (c y) = c V y where c is not 0, and whatever stands beside V y elsewhere; multiples of a unit leave c alone."""
+    limit = tp.derive(images)
+    place = {s.name: i for i, s in enumerate(limit.program)}
+    turn = _Displacement(limit.state.around, signs, unit)
+    s, c, *returned = (
+        Entry(sympy.Integer(place[name]), NO_NEURON if name in "sc" else OWN)
+        for name in ("s", "c", *(f"return[{i}]" for i in range(6)))
+    )
+    first, second = (turn.entry(e) for e in (s, c))
+    assert first - s == signs[0] * Rational(1223, 10**7) * unit  # the 200th prime
+    times = 1 + signs[1] * Rational(1229, 10**7) if unit == 1 else 1
+    assert sympy.expand(second - times * c) == 0
+    of_c, *others = (turn.entry(e) for e in returned)
+    assert sympy.simplify(of_c / returned[0] - times**2) == 0
+    moves = [sympy.expand(moved - e) for moved, e in zip(others, returned[1:], strict=True)]
+    assert all(m.is_number for m in moves) and moves[3:] == [0, 0]
+    sizes = [m / unit for m in moves[:3]]
+    assert len({abs(m) for m in (*sizes, Rational(1223, 10**7))}) == 4, "each by a number of its own"
+    assert all(1e-4 < abs(m) < 1.3e-4 for m in sizes)
+
+
+@pytest.mark.parametrize(("power", "alone", "beside"), [(-1, False, True), (-2, False, True), (-0.5, True, True)])
+def test_shifts_larger_than_what_is_nearest_to_a_pole_move_alone(power, alone, beside):
+    """Of n entries the nearest to 0 is at 1/n: n^(−1/2) moves, 1/n only where displacements are that small."""
+    around = tp.derive(images).state.around
+    body = x + n ** Rational(power)
+    for unit, moves in ((sympy.S.One, alone), (Rational(1, 8), beside)):
+        moved = _Displacement(around, (-1, -1), unit).body(body)
+        assert (moved != body) is moves
+        assert not moves or moved - x == Rational(1223, 10**7) * unit * (1 if unit == 1 else -1)

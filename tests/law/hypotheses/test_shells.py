@@ -46,6 +46,7 @@ def law():
         (1 / (Abs(x) + Rational(1, 9)), False),
         (sympy.exp(x), False),
         (1 / (x * (1 + y**2)), True),
+        (sqrt(sympy.Symbol("c", positive=True)) / x, True),
     ],
     ids=str,
 )

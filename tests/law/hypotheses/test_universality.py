@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tplimits as tp
+from tplimits.law.hypotheses.universality import UNIVERSALITY, refuse_unestablished
 
 
 def test_matrices_that_are_not_normal_are_taken_on_beside_kinks():
@@ -42,3 +43,26 @@ def test_smooth_functions_of_polynomial_growth_and_averages(function, establishe
     else:
         with pytest.raises(tp.NoLimitError, match="are not normal, and"):
             tp.derive(program)
+
+
+def test_what_is_of_order_one_over_n_is_refused_whatever_is_taken_on():
+    @tp.program
+    def smooth(W: tp.Matrix.uniform(), x: tp.Vector):
+        return tp.avg(tp.tanh(W @ x) ** 2)
+
+    @tp.program
+    def bent(W: tp.Matrix.uniform(), x: tp.Vector):
+        return tp.avg(tp.relu(W @ x))
+
+    @tp.program
+    def normal(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.relu(W @ x))
+
+    for taken in ((), (UNIVERSALITY,)):
+        refuse_unestablished(smooth, taken, False)
+        refuse_unestablished(normal, taken, True)
+        with pytest.raises(tp.NoLimitError, match="fourth moments of entries enter"):
+            refuse_unestablished(smooth, taken, True)
+    refuse_unestablished(bent, (UNIVERSALITY,), False)
+    with pytest.raises(tp.NoLimitError, match="proved for smooth functions"):
+        refuse_unestablished(bent, (), False)

@@ -54,6 +54,10 @@ class Seen:
         (Seen(low=Rational(1, 9)), Kind.NEVER),
         (Seen(high=-1), Kind.NEVER),
         (Seen(low=0, found=(Value(0.0, 0.0),)), Kind.ZERO),
+        (Seen(low=Rational(1, 9), found=(Value(0.0, 0.0),)), Kind.NEVER),
+        (Seen(high=Rational(-1, 9), found=(Value(0.0, 0.0),)), Kind.NEVER),
+        (Seen(low=-1, high=Rational(1, 2), found=(Value(0.0, 0.0),)), Kind.ZERO),
+        (Seen(limits=sympy.Integer(1), found=(Value(0.0, 0.0),)), Kind.NEVER),
         (Seen(limits=sympy.Integer(0)), Kind.ZERO),
         (Seen(limits=x * (y + 1) - x * y - x), Kind.ZERO),  # multiplied out
         (Seen(limits=Rational(1, 10**9)), Kind.NEVER),

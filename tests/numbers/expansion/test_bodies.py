@@ -18,6 +18,7 @@ from tplimits.numbers.expansion.nodes import Frame, Rough
 from tplimits.program.nodes import functions as f
 from tplimits.program.nodes.entries import GaussMean, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.laws import truncated
 
 g, a, b, c, z = (Symbol(name, real=True) for name in "gabcz")
 n, k = width_symbol("n"), width_symbol("k")
@@ -38,6 +39,7 @@ BODIES = (
     *(sympy.sqrt(k) / sympy.sqrt(n) * a, sympy.tanh(a + b / sympy.sqrt(n)), a / k + b / n**2, sympy.exp(-1 / n) * a),
     *((1 + a / sympy.sqrt(k)) * b / sympy.sqrt(n), a / n ** Rational(3, 2), g * a**2, sympy.tanh(a * g + b)),
     *(g**2 * b / sympy.sqrt(n), sympy.sin(g + a * b) * g, sympy.exp(-(g**2)) * a),
+    *(truncated(a * b, Rational(3, 2)), truncated(g * a + b, sympy.Integer(2)) * b),
     *(GaussMean(sympy.tanh(a * z + b), z), GaussMean(sympy.cos(b * z * g), z) * a),
 )
 

@@ -1,6 +1,7 @@
 """Closed moments against the symbolic table at 130 digits, and against one-dimensional integrals in mpmath."""
 
 import itertools
+import math
 from functools import cache, lru_cache
 from typing import get_args
 
@@ -11,6 +12,7 @@ import pytest
 import sympy
 from sympy import Rational
 
+import tplimits as tp
 from tplimits.law.closed_forms.integrand import Law, step_products
 from tplimits.law.closed_forms.table import close
 from tplimits.numbers.moments import closed
@@ -270,3 +272,40 @@ def test_a_variable_of_variance_zero_is_zero(integrand):
         known = {X: law[0] ** 0.5 * LINE, Y: law[2] ** 0.5 * LINE}
         expected = float((MASS * evaluate(integrand, known)).sum())
         assert float(numpy.ravel(found(*law)[0])[0]) == pytest.approx(expected, rel=1e-6, abs=1e-9), law
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.6, -0.9, 1.0])
+@pytest.mark.parametrize(("c11", "c22"), [(1.0, 1.0), (1e-3, 1.2), (1.2, 0.4)])
+def test_growing_exponentials_weigh_the_tilted_law(c11, c22, rho):
+    """E F exp((x² + y²)/5) is the root of a ratio of determinants times E F of the law with C⁻¹ − 2/5."""
+    c12, det = rho * math.sqrt(c11 * c22), c11 * c22 * (1 - rho * rho)
+    covariance = numpy.array([[c11, c12], [c12, c22]])
+    moved = numpy.eye(2) - 0.4 * covariance
+    (a, b), (_, c) = numpy.linalg.solve(moved, covariance)
+    angle = math.acos(max(-1.0, min(1.0, b / math.sqrt(a * c))))
+    relus = math.sqrt(a * c) * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / (2 * math.pi)
+    grown = {
+        squared(lambda t: sympy.exp(t**2 / 5)): 1.0,
+        squared(lambda t: t * sympy.exp(t**2 / 5)): b,
+        X**2 * sympy.exp(X**2 / 5) * Y**2 * sympy.exp(Y**2 / 5): a * c + 2 * b * b,
+        squared(lambda t: heads.relu(t) * sympy.exp(t**2 / 5)): relus,
+    }
+    for integrand, mean in grown.items():
+        found = moment(integrand, (X, Y))
+        value, error = found(c11, c12, c22, det=det)
+        assert found.route == "closed"
+        assert value == pytest.approx(mean / math.sqrt(numpy.linalg.det(moved)), rel=1e-12, abs=1e-15)
+        assert error <= 1e-12 * abs(value) + 1e-13
+
+
+@pytest.mark.parametrize("covariance", [(2.6, 0.0, 1.0), (10.0, 0.0, 10.0), (10.0, 5.0, 10.0), (1.3, 1.3, 1.3)])
+def test_growing_exponentials_beyond_the_density_have_no_number(covariance):
+    """I − 2/5 C has one or two eigenvalues that are not positive; of two the determinant is positive again."""
+    found = moment(squared(lambda t: sympy.exp(t**2 / 5)), (X, Y))
+    with pytest.raises(tp.EvaluationError, match="not a finite number"):
+        found(*covariance)
+    law = (*covariance, covariance[0] * covariance[2] - covariance[1] ** 2)
+    text = function(closed_code([found]), "growing", ENTRIES, scalar=True)
+    assert math.isnan(text(*law))
+    with mpmath.workdps(30):
+        assert mpmath.isnan(in_many_digits(found)(*map(mpmath.mpf, law)))

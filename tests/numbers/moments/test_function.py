@@ -126,6 +126,51 @@ def test_many_correlated_pairs_of_large_variance_are_expanded_further(low, high,
     assert calls == few, "so few are integrated one by one"
 
 
+def _slope_less_half(t):
+    """t σ(t)(1 − σ(t)), odd, which algebra does not see."""
+    return t * heads.sigmoid(t) * (1 - heads.sigmoid(t))
+
+
+def test_means_at_small_correlations_keep_their_digits_where_parity_is_not_seen():
+    """E f(g) f(g') = (E f(z) z)² ρ + O(ρ³); even coefficients are zero, their rounding is not."""
+    rho = numpy.array([1e-3, 1e-6, -1e-9, 1e-12])
+    z, w = numpy.polynomial.hermite_e.hermegauss(120)
+    first = (w * z * evaluate(_slope_less_half(X), {X: z})).sum() / math.sqrt(2 * math.pi)
+    value, error = moment(_slope_less_half(X) * _slope_less_half(Y), (X, Y))(1.0, rho, 1.0)
+    numpy.testing.assert_allclose(value[1:], first**2 * rho[1:], rtol=1e-11)
+    assert (error <= 1e-10 * abs(value)).all() and (value[0] != first**2 * rho[0])
+
+
+def test_where_a_mean_changes_its_sign_it_is_not_integrated_pair_by_pair(monkeypatch):
+    """E f(g) f(g') of 4000 correlations beside the root of that mean: 1e-14 of √(E f² E f²) is exact enough."""
+    f = lambda t: _slope_less_half(t) + heads.sigmoid(t) - sympy.Rational(1, 2) + sympy.cos(t) / 9  # noqa: E731
+    mean = moment(f(X) * f(Y), (X, Y))
+    low, high = -1.0, 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if float(mean(1.0, middle, 1.0)[0]) > 0 else (middle, high)
+    called = []
+    monkeypatch.setattr("tplimits.numbers.moments.function.nested", lambda *law: called.append(law) or (0.0, 1.0))
+    rho = low + numpy.linspace(-1e-8, 1e-8, 4000)
+    value, error = mean(1.0, rho, 1.0)
+    assert not called and (numpy.sign(value) == numpy.sign(rho - low))[abs(rho - low) > 1e-13].all()
+    assert error.max() < 1e-14
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_inputs_with_themselves_and_their_negatives_are_integrated_together(name, monkeypatch):
+    """300 variances up to 30, where order 256 does not settle at correlation ±1; by the trapezoidal rule."""
+    f, variances = SMOOTH[name], numpy.linspace(4.0, 30.0, 300)
+    z = numpy.linspace(-12, 12, 4001)
+    w = 24 / 4000 * numpy.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    right, left = (evaluate(f(X), {X: sign * numpy.sqrt(variances)[:, None] * z}) for sign in (1, -1))
+    monkeypatch.setattr("tplimits.numbers.moments.function.nested", None)
+    for sign, other in ((1, right), (-1, left)):
+        value, error = moment(f(X) * f(Y), (X, Y))(variances, sign * variances, variances)
+        assert (abs(value - (right * other) @ w) <= error + 1e-13 * abs(value)).all()
+        assert (error <= 1e-10 * abs(value)).all()
+
+
 def test_functions_that_do_not_separate():
     larger = moment(heads.maximum(X, Y), (X, Y))
     assert larger.route == "quadrature"

@@ -16,6 +16,7 @@ from tplimits.numbers.moments.panels import (
     settled_edges,
     with_kinks,
 )
+from tplimits.program.nodes import functions as heads
 
 x = sympy.Symbol("x", real=True)
 
@@ -92,3 +93,22 @@ def test_the_integral_of_every_panel_is_its_own():
     nodes, weights = numpy.polynomial.hermite_e.hermegauss(180)
     square = (weights * (abs(1.5 * nodes - 1) + abs(1.5 * nodes + 3)) ** 2).sum() / weights.sum()
     assert root**2 == pytest.approx(square, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "parity"),
+    [
+        (x**3 * sympy.tanh(x), 0),
+        (x * heads.sigmoid(x) - x / 2, 0),
+        (heads.sigmoid(x) - sympy.Rational(1, 2), 1),
+        (heads.sigmoid(x) - sympy.Rational(1, 2) - sympy.Rational(1, 10**12), None),
+        (10**-30 * (x + x**2), None),
+        (heads.relu(x) + heads.relu(-x), 0),
+        (heads.relu(x - 100), None),
+        (sympy.exp(x), None),
+        (1 / x, 1),
+    ],
+    ids=str,
+)
+def test_parity_is_seen_by_algebra_or_by_many_digits(function, parity):
+    assert kinked(sympy.sympify(function), x).parity == parity

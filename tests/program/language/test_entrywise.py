@@ -229,7 +229,8 @@ def test_an_expectation_depends_on_sizes_and_widths():
     ("function", "words"),
     [
         (lambda g: sympy.gamma(g), r"tp\.expect cannot use the function gamma"),
-        (lambda g: math.exp(g), r"tp\.expect cannot call this function on symbols"),
+        (lambda g: math.exp(g), r"math\.exp of `_g`; use tp\.exp"),
+        (lambda g: float(g), r"tp\.expect cannot call this function on symbols"),
         (lambda g: 1 / (g - g), "a number that is not finite"),
     ],
 )

@@ -140,5 +140,9 @@ def test_outside_a_trace_it_is_its_symbol():
     assert tp.width("k") + 1 == sympy.Symbol("k", positive=True) + 1
     with pytest.raises(TypeError, match="n is a symbol, not a number"):
         float(n)
+    for call, found in ((lambda: np.sqrt(n), "np.sqrt"), (lambda: math.sqrt(n), "math.sqrt")):
+        with pytest.raises(tp.ProgramError, match=rf"{found} of `n`; use tp.sqrt"):
+            call()
+    assert np.sum([n, n]) == 2 * N and (np.array([1.0, 2.0]) * n)[1] == 2.0 * N
     with pytest.raises(AttributeError, match="no attribute 'token'"):
         n.token  # noqa: B018

@@ -1,4 +1,4 @@
-"""Outputs that are sums of centred values are 0 at every width, and no others are taken for them."""
+"""Outputs that are 0 at every width, centred or by the two sides of a matrix; no others are taken for them."""
 
 import numpy as np
 import pytest
@@ -49,6 +49,109 @@ def largest_output(net):
         x = net.run(n=7, ξ=rng.normal(size=2), U=U, W=W)["return"]
         found.append(abs(x.sum()) / abs(x).sum())
     return max(found)
+
+
+def sides(head, columns="n", rows="n"):
+    """What is read out as a function of x = Σ Uξ on `columns`, y = relu(Σ Vξ) on `rows`, and W between them."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector[columns, "d"], V: tp.Vector[rows, "d"], W: tp.Matrix[rows, columns]):
+        return head(tp.sum(U * ξ, over="d"), tp.relu(tp.sum(V * ξ, over="d")), W)
+
+    return net
+
+
+SIDES_CANCEL = [
+    lambda x, y, W: (W.T @ tp.tanh(W @ x)) * x - (W @ x) * tp.tanh(W @ x),
+    lambda x, y, W: 3 * x * (W.T @ (2 * y - x)) - (W @ (6 * x)) * y + 3 * x * (W @ x),
+    lambda x, y, W: (W.T @ (y * tp.avg(x * x))) * x - y * (W @ x) * tp.avg(x * x),
+    lambda x, y, W: y * (W @ (x + tp.tanh(y)) - W @ x - W @ tp.tanh(y)),
+    lambda x, y, W: tp.avg(y * (W.T @ x)) * tp.exp(x) - tp.avg(x * (W @ y)) * tp.exp(x),
+    lambda x, y, W: (W.T @ (W @ x)) * x - (W @ x) ** 2,
+]
+SIDES_STAY = [
+    lambda x, y, W: (W.T @ tp.tanh(W @ x)) * x - (W @ x) * tp.sin(W @ x),
+    lambda x, y, W: (W.T @ y) * x - y * (W.T @ x),
+    lambda x, y, W: (W.T @ y) * x + y * (W @ x),
+    lambda x, y, W: tp.tanh(W.T @ y) * x - tp.tanh(y * (W @ x)),
+    lambda x, y, W: (W @ (W @ x)) * x - (W @ x) ** 2,
+]
+
+
+def largest_of_sides(net, n=7, k=None):
+    rng = np.random.default_rng(5)
+    k = k or n
+    U, V, W = rng.normal(size=(2, k)), rng.normal(size=(2, n)), rng.normal(size=(n, k))
+    given = {"n": n} | ({"ratios": {"k": k / n}} if k != n else {})
+    x = net.run(**given, ξ=rng.normal(size=2), U=U, V=V, W=W)["return"]
+    return abs(x.sum()) / (1 + abs(x).sum())
+
+
+@pytest.mark.parametrize("head", SIDES_CANCEL)
+def test_two_sides_of_one_matrix_cancel(head):
+    net = sides(head)
+    assert largest_of_sides(net) < 1e-12
+    with pytest.raises(NoLimitError, match="the output is 0 whatever"):
+        tp.classify(net, tp.NTP, tp.SGD())
+
+
+@pytest.mark.parametrize("head", SIDES_STAY)
+def test_other_sums_of_two_sides_stay(head):
+    net = sides(head)
+    assert largest_of_sides(net) > 1e-3
+    refuse_output_that_cancels(net)
+
+
+def tokens(head):
+    """What is read out as a function of x = tanh(Σ Uξ) with a token axis, and of W."""
+
+    @tp.network
+    def net(ξ: tp.Input["t", "d"], U: tp.Vector["d"], W: tp.Matrix):
+        return head(tp.tanh(tp.sum(U * ξ, over="d")), W)
+
+    return net
+
+
+def others(x):
+    return tp.sum(x.rename(t="s"), over="s")
+
+
+@pytest.mark.parametrize(
+    ("head", "cancels"),
+    [
+        (lambda x, W: tp.mean(centred(x), over="t"), True),
+        (lambda x, W: tp.sum(centred(x * others(x)), over="t"), True),
+        (lambda x, W: tp.sum(x * (W.T @ (W @ others(x))) - (W @ x) * (W @ others(x)), over="t"), True),
+        (lambda x, W: tp.sum(x * x - tp.avg(x * others(x)), over="t"), False),
+        (lambda x, W: tp.sum(x * tp.avg(x) - tp.avg(others(x) * x), over="t"), False),
+        (lambda x, W: tp.sum(x * tp.avg(others(x)) - tp.avg(x) * others(x), over="t"), True),
+    ],
+)
+def test_sums_over_tokens(head, cancels):
+    net = tokens(head)
+    rng = np.random.default_rng(7)
+    x = net.run(n=7, ξ=rng.normal(size=(3, 2)), U=rng.normal(size=(2, 7)), W=rng.normal(size=(7, 7)))["return"]
+    if cancels:
+        assert abs(x.sum()) < 1e-12
+        with pytest.raises(NoLimitError, match="the output is 0 whatever"):
+            refuse_output_that_cancels(net)
+    else:
+        assert abs(x.sum()) > 1e-3
+        refuse_output_that_cancels(net)
+
+
+@pytest.mark.parametrize(("weight", "cancels"), [(tp.width("k") / tp.n, True), (1, False)], ids=["k/n", "1"])
+def test_sums_over_two_widths_cancel_with_their_ratio(weight, cancels):
+    def head(x, y, W):
+        return y * (W @ x - weight * tp.avg((W.T @ y) * x) / tp.avg(y * y) * y)
+
+    net = sides(head, columns="k")
+    assert (largest_of_sides(net, 9, 6) < 1e-12) == cancels
+    if cancels:
+        with pytest.raises(NoLimitError, match="the output is 0 whatever"):
+            refuse_output_that_cancels(net)
+    else:
+        refuse_output_that_cancels(net)
 
 
 @pytest.mark.parametrize("head", CANCEL)

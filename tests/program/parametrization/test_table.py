@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sympy import S, Symbol
 
 import tplimits as tp
+from tplimits.program.parametrization.script import Multiplier, Script
 
 
 @tp.network
@@ -28,3 +30,22 @@ def test_parameters_without_an_optimizer_keep_their_exponents():
     }
     assert found.of(net)["W"] == all_["W"] and all_["U"] != alone["U"]
     assert all((e.a, e.b, e.d) == (alone[k].a, alone[k].b, alone[k].d) for k, e in all_.items())
+
+
+def test_numbers_for_a_script_are_powers_of_widths():
+    """Deviations by the width itself, factors on rates and on ε relative to the width where these were tuned."""
+    rows = [Multiplier("U", "vector", S.Zero, S.One, None), Multiplier("W", "matrix", -S.Half, -S.One, S(-3) / 2)]
+    found = Script(tuple(rows)).at(512, base=32)
+    assert found["U"] == {"std": 1.0, "lr": 16.0}
+    assert found["W"] == pytest.approx({"std": 512**-0.5, "lr": 1 / 16, "eps": 16**-1.5})
+    assert Script(tuple(rows)).at(9)["W"]["lr"] == pytest.approx(1 / 9)
+    for row in (
+        Multiplier("a", "vector", Symbol("a"), S.Zero, None),
+        Multiplier("a", "vector", S.Zero, Symbol("a"), None),
+        Multiplier("a", "vector", S.Zero, S.Zero, Symbol("a")),
+    ):
+        with pytest.raises(tp.ProgramError, match="the exponents have symbols"):
+            Script((*rows, row)).at(64)
+    for wrong in ({"n": 0}, {"n": 64, "base": -1}, {"n": "wide"}):
+        with pytest.raises(tp.ProgramError):
+            Script(tuple(rows)).at(**wrong)

@@ -103,7 +103,7 @@ def _choose(reader: Sources, products: list[Product], places: _Places, fresh: fr
         count = sum(_uses(reader, f, fresh) for f in factors)
         if count == 1:
             continue
-        if count > 1:
+        if count:
             return False
         candidates = {c for c in map(reader.origin, factors) if c is not None}
         return any(_choose(reader, products, places, fresh | {c}) for c in sorted(candidates))

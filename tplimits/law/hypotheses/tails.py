@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import with_axes_named
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -41,6 +42,9 @@ class Tail:
     reason: str = ""
     power: Expr = S.Infinity
     unreal: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", with_axes_named(self.reason))
 
     @property
     def established(self) -> bool:

@@ -65,7 +65,7 @@ def _covariance(state: Derivation, a: Fluctuation, b: Fluctuation) -> Expr:
     initial = all(initial_only(state.program, s.key[0]) for s in (a, b))
     if not initial and not is_safe(state, [(f, a.key[0]), (g, b.key[0])]):
         raise refused(state.program, a.key[0], state.label(a.key), SHARED)
-    if any(s in {x.symbol for x in state.fluctuations.values()} for s in (f * g).free_symbols):
+    if any(s in {x.symbol for x in state.fluctuations.values()} for s in f.free_symbols | g.free_symbols):
         why = "its covariance depends on another fluctuation scalar"
         raise refused(state.program, a.key[0], state.label(a.key), why)
     return state.engine.named(sympy.expand(state.engine.inner(f, g)), positive=a is b)

@@ -15,7 +15,6 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
-from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.reader import Doubt
@@ -158,7 +157,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
             state.judge(hypothesis, reader, body, key)
     if all(key_of(e) in state.exact for e in entries(body)):
         state.exact.add(key)
-    if bounds(body)[0].is_extended_nonnegative or reader.bounds(body)[0].is_extended_nonnegative:
+    if reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
     value = reader.limit(body)
     if found(value, *_NOT_FINITE):

@@ -166,7 +166,7 @@ class Kinks:
 def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
     differ, first = numpy.unique(g, return_index=True)
-    start = int(numpy.clip(numpy.searchsorted(differ, g[change]) + 1 - _NEAR // 2, 0, max(len(differ) - _NEAR, 0)))
+    start = int(numpy.clip(numpy.searchsorted(differ, g[change]) + 1 - _NEAR // 2, 0, len(differ) - _NEAR))
     window = first[start : start + _NEAR]
     root, slope = _zero(g[window], v[window])
     return float(root), float(slope)

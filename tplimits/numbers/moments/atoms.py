@@ -1,6 +1,6 @@
 """Functions of one variable as sums of atoms whose Gaussian moments are closed.
 
-    Power   x^a e^(−p x²/2)
+    Power   x^a e^(−p x²/2), where p may be negative: an exponential that grows
     Gate    [f₊ x^a H(x) + f₋ (−x)^a H(−x)] e^(−p x²/2),   H(x) = Φ(x/√v), a step for v = 0
     Wave    sin λx, cos λx, exp λx
     Point   1 at x = 0, 0 elsewhere: what a formula says at zero variance, where almost everywhere is not enough
@@ -12,7 +12,9 @@ polynomial plus a gate, so that nothing cancels where one of the halves carries 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -22,6 +24,8 @@ from tplimits.program.nodes import functions
 
 #: higher powers lose digits in the sums that close them
 MOST_DEGREE = 4
+#: sums of leading terms that count as none, relative to the terms
+_CANCELLED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class _Collected:
         gate: tuple[str, Expr] | None,
         wave: tuple[str, float] | None,
     ) -> None:
-        if degree > MOST_DEGREE or tilt < 0:
+        if degree > MOST_DEGREE:
             raise NoAtoms
         if wave is not None:
             if degree or tilt or gate is not None:
@@ -179,9 +183,38 @@ class _Collected:
         uneven = any(isinstance(a, Wave) and a.kind != "sin" for a in found)
         if uneven and any(isinstance(a, Power) and a.degree % 2 == 0 for a in found):
             raise NoAtoms  # cos x − 1 and the like: the terms cancel at small variance
+        if _cancel_at_zero(found):
+            raise NoAtoms
         if sum(isinstance(a, Wave) for a in found) > 1 or (uneven and len(found) > 1):
             raise NoAtoms
         return tuple(found)
+
+
+def _cancel_at_zero(found: Sequence[Atom]) -> bool:
+    """Whether the leading terms cancel at x = 0, as in e^(−x²) − 1: at small variance closed means lose digits."""
+    leading = [_leading(atom) for atom in found if not isinstance(atom, Point)]
+    least = min((order for order, *_ in leading), default=0)
+    sides = zip(*(sides for order, *sides in leading if order == least), strict=True)
+    return bool(leading) and all(abs(sum(side)) <= _CANCELLED * sum(map(abs, side)) for side in sides)
+
+
+def _leading(atom: Power | Gate | Wave) -> tuple[int, float, float]:
+    """(order, coefficients for x > 0 and for x < 0) of the first term of the series at x = 0."""
+    if isinstance(atom, Gate) and atom.softness == 0:
+        return atom.degree, atom.positive, atom.negative * (-1) ** atom.degree
+    order, first = _leading_of_smooth(atom)
+    return order, first, first
+
+
+def _leading_of_smooth(atom: Power | Gate | Wave) -> tuple[int, float]:
+    if isinstance(atom, Power):
+        return atom.degree, atom.coefficient
+    if isinstance(atom, Wave):
+        return (1, atom.coefficient * atom.rate) if atom.kind == "sin" else (0, atom.coefficient)
+    right, left = atom.positive, atom.negative * (-1) ** atom.degree
+    if abs(right + left) > _CANCELLED * (abs(right) + abs(left)):  # H(x) = ½ + x/√(2πv) + …
+        return atom.degree, (right + left) / 2
+    return atom.degree + 1, (right - left) / math.sqrt(2 * math.pi * atom.softness)
 
 
 def _real(expr: Expr) -> float:

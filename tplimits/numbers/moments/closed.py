@@ -97,6 +97,9 @@ def _tilted(writer: Writer, p: float, q: float, law: Pair) -> tuple[str, Pair]:
         return "1.0", law
     parts = ["1.0", *([f"{p!r}*{law.first}"] if p else []), *([f"{q!r}*{law.second}"] if q else [])]
     d = writer.let(total([*parts, *([f"{p * q!r}*{law.det}"] if p and q else [])]))
+    if min(p, q) < 0:  # both eigenvalues are positive where their product d and their sum are
+        within = writer.let(writer.select(f"1.0 + {total(parts)} > 0.0", d, writer.no_number))
+        d = writer.let(writer.select(f"{within} > 0.0", within, writer.no_number))
     first = f"({law.first} + {q!r}*{law.det})/{d}" if q else f"{law.first}/{d}"
     second = f"({law.second} + {p!r}*{law.det})/{d}" if p else f"{law.second}/{d}"
     texts = (first, f"{law.cross}/{d}", second, f"{law.det}/{d}")

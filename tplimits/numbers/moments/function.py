@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,10 +23,11 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments import closed
-from tplimits.numbers.moments.atoms import Atom, Power, Wave, atoms
+from tplimits.numbers.moments.atoms import Atom, Gate, Power, Wave, atoms
 from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
-from tplimits.numbers.moments.hermite import ORDERS, HermiteRows, hermite_rows, remembered_rows
+from tplimits.numbers.moments.growing import Law, on_wider_laws
+from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.panels import kinked
 from tplimits.numbers.moments.separation import products
@@ -35,6 +37,8 @@ from tplimits.program.nodes.evaluate import Array
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
 _SETTLED = 1e-10
+#: beside √(E f² E h²) no error at all: where a mean changes its sign, rounding of the covariances moves it as much
+_ROUNDED = 1e-14
 #: orders of expansions, each worth while for more than so many pairs that a lower one has not settled
 _LONGER = {1024: 2, 4096: 8}
 #: rounding of closed forms, relative to the sum of the absolute values of their terms
@@ -123,8 +127,15 @@ class MomentFunction:
         if self.route == "closed":
             value, size = _closed_arrays(self)(c11, c12, c22, det)
             value, size = (numpy.broadcast_to(a, c11.shape).astype(c11.dtype) for a in (value, size))
-            return value, _ROUNDING * size * (1 + self._exponent(c11, c22))
-        parts = [self._expanded(term, c11, c12, c22, det, sides) for term in range(len(self.factors))]
+            return value, _ROUNDING * size * (self._nearness(c11, c12, c22) + self._exponent(c11, c22))
+        try:
+            parts = [self._expanded(term, c11, c12, c22, det, sides) for term in range(len(self.factors))]
+        except FarOutError:
+            x, y = self.variables
+            found = on_wider_laws(self.factors, (x, y), (c11, c12, c22, det), self._another)
+            if found is None:
+                raise
+            return found
         return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
 
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
@@ -132,15 +143,36 @@ class MomentFunction:
         rates = [a.rate for pair in self.pairs for side in pair for a in side if isinstance(a, Wave)]
         return max(r * r for r in rates) * (c11 + c22) if rates else 0.0
 
+    def _nearness(self, c11: Array, c12: Array, c22: Array) -> Array | float:
+        """1, and more where growing exponentials come near infinite means: det(I + C diag(p, q)) is rounded by then."""
+        tilts = {tuple(_tilt(atom) for atom in both) for f, h in self.pairs for both in itertools.product(f, h)}
+        growing = [(p, q) for p, q in tilts if min(p, q) < 0]
+        return 1.0 + sum(4 / abs((1 + p * c11) * (1 + q * c22) - p * q * c12 * c12) for p, q in growing)
+
     def _one(self, variances: Array) -> tuple[Array, Array]:
         if self.route == "closed":
             zero = numpy.zeros_like(variances)
             value, size = _closed_arrays(self)(variances, zero, zero, zero)
             value, size = (numpy.broadcast_to(a, variances.shape).astype(variances.dtype) for a in (value, size))
-            return value, _ROUNDING * size * (1 + self._exponent(variances, zero))
-        distinct, place = numpy.unique(variances, return_inverse=True)
-        rows = hermite_rows(kinked(self.integrand, self.variables[0]), distinct, orders=(1,))
-        return rows.coefficients[place, 0], 4 * rows.error[place]
+            return value, _ROUNDING * size * (self._nearness(variances, zero, zero) + self._exponent(variances, zero))
+        (x,) = self.variables
+        try:
+            return _mean_of_one(self.integrand, x, variances)
+        except FarOutError:
+            zero = numpy.zeros_like(variances)
+            found = on_wider_laws(
+                ((self.integrand, sympy.S.One),), (x, _ONE), (variances, zero, zero, zero), self._another
+            )
+            if found is None:
+                raise
+            return found
+
+    def _another(self, f: Expr, h: Expr, law: Law) -> tuple[Array, Array]:
+        """The mean of a product under another law."""
+        if len(self.variables) == 1:
+            return moment(f * h, self.variables)(law[0])
+        c11, c12, c22, det = law
+        return moment(f * h, self.variables)(c11, c12, c22, det=det)
 
     def _expanded(
         self, term: int, c11: Array, c12: Array, c22: Array, det: Array, sides: Sequence[Sided]
@@ -149,17 +181,37 @@ class MomentFunction:
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
         value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
+        rounding = _ROUNDED * a.norm[sides[0][1]] * b.norm[sides[1][1]]
+        unsettled = _unsettled(value, error, rounding)
         for order, few in _LONGER.items():
-            most = error * abs(rho) ** (order - min(a.order, b.order))  # nothing to gain elsewhere
-            longer = numpy.flatnonzero((error > _SETTLED * abs(value)) & (most <= _SETTLED * abs(value)))
-            if len(longer) > few:
-                value[longer], error[longer] = self._longer(term, sides, longer, rho[longer], order)
+            if len(unsettled) > few:
+                power = order - min(a.order, b.order)
+                most = error[unsettled] * abs(rho[unsettled]) ** power  # nothing to gain where this is too much
+                longer = unsettled[most <= _SETTLED * abs(value[unsettled])]
+                if len(longer) > few:
+                    value[longer], error[longer] = self._longer(term, sides, longer, rho[longer], order)
+                    unsettled = _unsettled(value, error, rounding)
+        unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
-        for n in numpy.flatnonzero(error > _SETTLED * abs(value)):
+        for n in unsettled:
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better
         return value, error
+
+    def _settled_alike(
+        self, term: int, law: Sequence[Array], found: tuple[Array, Array], pairs: NDArray[numpy.intp]
+    ) -> NDArray[numpy.intp]:
+        """E f(g) h(±g) of inputs with themselves, at all places of images together; the pairs that are left."""
+        (c11, c22, det, rho), (value, error) = law, found
+        for sign in (1, -1):
+            one = pairs[(det[pairs] == 0) & (c11[pairs] == c22[pairs]) & (rho[pairs] * sign > 0)]
+            at = zip(self.factors[term], self.variables, (_ONE, sign * _ONE), strict=True)
+            f, h = (kinked(function.xreplace({variable: place}), _ONE) for function, variable, place in at)
+            if len(one) and not (f.undefined or h.undefined):  # E f² may be infinite, where E |f| is not
+                value[one], error[one] = _mean_of_one(f.function * h.function, _ONE, c11[one])
+                pairs = numpy.setdiff1d(pairs, one[error[one] <= _SETTLED * abs(value[one])])
+        return pairs
 
     def _longer(
         self, term: int, sides: Sequence[Sided], pairs: NDArray[numpy.intp], rho: Array, order: int
@@ -168,6 +220,16 @@ class MomentFunction:
         used = [numpy.unique(place[pairs], return_inverse=True) for _, place in sides]
         a, b = (self.rows(k, sides[k][0][kept], term, (order,)) for k, (kept, _) in enumerate(used))
         return mehler(a, b, used[0][1], used[1][1], rho)
+
+
+def _mean_of_one(function: Expr, variable: Symbol, variances: Array) -> tuple[Array, Array]:
+    distinct, place = numpy.unique(variances, return_inverse=True)
+    rows = hermite_rows(kinked(function, variable), distinct, orders=(1,))
+    return rows.coefficients[place, 0], 4 * rows.error[place]
+
+
+def _unsettled(value: Array, error: Array, rounding: Array) -> NDArray[numpy.intp]:
+    return numpy.flatnonzero((error > _SETTLED * abs(value)) & (error > rounding))
 
 
 @lru_cache(maxsize=512)
@@ -240,6 +302,10 @@ def _terms(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> 
     c11, c12, c22, det = arguments
     law = closed.Pair(c11, c12, c22, det) if len(moment.variables) == 2 else closed.Pair(c11, "0.0", "0.0", "0.0")
     return [text for f, h in moment.pairs for text in closed.terms(writer, f, h, law)]
+
+
+def _tilt(atom: Atom) -> float:
+    return atom.tilt if isinstance(atom, (Power, Gate)) else 0.0
 
 
 @lru_cache(maxsize=512)

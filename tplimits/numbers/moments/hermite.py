@@ -25,10 +25,16 @@ _UNSETTLED = 1e-2
 #: of a mean, at the outermost panels
 _OUTSIDE = 1e-9
 _BLOCK = 4_000_000
+#: variances beside which asking the largest one first whether an order is enough costs little
+_FEW = 8
 #: bytes of rows that are remembered
 _MEMORY = 1 << 26
 _REMEMBERED: OrderedDict[tuple[Kinked, bytes, tuple[int, ...]], HermiteRows] = OrderedDict()
 _LOCK = threading.Lock()
+
+
+class FarOutError(EvaluationError):
+    """A mean lies where quadrature does not look."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,18 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
     >>> [abs(round(a, 12)) for a in rows.coefficients[0, :4].tolist()]  # (x² − 1) = √2 h₂
     [0.0, 0.0, 1.414213562373, 0.0]
     """
-    for order in orders:
-        found = _rows(f, numpy.asarray(variances, dtype=numpy.float64), order)
-        if (found.tail <= math.sqrt(_SMALL) * found.norm).all():
-            break
-    return found
+    variances = numpy.asarray(variances, dtype=numpy.float64)
+    for order in orders[:-1]:
+        if len(variances) > _FEW and not _leaves_little(_rows(f, variances.max(keepdims=True), order)):
+            continue
+        found = _rows(f, variances, order)
+        if _leaves_little(found):
+            return found
+    return _rows(f, variances, orders[-1])
+
+
+def _leaves_little(rows: HermiteRows) -> bool:
+    return bool((rows.tail <= math.sqrt(_SMALL) * rows.norm).all())
 
 
 def remembered_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) -> HermiteRows:
@@ -110,7 +123,7 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
         )
     if not numpy.isfinite(coefficients).all():
         raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable}.")
-    if f.parity is not None:
+    if f.parity is not None:  # where kinks move, both halves were summed
         coefficients[:, 1 - f.parity :: 2] = 0.0
     norm = numpy.sqrt(square)
     error = (doubt + _ROUNDING) * norm
@@ -123,7 +136,7 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
     z, w = nodes_between(edges)
     sizes = abs(f(deviation * z)) ** power * w * _density(z)
     if sizes[abs(z) > RADIUS - 0.5].sum() > _OUTSIDE * sizes.sum():
-        raise EvaluationError(
+        raise FarOutError(
             f"moment not established: the mean of `{f.function}` to the power {power} lies further out than quadrature "
             f"looks, at {RADIUS:.0f} standard deviations. Narrow the argument of the exponential, or give it a form "
             "whose mean is closed."
@@ -136,13 +149,18 @@ def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple
         z, w = nodes_between(with_kinks(edges, f.cuts, deviations))
         values = f.weighed(deviations[:, None] * z, w)
         return _moving(values * w, z, order), (values**2 * w * _density(z)).sum(axis=1)
+    kept = slice(None)
+    if f.parity is not None:  # half of the nodes, twice, and half of the orders
+        edges, kept = numpy.unique(abs(edges)), slice(f.parity, None, 2)
     z, w = nodes_between(edges)
+    w = w if f.parity is None else 2 * w
     values = f(deviations[:, None] * z)
     found = numpy.zeros((len(deviations), order))
     step = max(1, _BLOCK // order)
     for start in range(0, len(z), step):
         some = slice(start, start + step)
-        found += values[:, some] @ (_functions(z[some], order) * (w[some] * numpy.exp(-(z[some] ** 2) / 4))).T
+        weights = w[some] * numpy.exp(-(z[some] ** 2) / 4)
+        found[:, kept] += values[:, some] @ (_functions(z[some], order)[kept] * weights).T
     return found, values**2 @ (w * _density(z))
 
 
@@ -155,7 +173,10 @@ def _functions(z: Array, order: int) -> Array:
     found = numpy.zeros((order, *z.shape))
     found[0] = numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi)
     for k in range(1, order):
-        found[k] = (z * found[k - 1] - (math.sqrt(k - 1) * found[k - 2] if k > 1 else 0.0)) / math.sqrt(k)
+        numpy.multiply(z, found[k - 1], out=found[k])
+        if k > 1:
+            found[k] -= math.sqrt(k - 1) * found[k - 2]
+        found[k] /= math.sqrt(k)
     return found
 
 

@@ -53,13 +53,14 @@ def mehler(a: HermiteRows, b: HermiteRows, left: Places, right: Places, rho: Arr
     size = abs(rho)
     with numpy.errstate(under="ignore", divide="ignore", invalid="ignore"):
         rows = len(range(lowest, int(powers[-1]) + 1, stride))
-        enough = numpy.ceil(_NEGLIGIBLE / (stride * numpy.log(size)))  # ρ^(stride·many) is below rounding
+        logarithm = numpy.log(size)
+        enough = numpy.ceil(_NEGLIGIBLE / (stride * logarithm))  # ρ^(stride·many) is below rounding
         many = numpy.where((size < 1) & (enough < rows), enough, rows).astype(numpy.intp)
         columns = [numpy.ascontiguousarray(r.coefficients[:, kept]) for r in (a, b)]
         _sums(columns[0], columns[1], left, right, rho**stride, numpy.maximum(many, 1), values)
         first = rho**lowest
         joint = a.norm[left] * b.norm[right]
-        tail = size**order * (_beyond(a, order)[left] * _beyond(b, order)[right])
+        tail = numpy.exp(order * logarithm) * (_beyond(a, order)[left] * _beyond(b, order)[right])
         doubt = a.error[left] * b.norm[right] + a.norm[left] * b.error[right]
     return values * first, tail + (doubt + _ROUNDING * joint) * abs(first)
 

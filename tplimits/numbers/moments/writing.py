@@ -69,6 +69,11 @@ class Writer:
         """`yes` where the condition holds; of scalars only the chosen side is evaluated."""
         return f"(({yes}) if {condition} else ({no}))" if self.scalar else f"numpy.where({condition}, {yes}, {no})"
 
+    @property
+    def no_number(self) -> str:
+        """What stands where a mean is infinite."""
+        return "math.nan" if self.scalar else "numpy.nan"
+
     def code(self, *results: str) -> Code:
         """What has been written, with its results."""
         return Code(tuple(self.assignments), results)

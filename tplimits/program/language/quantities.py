@@ -99,11 +99,11 @@ class Quantity:
         return True
 
     def _no_number(self, *_: Any) -> NoReturn:
-        if active() is None:
-            raise TypeError(f"{self} is a symbol, not a number")
         function = called_function()
         if function:
             fail(f"{function} of `{self}`", replacement(function.partition(".")[2]))
+        if active() is None:
+            raise TypeError(f"{self} is a symbol, not a number")
         fail(
             f"`{self}` used as a number (`float`, `int`, `range`, an index, `math.…`)",
             f"{_NO_VALUE}: use functions of tp such as tp.sqrt, and plain Python numbers for loops and indices",
@@ -114,9 +114,9 @@ class Quantity:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Operations that NumPy numbers start come here; every other function of NumPy is refused."""
-        if active() is None:
-            return getattr(ufunc, method)(*map(plain, inputs), **options)
         operation = _NUMPY.get(ufunc.__name__)
+        if active() is None and operation is not None:
+            return getattr(ufunc, method)(*map(plain, inputs), **options)
         if method == "__call__" and operation is not None and len(inputs) == 2 and not options:
             if any(getattr(i, "ndim", 0) for i in inputs):
                 fail("a bare array", 'name its axes: tp.constant(array, axes=("token",))')

@@ -1,4 +1,7 @@
-"""Outputs that are 0 at every width: Σ_α (x_α − Avg(x)) is none, whatever the parameters are."""
+"""Outputs that are 0 at every width: Σ_α (x_α − Avg(x)) is none, whatever the parameters are.
+
+Nor is Σ_α (Wᵀy)_α x_α − Σ_β y_β (W x)_β, where both images stand in the program.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, bound_axis_symbol, width_symbol
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 #: a network centres it writes in a few, and taking less apart finds fewer zeros and no wrong one
 MOST_OPERATIONS, MOST_SUMS = 200, 6
 
-#: Avg of one product of vectors, which is no instruction of its own
+#: Avg of one product of vectors, or of y·(W x) as (y, x, W, indices of W), which are no instructions of their own
 _mean = sympy.Function("mean")
 
 
@@ -41,7 +44,7 @@ def refuse_output_that_cancels(program: Program) -> None:
     if body is None or not _subtracts(program, body):
         return
     entry = Entry(sympy.Integer(position), OWN, *map(axis_symbol, program[position].axes))
-    if _averaged(_written(program, entry)) == 0:
+    if _averaged(program, _written(program, entry, 0), 0) == 0:
         raise NoLimitError(
             f"{program.where(position)}: what is read out sums to 0 over its neurons at every width: the output is 0 "
             "whatever the parameters are. Multiply what is read out by a vector of its own."
@@ -49,15 +52,18 @@ def refuse_output_that_cancels(program: Program) -> None:
 
 
 def _subtracts(program: Program, body: Expr) -> bool:
-    """Whether an average enters what is read out, anywhere; nothing cancels without one."""
-    pending, seen = list(_sources(body)), set()
+    """Whether an average or two images of a matrix enter what is read out, anywhere; nothing cancels without them."""
+    pending, seen, matrices = list(_sources(body)), set[int](), set[int]()
     while pending:
         position = pending.pop()
         if position in seen:
             continue
         seen.add(position)
-        if isinstance(program[position], Avg):
+        s = program[position]
+        if isinstance(s, Avg) or (isinstance(s, MatMul) and s.matrix in matrices):
             return True
+        if isinstance(s, MatMul):
+            matrices.add(s.matrix)
         further = _body(program, position)
         pending += _sources(further) if further is not None else ()
     return False
@@ -68,34 +74,48 @@ def _sources(body: Expr) -> Iterator[int]:
 
 
 def _body(program: Program, position: int) -> Expr | None:
-    """What an instruction computes of one neuron; None for images, leaves, means over other neurons and finite sums.
-
-    Running indices are numbered afresh in every body: one put into another's sum would be caught by it.
-    """
+    """What an instruction computes of one neuron; None for images, leaves, and means over other neurons."""
     s = program[position]
     if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
         return None
-    return None if s.body.has(AxisSum) else s.body
+    return s.body
 
 
-def _written(program: Program, entry: Entry) -> Expr:
-    """An entry in terms of leaves and images, with averages of sums taken term by term."""
+def _written(program: Program, entry: Entry, depth: int) -> Expr:
+    """An entry in terms of leaves and images, averages of sums taken term by term; `depth` sums stand around it."""
     s = program[entry.source]
     at = {axis_symbol(a): i for a, i in zip(s.axes, entry.indices, strict=True)}
     if isinstance(s, Avg) and s.operand is not None:
-        return _averaged(_written(program, s.operand.xreplace(at)))
+        return _averaged(program, _written(program, s.operand.xreplace(at), depth), depth)
     body = _body(program, entry.source)
     if body is None or entry.neuron not in (OWN, NO_NEURON):
         return entry
-    body = body.xreplace(at)
-    found = body.xreplace({e: _written(program, e) for e in body.atoms(Entry)})
+    found = _opened(program, body.xreplace(at), depth)
     sums = max((sum(f.is_Add for f in term.args) for term in found.atoms(sympy.Mul)), default=0)
     return found if found.count_ops() <= MOST_OPERATIONS and sums <= MOST_SUMS else entry
 
 
-def _averaged(expr: Expr) -> Expr:
+def _opened(program: Program, expr: Expr, depth: int) -> Expr:
+    """An expression with its entries written out; running indices are named by how deep they stand, or one would be
+    caught by the sum that it is put into."""
+    if isinstance(expr, Entry):
+        return _written(program, expr, depth)
+    if not expr.has(Entry):
+        return expr
+    if isinstance(expr, AxisSum):
+        running = bound_axis_symbol(expr.axis, -1 - depth)
+        return AxisSum(_opened(program, expr.summand.xreplace({expr.bound: running}), depth + 1), running, expr.args[2])
+    return expr.func(*(_opened(program, a, depth) for a in expr.args))
+
+
+def _averaged(program: Program, expr: Expr, depth: int) -> Expr:
     """Avg of a sum: factors that no neuron has stand before it."""
-    total = sympy.S.Zero
+    means = (c * (product if product == 1 else _mean_of(program, product, depth)) for c, product in _terms(expr))
+    return sympy.expand_mul(sympy.Add(*means))
+
+
+def _terms(expr: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """The terms of a sum, as factors that no neuron has and those that one has."""
     for term in sympy.Add.make_args(sympy.expand_mul(expr)):
         constant, dependent = sympy.S.One, sympy.S.One
         for factor in sympy.Mul.make_args(term):
@@ -103,8 +123,35 @@ def _averaged(expr: Expr) -> Expr:
                 dependent *= factor
             else:
                 constant *= factor
-        total += constant * (dependent if dependent == 1 else _mean(dependent))
-    return sympy.expand_mul(total)
+        yield constant, dependent
+
+
+def _mean_of(program: Program, product: Expr, depth: int) -> Expr:
+    """Avg of a product; Avg of y·(W x), which is that of (Wᵀy)·x up to widths, by both factors of the last image."""
+    if isinstance(product, AxisSum):
+        return AxisSum(_averaged(program, product.summand, depth + 1), product.bound, product.args[2])
+    image = _last_image(program, product)
+    if image is None:
+        return _mean(product)
+    s = program[image.source]
+    assert isinstance(s, MatMul) and s.operand is not None
+    at = {axis_symbol(a): i for a, i in zip(s.axes, image.indices, strict=True)}
+    matrix, indices = program[s.matrix], [i.xreplace(at) for i in s.matrix_indices]
+    assert isinstance(matrix, InitialMatrix)
+    sizes = width_symbol(matrix.rows) / width_symbol(matrix.columns) if s.transposed else sympy.S.One
+    outer, total = product / image, sympy.S.Zero
+    for constant, inner in _terms(_written(program, s.operand.xreplace(at), depth)):
+        sides = (inner, outer) if s.transposed else (outer, inner)
+        total += constant * _mean(*sides, sympy.Integer(s.matrix), *indices)
+    return sizes * total
+
+
+def _last_image(program: Program, product: Expr) -> Entry | None:
+    """The image among the factors that was computed last."""
+    powers = (f.as_base_exp() for f in sympy.Mul.make_args(product))
+    own = (b for b, power in powers if isinstance(b, Entry) and b.neuron == OWN and power.is_Integer and power > 0)
+    images = [b for b in own if isinstance(program[b.source], MatMul)]
+    return max(images, key=lambda image: image.source, default=None)
 
 
 def _inside_means(factor: Expr) -> set[Entry]:

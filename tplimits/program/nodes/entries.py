@@ -14,6 +14,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ NO_NEURON = Symbol("·", integer=True)
 #: the width n, as a symbol (`tp.n`)
 N = Symbol("n", positive=True)
 
+#: what follows the name of an axis in that of an index of a sum over it
+BOUND = "′"
 _AXIS = {"integer": True, "nonnegative": True}
 
 
@@ -39,7 +42,38 @@ def axis_symbol(name: str) -> Symbol:
 
 def bound_axis_symbol(axis: str, number: int) -> Symbol:
     """The running index of a sum over a finite axis; no axis of a program can have this name."""
-    return axis_symbol(f"{axis}′{number}")
+    return axis_symbol(f"{axis}{BOUND}{number}")
+
+
+def with_axes_named(text: str) -> str:
+    """A text that shows entries, the indices of sums in it by the axes they run over.
+
+    >>> with_axes_named("h[pos′1441534293, token] has a pole")
+    'h[pos, token] has a pole'
+    """
+    return re.sub(rf"{BOUND}\d+", "", text)
+
+
+def with_names(expr: Expr, name: Callable[[Entry], str], indexed: bool = True) -> str:
+    """An expression as text, with a name for each instruction that it reads, at its indices; sums as Σ_axis.
+
+    >>> i = bound_axis_symbol("pos", 1)
+    >>> with_names(sympy.sqrt(AxisSum(Entry(sympy.Integer(3), NO_NEURON, i), i, Symbol("pos"))), lambda entry: "s")
+    'sqrt(Σ_pos s[pos])'
+    """
+
+    def read(part: Expr) -> Expr:
+        if isinstance(part, Entry):
+            indices = ", ".join(map(str, part.indices))
+            return Symbol(f"{name(part)}[{indices}]" if indices and indexed else name(part), real=True)
+        if isinstance(part, AxisSum):
+            inner = sympy.sstr(read(part.summand))
+            return Symbol(f"Σ_{part.axis} {f'({inner})' if part.summand.is_Add else inner}", real=True)
+        if isinstance(part, Leaf) or not part.args or not part.has(Entry, AxisSum):
+            return part
+        return part.func(*map(read, part.args))
+
+    return with_axes_named(sympy.sstr(read(expr)))
 
 
 def neuron_symbol(name: str) -> Symbol:

@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value, resolved
-from tplimits.program.nodes.entries import constant_symbol, size_symbol, width_symbol
+from tplimits.program.nodes.entries import BOUND, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import index_array, real_array, width_ratios
 from tplimits.program.nodes.grid import Grid
@@ -104,7 +104,8 @@ class Setting:
             self.leaves[symbol] = float(evaluate(value, self.leaves))
 
     def size(self, axis: str) -> int:
-        """The size of a finite axis: the program's own, or that of a given array."""
+        """The size of a finite axis, or of an index of a sum over it: the program's own, or that of a given array."""
+        axis = axis.partition(BOUND)[0]
         size = self.program.size(axis)
         if size is not None:
             return int(size)

@@ -47,8 +47,8 @@ class Jet:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is a function of its own neuron alone, the same at every width."""
-        return not self.slopes and self.shift == 0
+        """Whether it is a function of its own neuron alone, the same at every width: shifts come of slopes."""
+        return not self.slopes
 
 
 def decimal(expr: Expr) -> Expr:
@@ -114,15 +114,25 @@ class ClosedAverages:
         deltas = found(term, DiracDelta)
         if not deltas and not holds(term, sympy.Derivative):
             return term
-        delta = next(iter(deltas), S.Zero)
-        here = next((v for v in self._gaussians.of(delta) if sympy.diff(delta.args[0], v, 2) == 0), None)
+        delta = next(iter(deltas), S.One)
         beside = term / delta
-        if len(deltas) > 1 or here is None or len(delta.args) > 1 or holds(beside, DiracDelta, sympy.Derivative):
+        if len(delta.args) > 1 or holds(beside, DiracDelta, sympy.Derivative):
             raise NoClosedForm(f"{label} has no closed form: it holds a second derivative of a jump.")
-        there = beside.xreplace({here: sympy.solve(delta.args[0], here)[0]})
-        if there != 0 and any((f.args[0] / delta.args[0]).is_number for f in found(beside, *JUMPS)):
+        root = self._root(delta.args[0], label)
+        undecided = {f: Dummy() for f in found(beside, *JUMPS) if sympy.expand(f.args[0].xreplace(root)) == 0}
+        there = beside.xreplace(undecided).xreplace(root)
+        if holds(there, Dummy):
             raise NoClosedForm(f"{label} has no closed form: a jump stands at the place of another one.")
         return delta * there
+
+    def _root(self, bent: Expr, label: str) -> dict[Expr, Expr]:
+        """A variable, and the one place of it where an argument is zero, whatever the other variables are."""
+        slopes = ((v, sympy.expand(sympy.diff(bent, v))) for v in self._gaussians.of(bent))
+        for v, slope in slopes:
+            if slope.is_number and slope != 0:
+                return {v: sympy.expand(v - bent / slope)}
+        where = sympy.sstr(bent)[:200]
+        raise NoClosedForm(f"{label} has no closed form: its kink where {where} = 0 is at no one place of a variable.")
 
     def covariance(self, i: int, k: int) -> Expr:
         """C of two averages; n^(−1/2) does not fluctuate."""
@@ -170,7 +180,7 @@ class ClosedAverages:
         ]
         shift = self.mean(x.shift, label) + sympy.Add(*cross) / self.ratios[axis]
         self.labels.append(label)
-        self._influences.append({a: sympy.expand(psi) for a, psi in influence.items() if psi != 0})
+        self._influences.append({a: sympy.expand(psi) for a, psi in influence.items()})
         self._roots.append(tidy(sympy.Add(*(d * self.root(i) for i, d in slopes.items()))))
         return Jet(value, {len(self.labels) - 1: S.One}, tidy(shift))
 

@@ -110,3 +110,36 @@ def test_a_jump_that_gradients_hold_on_fewer_axes_is_moved_alike():
     found, expected = (tp.derive(f, tp.MaximalUpdate(tp.SGD())).evaluate(**given).f for f in (network, without))
     assert np.abs(expected[-1]).max() > 0.2
     assert found == pytest.approx(expected, abs=0.05)
+
+
+def of_positions(f):
+    @tp.network
+    def network(ξ: tp.Input["pos", "d"], U: tp.Vector["d"], a: tp.Vector, v: tp.Vector):
+        s = tp.avg(a * tp.sum(U * ξ, over="d"))  # over positions, 0 at the start
+        return v * a * tp.sum(f(s), over="pos")
+
+    return tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+
+
+@pytest.mark.parametrize("f", [tp.sign, tp.step, lambda s: tp.sign(s) * tp.cos(s)])
+def test_jumps_inside_of_sums_over_an_axis_are_refused(f):
+    """The gradient by v is a·Σ sign(s_pos), each sign ±1 as it happens: f_1 has no limit."""
+    asked = ASKED | {"X": np.array([[[1.0, 0.5], [0.2, -1.0]], [[-0.3, 0.8], [0.4, 0.6]]])}
+    with pytest.raises(tp.EvaluationError, match="lands on a jump of a function of scalars"):
+        of_positions(f).evaluate(**asked, steps=1)
+    assert np.isfinite(of_positions(lambda s: 1 + tp.sign(s) * s).evaluate(**asked, steps=1).f).all()
+
+
+@pytest.mark.parametrize("f", [lambda s: tp.tanh(1 / s), lambda s: s**1.5])
+def test_poles_and_roots_inside_of_sums_over_an_axis_are_refused(f):
+    """The difference has the limit 0 at every position."""
+
+    @tp.network
+    def network(ξ: tp.Input["pos", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        y = tp.sum(U * ξ, over="d")
+        mean = tp.sum(y, over="pos")
+        return v * mean * tp.sum(f(tp.avg((W @ y) ** 2) - tp.avg(y * y)), over="pos")
+
+    asked = ASKED | {"X": np.array([[[1.0, 0.5], [0.2, -1.0]], [[-0.3, 0.8], [0.4, 0.6]]])}
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match="Keep .* away|under the root"):
+        tp.derive(network, tp.MaximalUpdate(tp.SGD())).evaluate(**asked, steps=1)

@@ -1,21 +1,26 @@
-"""Whether the mean of what is returned is zero in disguise, judged by numbers.
+"""Whether the mean of what is returned, an average or a scalar is zero in disguise, judged by numbers.
 
 E sigmoid(h) = ½ and E[h tanh h] = E h² · E sech² h are identities that no algebra here sees.  At generic data the mean
 of the output is a number with an error, as any width limit; where it is zero within that error twice, it vanishes.
+So are averages and scalars inside, where they subtract.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import networkx
 import numpy
-from sympy import Integer
+import sympy
+from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol
-from tplimits.program.nodes.kinds import Avg, InitialScalar
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
+from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.moved import moved
 from tplimits.regimes import width
 
 if TYPE_CHECKING:
@@ -29,25 +34,103 @@ _RATIO = 0.7
 _ERROR, _ZERO = 1e-8, 1e-11
 
 
-def vanishes_at_generic_data(network: Program) -> bool:
-    """Whether the mean of what is returned is zero within its numerical error; False where it has no number.
+def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
+    """Those of some averages and scalars that subtract, read no other of these zeros, and vanish at generic data."""
+    found: set[int] = set()
+    for p in sorted(positions):
+        subtracts = _subtracts(network, network[p])
+        if subtracts and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
+            found.add(p)
+    return frozenset(found)
+
+
+def _subtracts(network: Program, s: Instruction) -> bool:
+    """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
+    source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
+    body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
+    return not body.free_symbols & network.known.width_symbols and any(map(_is_difference, body.atoms(sympy.Add)))
+
+
+def _is_difference(total: Expr) -> bool:
+    return len({term.could_extract_minus_sign() for term in total.args}) == 2
+
+
+def with_zeros_apart(network: Program) -> Program:
+    """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     x = tp.sum(U * ξ, over="d")
+    ...     return v * x * (tp.avg(tp.sigmoid(x)) - 0.5)
+    >>> with_zeros_apart(gated).instructions[-2].body, with_zeros_apart(gated).instructions[-1].body
+    (Entry(5, ·) - 1/2, Entry(2, α)*Entry(3, α)*Entry(6, ·))
+    """
+    places: list[int] = []
+    instructions: list[Instruction] = []
+    for position, s in enumerate(network):
+        s = moved(s, places.__getitem__)
+        for difference in _differences(network, network[position]):
+            own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
+            apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
+            if vanishes_at_generic_data(network, position, apart):
+                place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
+                body = relocated(difference, places.__getitem__)
+                instructions.append(replace(apart, body=body))
+                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                s = replace(s, body=s.body.xreplace({body: place}))
+        places.append(len(instructions))
+        instructions.append(s)
+    if len(instructions) == len(network):
+        return network
+    return network.replace(
+        instructions=tuple(instructions),
+        returns=tuple(places[p] for p in network.returns),
+        names={name: places[p] for name, p in network.names.items()},
+        arguments=tuple(places[p] for p in network.arguments),
+        inputs=tuple(places[p] for p in network.inputs),
+    )
+
+
+def _differences(network: Program, s: Instruction) -> list[Expr]:
+    """Differences of scalars that a body holds beside others, the longest first."""
+    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return []
+    free = {axis_symbol(a) for a in s.axes}
+    return sorted(
+        (
+            total
+            for total in s.body.atoms(sympy.Add)
+            if total != s.body and _is_difference(total) and total.free_symbols <= {*free, NO_NEURON}
+            if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
+        ),
+        key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),
+    )
+
+
+def vanishes_at_generic_data(network: Program, position: int, instead: Instruction | None = None) -> bool:
+    """Whether a scalar, or the mean of a vector, is zero within its numerical error; False where it has no number.
+
+    It is what the instruction at a position gives, or another one `instead` of it.
 
     >>> import tplimits as tp
     >>> @tp.network
     ... def centred(ξ: tp.Input["d"], U: tp.Vector["d"]):
     ...     return tp.sigmoid(tp.sum(U * ξ, over="d")) - 0.5
-    >>> vanishes_at_generic_data(centred)
+    >>> vanishes_at_generic_data(centred, centred.returns[0])
     True
     """
     if network.constants:
         return False
     bound = network.sized({a: _SIZE for a in network.all_axes if network.size(a) is None})
-    end = bound.returns[0]
-    s = bound[end]
-    operand = Entry(Integer(end), OWN, *map(axis_symbol, s.axes))
-    average = Avg("mean of the output", s.axes, operand=operand, over=s.width or "n")
-    scalars = tuple(replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound)
-    program = bound.replace(instructions=(*scalars, average), returns=(len(bound),), inputs=())
+    s = bound[position] if instead is None else instead
+    before = (replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound.instructions[:position])
+    instructions: list[Instruction] = [*before, s]
+    names = {name: p for name, p in bound.names.items() if p < position}
+    if s.width is not None:
+        operand = Entry(Integer(position), OWN, *map(axis_symbol, s.axes))
+        instructions.append(Avg("mean of the output", s.axes, operand=operand, over=s.width))
+    program = bound.replace(instructions=tuple(instructions), returns=(len(instructions) - 1,), inputs=(), names=names)
     program, ratios = program.released, {w: _RATIO for w in program.widths if w != "n"}
     try:
         return all(_is_zero(width.evaluation.integrated(program, ratios, _data(bound, at))) for at in _STARTS)
@@ -67,4 +150,6 @@ def _data(network: Program, start: float) -> dict[str, Any]:
 
 
 def _is_zero(numbers: dict[str, Any]) -> bool:
-    return all(n.error < _ERROR and abs(n.value) <= max(_ZERO, 4 * n.error) for n in numbers.values())
+    return all(
+        n.variance == 0 and n.error < _ERROR and abs(n.value) <= max(_ZERO, 4 * n.error) for n in numbers.values()
+    )

@@ -3,7 +3,7 @@
 An average over n neurons is of the order of what is averaged, or n^(−½) of it where the mean is zero.  Whether it is
 zero is derived by the recursion of kernels: at the limits of all scalars, and with scalars of any value, since training
 moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.
-Whether that of the output is zero in disguise is judged by numbers (`disguise`).  Large programs, as models of PyTorch
+Whether one at the start is zero in disguise is judged by numbers (`disguise`).  Large programs, as models of PyTorch
 make them, are judged by symmetry alone (`parity`), which takes no expectation.
 """
 
@@ -24,7 +24,7 @@ from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.regimes.classification.derivation.disguise import vanishes_at_generic_data
+from tplimits.regimes.classification.derivation.disguise import disguised, vanishes_at_generic_data
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.leaves import Of
@@ -89,10 +89,13 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
             return Means(always | seen.centred, always, seen.zeros, falls, unknown)
     start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
     end = network.returns[0]
-    if end not in always | start and vanishes_at_generic_data(network):
+    if end not in always | start and vanishes_at_generic_data(network, end):
         start |= {end}
-    scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
-    zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
+    scalars = {p: value for p, value in limits.scalars.items() if p < len(network)}
+    zeros = frozenset(p for p, value in scalars.items() if _is_zero_limit(network[p], value))
+    hidden = disguised(network, scalars.keys() - zeros - always - start)
+    averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
+    zeros, start = zeros | hidden - averages, start | averages
     return Means(always | start, always, zeros, falls, {p: why for p, why in unknown.items() if p not in start})
 
 

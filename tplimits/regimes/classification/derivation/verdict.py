@@ -20,8 +20,9 @@ from tplimits.program.parametrization.roles import Roles, is_centred, roles
 from tplimits.regimes.classification.derivation.activations import Finding, findings
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.disguise import with_zeros_apart
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
-from tplimits.regimes.classification.derivation.means import means_of, total_of
+from tplimits.regimes.classification.derivation.means import LARGEST, means_of, total_of
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 
@@ -205,8 +206,10 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
 
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
-    exponents, found = parametrization.of(network), roles(network)
     refuse_output_that_cancels(network)
+    if len(total_of(network).program) <= LARGEST:
+        network = with_zeros_apart(network)
+    exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):
         raise ProgramError(

@@ -101,8 +101,9 @@ class Arrays:
         return label
 
     def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
-        """A product with its arrays in normal form; sums over indices that only one array has are done."""
+        """A product with its arrays in normal form; sums over indices that only arrays have had are done."""
         number, summed = Fraction(1), set(summed)
+        sizes = self._sizes(factors)
         # an array that is merged or summed may be constant, diagonal or alone at an index: again until nothing moves
         while any(f[0][0] in ARRAYS for f in factors):
             others = [f for f in factors if f[0][0] not in ARRAYS]
@@ -119,23 +120,25 @@ class Arrays:
                 for more in several[1:]:
                     values = values * more
                 elsewhere = {i for f in others for i in f[1]}.union(*(a for a in arrays if a != at))
-                alone = [i for i in at if i in summed and i not in elsewhere]
-                if alone and at.count(alone[0]) == 1:
-                    place = at.index(alone[0])
-                    values, at = values.sum(axis=place), (*at[:place], *at[place + 1 :])
-                    summed.discard(alone[0])
-                    again = True
-                if len(at) == 2 and at[0] == at[1]:
-                    values, at = values.diagonal().copy(), at[:1]
-                    again = True
-                scale, normal = self.factor(values, at)
-                again = again or len(several) > 1
+                alone = summed.intersection(at) - elsewhere
+                kept = tuple(i for i in dict.fromkeys(at) if i not in alone)
+                again = again or len(several) > 1 or kept != at
+                summed -= alone
+                scale, normal = self.factor(
+                    numpy.einsum(values, list(map(at.index, at)), list(map(at.index, kept))), kept
+                )
                 number *= scale
                 others += normal
             factors = tuple(others)
             if not again:
                 break
-        return number, factors
+        left = {i for f in factors for i in f[1]}  # an array that became constant has no index: its sum is a number
+        return number * math.prod(n for i, n in sizes.items() if i in summed and i not in left), factors
+
+    def _sizes(self, factors: Factors) -> dict[int, int]:
+        """How many values each index of an array has."""
+        own = ((at, self.values[label].shape) for label, at, _ in factors if label[0] in ARRAYS)
+        return {i: n for at, shape in own for i, n in zip(at, shape, strict=True)}
 
     def contracted(self, factors: Factors, inner: Callable[[int], bool]) -> Factors:
         """A product with sums over `inner` indices done, where arrays alone hold them and two others at most."""

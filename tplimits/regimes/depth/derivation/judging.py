@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Dummy, Expr, S, Symbol
+from sympy import Dummy, Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import poles, singular_places
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.root import ends_of_domains, roots
-from tplimits.program.nodes.entries import AxisSum, Entry, N
+from tplimits.program.nodes.entries import AxisSum, Entry, N, with_names
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.derivation.algebra import lowest
@@ -74,7 +74,7 @@ class ScalarReader:
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
-        return sympy.sstr(expr.xreplace({e: Symbol(self.lowering.program[e.source].name) for e in expr.atoms(Entry)}))
+        return with_names(expr, lambda entry: self.lowering.program[entry.source].name)
 
     def written(self, expr: Expr) -> str:
         """The limit."""

@@ -96,11 +96,10 @@ def _second_moment(response: Response, factor: Form) -> Form:
     """E[E V Eᵀ] for R = L G Lᵀ: E R_ab R_cd = V_ac V_bd, and V_ad V_bc more for a symmetric G."""
     found: list[tuple[Factors, Expr]] = []
     for (left, a), (right, b) in itertools.product(factor.terms.items(), repeat=2):
-        beyond = next_number(left) + 2
-        x, y = beyond, beyond + 1
+        x = next_number(left)
+        y = x + 1
         first = renamed(left, {BETA: x})
-        beyond += 2
-        change = {i: i + beyond for _, at, _ in right for i in at if i >= 0} | {ALPHA: BETA, BETA: y}
+        change = {i: i + y + 1 for _, at, _ in right for i in at if i >= 0} | {ALPHA: BETA, BETA: y}
         second = renamed(right, change)
         (t, k), (u, v) = (f[1] for f in (*first, *second) if f[0] == "R")
         rest = (*(f for f in (*first, *second) if f[0] != "R"), ("V", (x, y), 0))

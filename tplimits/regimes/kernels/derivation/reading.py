@@ -11,7 +11,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
+from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries, with_axes_named, with_names
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
@@ -70,13 +70,11 @@ class BodyReader:
         limit = self.limit(expr)
         names = {e: self.state.bracket(e) for e in limit.atoms(TableEntry)}
         names |= {x: self.state.nodes[x.node].name for x in self.state.leaves(limit)}
-        return sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()}))
+        return with_axes_named(sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()})))
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
-        return sympy.sstr(
-            expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)})
-        )
+        return with_names(expr, lambda entry: self.state.program[entry.source].name)
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -171,7 +169,3 @@ def held(state: Recursion, entry: Entry) -> Expr:
 def _later(expr: Expr) -> set[Expr]:
     """Means in an expression that data decides; not data itself, which is what it is at every width."""
     return {x for x in expr.atoms(*_LATER) if not isinstance(x, Data)}
-
-
-def _name(name: str, entry: Entry) -> str:
-    return f"{name}[{', '.join(map(str, entry.indices))}]" if entry.indices else name

@@ -39,6 +39,9 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
     ),
+    gaps.half_distance_to_opposite: lambda *v: (
+        f"0.5*({' + '.join(f'({x} + {y})*({x} + {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
+    ),
     gaps.without_spread: lambda inner, a, b: (
         f"(({inner} - 0.5*{a} - 0.5*{b}) if {inner} - 0.5*{a} - 0.5*{b} > {EPS}*({a} + {b}) else (0.0))"
     ),

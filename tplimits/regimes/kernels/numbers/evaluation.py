@@ -17,7 +17,7 @@ from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
-from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now
+from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now, careful_pairs
 from tplimits.regimes.kernels.numbers.fused_run import pairs as fused_pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
 from tplimits.regimes.kernels.numbers.planning import plan_for
@@ -34,11 +34,13 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
+from tplimits.regimes.kernels.numbers.squares import many_squares, squares
 from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.blocks import Own
+    from tplimits.regimes.kernels.numbers.plan import Plan
 
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
@@ -122,7 +124,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     """
     planned = _many_pairs(asked, kernels, settled)
     if planned is not None:
-        return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
+        return Pieces(planned.step, planned.tile, planned.plan.seconds)
     if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
@@ -132,32 +134,20 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         return Pieces(_WHOLE, fused, 1e-7)
     planned = Planned(asked, kernels, settled)
-    return Pieces(_step(asked, planned), planned.tile, planned.plan.seconds)
+    return Pieces(planned.step, planned.tile, planned.plan.seconds)
 
 
-def _step(asked: GramRequest, planned: Planned) -> int:
-    """Of a symmetric request several tiles a side, of whole vectors: what is below the diagonal is left out.
+def _step(asked: GramRequest, plan: Plan) -> int:
+    """Inputs a side of a tile; several tiles a side of a symmetric request: what is below the diagonal is left out.
 
     One compiled function leaves it out by itself: its tiles are worth the call.
     """
+    room = step_of(plan, _TILE)
     if not asked.symmetric:
-        return planned.step
-    worth = math.isqrt(int(_CALLED / planned.plan.seconds)) if planned.plan.is_nested else 0
+        return room
+    worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_nested else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
-    return min(planned.step, -(-several // _LEAST) * _LEAST)
-
-
-def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the tiles of a matrix; of a symmetric one those on and above the diagonal."""
-    for i in range(0, rows, step):
-        for j in range(i if mirrored else 0, columns, step):
-            yield slice(i, min(i + step, rows)), slice(j, min(j + step, columns))
-
-
-def many_squares(asked: GramRequest, step: int) -> int:
-    """How many of them there are."""
-    a, b = -(-asked.one.many // step), -(-asked.other.many // step)
-    return a * (a + 1) // 2 if asked.symmetric else a * b
+    return min(room, -(-several // _LEAST) * _LEAST)
 
 
 def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
@@ -179,7 +169,7 @@ class Planned:
         self.plan = replace(plan, is_compiled=True) if compiled else plan.settled(pairs) if settled else plan
         if not (settled or compiled):
             self.plan.expect(pairs)
-        self.step = step_of(self.plan, _TILE)
+        self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_nested
         self.rounding = 0.0
@@ -188,9 +178,9 @@ class Planned:
     def owns(self) -> dict[int, Own]:
         """What is done once for each input."""
         with numpy.errstate(all="ignore"):
-            one = self.plan.own(1, self.asked.one)
+            one = self.plan.own(1, self.asked.one, self.step)
             same = self.asked.one is self.asked.other
-            return {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
+            return {1: one, 2: one if same else self.plan.own(2, self.asked.other, self.step)}
 
     @cached_property
     def laid_out(self) -> dict[int, Own]:
@@ -227,12 +217,7 @@ class Planned:
             near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
         if near.any():
             values = [numpy.array(v) for v in values]
-            for i, j in blocks(near):
-                some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
-                careful = _fused(some)  # determinants along the recursion, where it has no finite axes
-                again = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
-                for value, better in zip(values, again, strict=True):
-                    value[numpy.ix_(i, j)] = better
+            _do_again(part, kernels, near, values)
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
@@ -245,6 +230,25 @@ class Planned:
     def own(self, part: GramRequest, own: Own) -> list[Array]:
         """Kernels of inputs with themselves."""
         return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
+
+
+def _do_again(part: GramRequest, kernels: Sequence[str], near: NDArray[numpy.bool_], values: list[Array]) -> None:
+    """Put in pairs with a nearly singular law by determinants along the recursion, or in extended precision."""
+    places = numpy.nonzero(near)
+    if _is_plain(part):
+        try:
+            with numpy.errstate(all="ignore"):
+                found = careful_pairs(part.derivation, part.one, part.other, part.constants, places)
+        except (NotFused, OverflowError):
+            pass
+        else:
+            for value, kernel in zip(values, kernels, strict=True):
+                value[places] = found[KERNELS.index(kernel)]
+            return
+    for i, j in blocks(near):
+        some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
+        for value, better in zip(values, wide(some, kernels)[0], strict=True):
+            value[numpy.ix_(i, j)] = better
 
 
 def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:

@@ -22,9 +22,13 @@ _WIDEST, _LONGEST = 1024, 1 << 33
 
 
 def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
-    """Entries of the largest array for one pair, or one input."""
+    """Entries of the largest array for one pair, or one input, of those that are computed.
+
+    What is given for one input is there anyway: were 784 features counted, tiles would be six inputs wide.
+    """
     sizes = sizes_of(schedule, tape, tables)
-    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
+    computed = [n for n, step, _ in schedule.steps if step is not None]
+    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n in computed), default=1)
 
 
 def entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:

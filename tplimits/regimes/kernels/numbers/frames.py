@@ -43,6 +43,7 @@ from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
 from tplimits.regimes.kernels.numbers.singular import KINKED, equal_places, flagged, suspicious
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.demand import Ties
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.tables import Tables
 
@@ -55,7 +56,7 @@ class Frame:
     def __init__(self, tables: Tables, left: int, right: int) -> None:
         self.tables, self.input = tables, {1: left, 2: right}
         self.memo: dict[Expr, Any] = {}
-        self.gaps: dict[Expr, Any] = {}
+        self.gaps: dict[tuple[Expr, int], Any] = {}
         self.program = tables.derivation.recursion.program
 
     def side(self, name: str) -> Inputs:
@@ -118,20 +119,25 @@ class Frame:
     def _leaf(self, leaf: Data | TableEntry) -> Any:
         if isinstance(leaf, Data):
             return self.read(self.tables.data(leaf.source, self.input[leaf.side]), leaf.indices, batch=1)
-        return self.entry(leaf)[0]
-
-    def entry(self, leaf: TableEntry, gap: bool = False) -> tuple[Any, Any]:
-        """A leaf, and its gap where it is asked for and there is one."""
         left, right = (self.input[s] for s in leaf.sides)
-        equal = self.tables.equal_places(leaf, left, right)
-        value, apart = self.tables.entry(leaf.table, left, right, equal)
+        return self._read(leaf, self.tables.entry(leaf.table, left, right, self._equal(leaf))[0])
+
+    def gap_of_entry(self, leaf: TableEntry, sign: int) -> Any:
+        """The gap of a leaf, where its table has one."""
+        left, right = (self.input[s] for s in leaf.sides)
+        place = leaf.table, left, right, self._equal(leaf)
+        found = self.tables.entry(*place)[1] if sign > 0 else self.tables.opposed(*place)
+        return None if found is None else self._read(leaf, found)
+
+    def _equal(self, leaf: TableEntry) -> Ties:
+        return self.tables.equal_places(leaf, *(self.input[s] for s in leaf.sides))
+
+    def _read(self, leaf: TableEntry, value: Any) -> Any:
+        """What a table holds at the indices of a leaf."""
         many = len(self.tables.derivation.recursion.tables[leaf.table].left)
-        gone = {many + q for _, q in equal}
+        gone = {many + q for _, q in self._equal(leaf)}
         indices = [i for k, i in enumerate(leaf.indices) if k not in gone]
-        found = self.read(value, indices, batch=len(value.labels) - len(indices))
-        if not gap or apart is None:
-            return found, None
-        return found, self.read(apart, indices, batch=len(apart.labels) - len(indices))
+        return self.read(value, indices, batch=len(value.labels) - len(indices))
 
     def _logit(self, leaf: Of | Given) -> Any:
         """Draws of a random logit at its inputs and places."""
@@ -205,7 +211,7 @@ class Frame:
         return mapped(of_arrays, [*covariances, *values])
 
     def law(self, moment: Moment) -> tuple[Law, list[Any]]:
-        """The law of a moment, shared by all moments of it, and its arguments (c11, c22, c12 or G)."""
+        """The law of a moment, shared by all moments of it, and its arguments (see `laws`)."""
         covariances = moment.covariances
         key = (self.input[1], self.input[2], *covariances)
         if key in self.tables.laws:
@@ -227,11 +233,14 @@ class Frame:
         gap = gaps.gap(self, c12) if self.tables.gapped else None
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
-            law = Law(True)
-            powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))
-            values = [first, third, gap, *map(self.value, powers)]
             alone = not any(x for x in gap.labels if not x.startswith("input "))
-            doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
+            acute = gaps.acute(self, c12)
+            # one law of two inputs, as perceptrons have, costs less than another product of all data would
+            opposed = None if acute or alone else gaps.gap(self, c12, -1)
+            law = Law(True, opposed=opposed is not None)
+            powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))
+            values = [first, third, gap, *map(self.value, powers), *([] if opposed is None else [opposed])]
+            doubts = [] if acute or opposed is not None else [OPPOSITE]
             for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
                 self._note(moment, partial(self._part, law, values, doubt))
             return law, values

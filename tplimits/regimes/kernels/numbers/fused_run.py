@@ -117,6 +117,15 @@ def pairs(
     return nngp, ntk
 
 
+def careful_pairs(
+    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], places: Places
+) -> tuple[Array, Array]:
+    """NNGP and NTK of the pairs at some places, which are nearly singular.  Raises NotFused."""
+    fused = _fused(derivation, constants)
+    rows = tuple(fused.arrays.own(inputs)[1] for inputs in (one, other))
+    return _careful(fused, one, other, (rows[0], rows[1]), places)
+
+
 @lru_cache(maxsize=16)
 def _triangle(many: int) -> Any:
     return numpy.triu_indices(many, 1)

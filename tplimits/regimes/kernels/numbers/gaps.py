@@ -10,6 +10,9 @@ averages with weights p on one side and q on the other
     pᵀG₁₂q − ½ pᵀG₁₁p − ½ qᵀG₂₂q + ½ (Σp − Σq)(p·c − q·c′),
 
 and piecewise linear functions what `laws` says.  Where no rule fits there is no gap, and the covariance is kept.
+
+The gap (c11 + c22)/2 + c12 of one variable and the negative of the other (`sign` −1) keeps the digits of opposite
+inputs.  Its rules are the same, but that of data is ½ Σ (x + x′)² and a constant c adds 2c.
 """
 
 from __future__ import annotations
@@ -55,30 +58,31 @@ def variance(frame: Frame, table: KernelTable, equal: Ties, side: int) -> Any:
     return frame.value(TableEntry(sympy.Integer(table.number), number, number, *indices, *indices))
 
 
-def gap(frame: Frame, expr: Expr) -> Any:
-    """The gap of an expression as an array; None without a rule."""
-    if expr not in frame.gaps:
-        frame.gaps[expr] = _gap(frame, expr)
-    return frame.gaps[expr]
+def gap(frame: Frame, expr: Expr, sign: int = 1) -> Any:
+    """The gap of an expression as an array, with the negative of the other side for `sign` −1; None without a rule."""
+    if (expr, sign) not in frame.gaps:
+        frame.gaps[expr, sign] = _gap(frame, expr, sign)
+    return frame.gaps[expr, sign]
 
 
-def _gap(frame: Frame, expr: Expr) -> Any:
+def _gap(frame: Frame, expr: Expr, sign: int) -> Any:
     if isinstance(expr, TableEntry):
         same = expr.sides[0] == expr.sides[1] and frame.input[1] != frame.input[2]
-        return None if same or expr.has(sums.Lookup) else frame.entry(expr, gap=True)[1]
+        return None if same or expr.has(sums.Lookup) else frame.gap_of_entry(expr, sign)
     if isinstance(expr, Kron):
-        return mapped(complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 or _by_data(expr) else None
-    if isinstance(expr, Moment):
-        found = slopes(expr)
-        if found is None or found[0] * found[1] > 0:  # opposites that become equal
+        if len(free_indices(expr)) != 2 and not _by_data(expr):
             return None
-        return frame.gap_of_law(expr, found)
+        one = Labelled(numpy.asarray(1.0))
+        return mapped(complement, [frame.value(expr)]) if sign > 0 else mapped(total, [one, frame.value(expr)])
+    if isinstance(expr, Moment):
+        found = slopes(expr) if sign > 0 else None  # of what is no odd function (c11 + c22)/2 + c12 keeps its digits
+        return None if found is None else frame.gap_of_law(expr, found)
     if isinstance(expr, AxisSum):
-        return _sum(frame, expr)
+        return _sum(frame, expr, sign)
     if isinstance(expr, sympy.Mul):
-        return _scaled(frame, expr)
+        return _scaled(frame, expr, sign)
     if isinstance(expr, sympy.Add):
-        return _added(frame, expr)
+        return _added(frame, expr, sign)
     return None
 
 
@@ -94,12 +98,16 @@ def complement(same: Array) -> Array:
     return 1.0 - same
 
 
-def _added(frame: Frame, expr: sympy.Add) -> Any:
+def _added(frame: Frame, expr: sympy.Add, sign: int) -> Any:
     parts = [a for a in expr.args if of_pair(a)]
-    if any(a.atoms(TableEntry, Data, Of) or free_indices(a) for a in expr.args if a not in parts):
+    shared = [a for a in expr.args if a not in parts]
+    if any(a.atoms(TableEntry, Data, Of) or free_indices(a) for a in shared):
         return None
-    found = [gap(frame, a) for a in parts]
-    return None if not found or any(f is None for f in found) else mapped(total, found)
+    found = [gap(frame, a, sign) for a in parts]
+    if not found or any(f is None for f in found):
+        return None
+    twice = [frame.value(2 * sympy.Add(*shared))] if shared and sign < 0 else []
+    return mapped(total, [*found, *twice])
 
 
 def total(*arrays: Array) -> Array:
@@ -107,7 +115,7 @@ def total(*arrays: Array) -> Array:
     return sum(arrays[1:], arrays[0])
 
 
-def _scaled(frame: Frame, expr: sympy.Mul) -> Any:
+def _scaled(frame: Frame, expr: sympy.Mul, sign: int) -> Any:
     """One kernel times a number, or times a function of either input."""
     pairs = [a for a in expr.args if of_pair(a)]
     if len(pairs) != 1:
@@ -117,7 +125,7 @@ def _scaled(frame: Frame, expr: sympy.Mul) -> Any:
     free = [a for a in others if not (a.atoms(TableEntry, Data, Of) or free_indices(a))]
     mine = [a for a in others if a not in free and _side(a) == 1]
     theirs = [a for a in others if a not in free and _side(a) == 2]
-    inner = gap(frame, kernel)
+    inner = gap(frame, kernel, sign)
     if inner is None or len(free) + len(mine) + len(theirs) != len(others):
         return None
     number = frame.value(sympy.Mul(*free))
@@ -172,13 +180,13 @@ def acute(frame: Frame, expr: Expr) -> bool:
 # -- sums -------------------------------------------------------------------------------------
 
 
-def _sum(frame: Frame, expr: AxisSum) -> Any:
+def _sum(frame: Frame, expr: AxisSum, sign: int) -> Any:
     picking = sums.picked(frame, expr)
     if picking is not None:
-        return _picked(frame, expr, picking)
+        return _picked(frame, expr, picking, sign)
     bounds, body = sums.nest(expr)
     if isinstance(body, sympy.Add):
-        return gap(frame, sympy.Add(*(sums.summed(a, expr) for a in body.args)))
+        return gap(frame, sympy.Add(*(sums.summed(a, expr) for a in body.args)), sign)
     data = [f for f in sympy.Mul.make_args(body) if isinstance(f, Data)]
     rest = [f for f in sympy.Mul.make_args(body) if not isinstance(f, Data)]
     if len(data) == 2 and len({d.side for d in data}) == 2 and data[0].source == data[1].source:
@@ -187,11 +195,11 @@ def _sum(frame: Frame, expr: AxisSum) -> Any:
             matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True)
         )
         if matching and isinstance(factor, Labelled) and not factor.labels and factor.array >= 0:
-            return _distance(frame, data, {b.name for b in bounds}, factor)
+            return _distance(frame, data, {b.name for b in bounds}, factor, sign)
     return None
 
 
-def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled) -> Any:
+def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled, sign: int) -> Any:
     one, other = (frame.value(d) for d in sorted(data, key=lambda d: d.side))
     if not bounds <= {*one.labels, *other.labels} or (set(one.labels) ^ set(other.labels)) & bounds:
         return None
@@ -200,9 +208,10 @@ def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled
         axes = [axis_symbol(b) for b in sorted(bounds)]
         places = [dict(zip(axes, map(sympy.Integer, k), strict=True)) for k in itertools.product(*map(range, sizes))]
         pairs = sorted(data, key=lambda d: d.side)
-        found = mapped(half_distance, [frame.value(d.xreplace(k)) for k in places for d in pairs])
+        rule = half_distance if sign > 0 else half_distance_to_opposite
+        found = mapped(rule, [frame.value(d.xreplace(k)) for k in places for d in pairs])
     else:
-        found = half_squared_distance([one, other], tuple(sorted(bounds)))
+        found = half_squared_distance([one, other], tuple(sorted(bounds)), sign)
     return found if factor.array == 1 else mapped(numpy.multiply, [found, factor])
 
 
@@ -215,9 +224,14 @@ def half_distance(*pairs: Array) -> Array:
     return 0.5 * total(*((x - y) ** 2 for x, y in zip(pairs[::2], pairs[1::2], strict=True)))
 
 
-def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
+def half_distance_to_opposite(*pairs: Array) -> Array:
+    """½ Σ (x + x′)² of the same."""
+    return 0.5 * total(*((x + y) ** 2 for x, y in zip(pairs[::2], pairs[1::2], strict=True)))
+
+
+def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> Any:
     """Shared taps: the sum of gaps, where a place outside counts as the variable 0."""
-    inner = gap(frame, picking.inner)
+    inner = gap(frame, picking.inner, sign)
     if inner is None:
         return None
     if all(_both(picking, symbol) for symbol, _ in picking.reads):  # one lookup an axis: outside both are 0 together
@@ -226,7 +240,7 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
         return None
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
     if shared[0] != shared[1]:
-        return None if shared[0] & shared[1] else _pooled(frame, expr, picking, inner)
+        return None if shared[0] & shared[1] or sign < 0 else _pooled(frame, expr, picking, inner)
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
     if side_of(a.name) == side_of(b.name):
         return None

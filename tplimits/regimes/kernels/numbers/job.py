@@ -12,8 +12,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of, squares
+from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of
 from tplimits.regimes.kernels.numbers.request import KERNELS, refuse_infinite, shape_of
+from tplimits.regimes.kernels.numbers.squares import squares
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
 
 if TYPE_CHECKING:

@@ -7,9 +7,12 @@ With G = (c11 + c22)/2 − c12, half the squared distance of the two variables, 
 keep the digits of an angle between nearly equal inputs, which 1 − ρ² has lost.  φ(z) = f₊z₊ + f₋(−z)₊ with
 m = (f₊² + f₋²)/2 and β = (f₊ + f₋)²/(2m) makes of a gap G
 
-    m·(½(√c11 − √c22)² + e − β (r sin θ − θ c12)/π).
+    m·(½(√c11 − √c22)² + e − β (r sin θ − θ c12)/π),
 
-What is below the rounding of G or of the lengths is zero: collinear inputs have the angle 0.
+and of obtuse angles, φ = π − θ, e − β (…)/π is (2 − β) r + (β − 1) f − β (r sin φ + φ c12)/π.
+
+What is below the rounding of G or of the lengths is zero: collinear inputs have the angle 0.  Where F = (c11 + c22)/2
++ c12 is known, f = F − ½(√c11 − √c22)² has its digits from there, and collinear opposites have the angle π.
 """
 
 from __future__ import annotations
@@ -43,10 +46,14 @@ _EPS = float(numpy.finfo(numpy.float64).eps)
 
 @dataclass(eq=False)
 class Law:
-    """What is asked of one law; `gapped` tells that its third argument is the gap, not the covariance."""
+    """What is asked of one law.
+
+    `gapped` tells that its third argument is the gap, not the covariance; `opposed` that F is known as well.
+    """
 
     gapped: bool
     coincident: bool = False
+    opposed: bool = False
     parts: list[Part] = field(default_factory=list)
 
     def place(self, part: Part) -> int:
@@ -56,14 +63,14 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22, 1/√c11, 1/√c22)."""
-        return _arrays(tuple(self.parts), self.gapped, self.coincident)
+        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22, 1/√c11, 1/√c22, any F)."""
+        return _arrays(tuple(self.parts), self.gapped, self.coincident, self.opposed)
 
 
 def written(
     writer: Writer, parts: Sequence[Part], gapped: bool, coincident: bool, names: Sequence[str], eps: float = _EPS
 ) -> list[str]:
-    """The parts as names in a text; `names` are those of c11, c22 and of c12, or of G, the roots and their inverses."""
+    """The parts as names in a text; `names` are those of the arguments of `Law.arrays`."""
     c11, c22, third, *roots = names
     let, call = writer.let, writer.call
     unit = number(_ROUNDING * eps)
@@ -71,7 +78,7 @@ def written(
         law = (c11, c11, c22, "0.0")
         return [closed_text(writer, p, law) for p in parts if isinstance(p, MomentFunction)]
     if gapped:
-        a, b, ia, ib = roots
+        a, b, ia, ib, *opposed = roots
         r = let(f"{a}*{b}")
         writer.know(call("sqrt", f"{c11}*{c22}"), r)
         d = let(f"{a} - {b}")
@@ -79,20 +86,20 @@ def written(
         raw = let(f"{third} - {h}")
         least = let(f"{unit}*({h} + 0.5*{call('fabs', d)}*({a} + {b}))")  # the rounding of h: lengths have their own
         e = let(writer.select(f"{raw} > {least}", raw, "0.0"))
-        rest = let(f"2.0*{r} - {e}")
-        f = let(writer.select(f"{rest} > {unit}*{r}", rest, "0.0"))
+        rest = let(f"{opposed[0]} - {h}" if opposed else f"2.0*{r} - {e}")
+        f = let(writer.select(f"{rest} > {least if opposed else f'{unit}*{r}'}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
         if writer.scalar:
             versine = let(f"{writer.call('fmin', e, f)}*{ia}*{ib} if {r} > 0.0 else 0.0")
-            _one_angle(writer, cross, det, lambda root: writer.call("arc", versine))
+            acute = _one_angle(writer, cross, det, lambda root: writer.call("arc", versine))
         else:
-            _one_angle(writer, cross, det, lambda root: writer.call("atan2", root, writer.call("fabs", cross)))
+            acute = _one_angle(writer, cross, det, lambda root: writer.call("atan2", root, writer.call("fabs", cross)))
     else:
         size = let(f"{c11}*{c22}")
         raw = let(f"{size} - {third}*{third}")
         cross = third
         det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
-        h = e = f = r = least = ""
+        h = e = f = r = least = acute = ""
     law = (c11, cross, c22, det)
     found = []
     for part in parts:
@@ -104,28 +111,37 @@ def written(
             lost = f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {few}*{least}"
             found.append(let(lost))
             continue
-        plus, minus = part
-        m = (plus**2 + minus**2) / 2
-        angle = Angle(writer, *law)  # θ, not π − φ: its last digits are those of a small angle
-        factor = number((plus + minus) ** 2 / (2 * m) / math.pi)
-        curved = f"{angle.root} - {angle.theta}*{cross}"
-        found.append(let(f"{number(m)}*({h} + {e} - {factor}*({curved}))"))
+        found.append(_gap(writer, part, (h, e, f, r, cross, acute), Angle(writer, *law)))
     return found
 
 
-def _one_angle(writer: Writer, cross: str, det: str, of: Callable[[str], str]) -> None:
-    """Both angles of a law from the acute one, `of` the root of `det`: angles cost more than all the rest."""
+def _gap(writer: Writer, slopes: tuple[float, float], law: Sequence[str], angle: Angle) -> str:
+    """The gap of a piecewise linear function."""
+    (plus, minus), (h, e, f, r, cross, acute) = slopes, law
+    m = (plus**2 + minus**2) / 2
+    β = (plus + minus) ** 2 / (2 * m)
+    if plus * minus <= 0:  # θ, not π − φ: its last digits are those of a small angle
+        near, curved = e, f"{angle.root} - {angle.theta}*{cross}"
+    else:  # opposites are near each other as well
+        near = writer.let(writer.select(f"{cross} >= 0.0", e, f"{number(2 - β)}*{r} + {number(β - 1)}*{f}"))
+        curved = f"{angle.root} - {acute}*{writer.call('fabs', cross)}"
+    return writer.let(f"{number(m)}*({h} + {near} - {number(β / math.pi)}*({curved}))")
+
+
+def _one_angle(writer: Writer, cross: str, det: str, of: Callable[[str], str]) -> str:
+    """The acute angle of a law, `of` the root of `det`, and both angles by it: they cost more than all the rest."""
     let, call, pi = writer.let, writer.call, repr(math.pi)
     root = let(call("sqrt", det))
     acute = let(of(root))
     writer.know(call("atan2", root, f"{cross} + 0.0"), let(writer.select(f"{cross} >= 0.0", acute, f"{pi} - {acute}")))
     writer.know(call("atan2", root, f"0.0 - {cross}"), let(writer.select(f"{cross} > 0.0", f"{pi} - {acute}", acute)))
+    return acute
 
 
 @lru_cache(maxsize=512)
-def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool) -> Callable[..., Any]:
+def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool, opposed: bool) -> Callable[..., Any]:
     writer = Writer(scalar=False)
-    names = ("c11", "c22", "third", *(("a", "b", "ia", "ib") if gapped else ()))
+    names = ("c11", "c22", "third", *(("a", "b", "ia", "ib") if gapped else ()), *(("opposite",) if opposed else ()))
     code: Code = writer.code(*written(writer, parts, gapped, coincident, names))
     made = function(code, "law", names, scalar=False)
     return made if len(parts) > 1 else lambda *arrays: (made(*arrays),)
@@ -155,14 +171,14 @@ def part_of(values: Sequence[Labelled], place: int) -> Labelled:
     return Labelled(values[0].array[place], values[0].labels)
 
 
-@step(lambda values, over: tuple(x for x in union(values) if x not in over))
-def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
-    """½ Σ (x − x′)² over some labels, without the cancellation of Gram matrices."""
+@step(lambda values, over, sign: tuple(x for x in union(values) if x not in over))
+def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...], sign: int) -> Labelled:
+    """½ Σ (x − x′)² over some labels, without the cancellation of Gram matrices; with −x′ for `sign` −1."""
     rest = tuple(x for x in union(values) if x not in over)
     left, right = (v.at([*over, *rest]) for v in values)
     count = math.prod(left.shape[: len(over)])
     left, right = (a.reshape(count, *a.shape[len(over) :]) for a in (left, right))
-    return _by_products(left, right, rest)
+    return _by_products(left, right if sign > 0 else -right, rest)
 
 
 #: gaps below this share of the lengths are computed again from differences, in double and in single precision

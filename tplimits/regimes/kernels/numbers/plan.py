@@ -40,6 +40,8 @@ _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 _REPEATED = 1 << 20
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
+#: how much more a step takes where one function goes over pairs of places as well
+_BETWEEN = 4
 #: how much more it takes where loops are compiled one by one
 _BY_LOOPS = 40
 
@@ -59,8 +61,9 @@ class Plan:
     watched_rows: dict[int, int]
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
-    #: entries of all steps for one pair
+    #: entries of all steps for one pair, and for one input of a side
     entries: int
+    row_entries: Mapping[int, int]
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
     calls: int = 0
@@ -117,19 +120,30 @@ class Plan:
         work = pairs * self.entries
         if self.is_compiled or work <= _FEW:
             return
-        if self.worth > _WORTHWHILE * steps(self):
+        if self.worth > self._least:
             self.is_compiled = self._is_worth(self.worth) or self._are_kept
         elif self.calls > 1 and work >= _REPEATED:
             self.is_compiled = self._has_form
 
     def settled(self, pairs: int) -> Plan:
         """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
-        return replace(self, is_compiled=self._is_worth(pairs * self.seconds))
+        return replace(self, is_compiled=self._is_worth(pairs * self.seconds), calls=0)
 
     def _is_worth(self, seconds: float) -> bool:
         """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
-        least = _WORTHWHILE * steps(self)
-        return seconds > least and (self._has_form or seconds > _BY_LOOPS * least)
+        return seconds > self._least and (self._has_form or seconds > _BY_LOOPS * _WORTHWHILE * steps(self))
+
+    @property
+    def _least(self) -> float:
+        """Seconds of work that one function for all pairs is worth: it is longer where it goes over pairs of places."""
+        pairs = self.functions[0]
+        many = _BETWEEN if pairs.banded or pairs.is_heavy else 1
+        return many * _WORTHWHILE * sum(step is not None for _, step, _ in self.pair.steps)
+
+    def _own_are_worth(self, side: int, inputs: int) -> bool:
+        """Whether loops over single inputs are worth compiling: at a first call array passes over few cost less."""
+        seconds = inputs * self.row_entries[side] * _SECONDS
+        return self.is_compiled and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
 
     @property
     def seconds(self) -> float:
@@ -150,17 +164,18 @@ class Plan:
         """The largest error of a mean so far."""
         return max(t.error for t in self.tables)
 
-    def own(self, side: int, inputs: Inputs) -> Own:
-        """What is done once for each input of a side."""
-        nest = self.own_nested(side, inputs.many) if self.is_compiled else None
+    def own(self, side: int, inputs: Inputs, together: int) -> Own:
+        """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
+        worth = self._own_are_worth(side, inputs.many)
+        nest = self.own_nested(side, inputs.many) if worth else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,))
             if not flagged.any():
                 return Own(rows, flagged)
-        schedule, parts = (self.own_loops if self.is_compiled and nest is None else self.rows)[side], []
-        step = max(1, _BLOCK // self.largest_row)
+        schedule, parts = (self.own_loops if worth and nest is None else self.rows)[side], []
+        step = max(1, min(together, _BLOCK // self.largest_row))
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
             parts.append(schedule.run(partial(data_of, self.tables[0], some)))

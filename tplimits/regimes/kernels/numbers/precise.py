@@ -32,6 +32,7 @@ _DIGITS = 40
 
 #: what the text of a moment calls `math`
 _MATH = SimpleNamespace(
+    nan=mpmath.nan,
     copysign=lambda size, sign: mpmath.fabs(size) * (-1 if sign < 0 else 1),
     **{f: getattr(mpmath, f) for f in ("sqrt", "exp", "expm1", "log", "sin", "cos", "atan2", "fabs", "erf")},
 )

@@ -40,23 +40,29 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
         return found
     if isinstance(body, sympy.Add):
         return frame.value(sympy.Add(*(summed(a, expr) for a in body.args)))
-    factors = [frame.value(a) for a in _by_input(sympy.Mul.make_args(_inwards(frame, body, bounds)))]
+    body, outer = _inwards(frame, body, bounds)
+    factors = [frame.value(a) for a in _by_input(sympy.Mul.make_args(body))]
     present = {x for f in factors for x in f.labels}
-    names = {b.name for b in bounds}
+    names = {b.name for b in outer}
     missing = names - present
     times = [Labelled(numpy.asarray(float(numpy.prod([frame.size(x) for x in missing]))))] if missing else []
     return contracted([*factors, *times], frozenset(names & present))
 
 
-def _inwards(frame: Frame, body: Expr, bounds: Mapping[Symbol, Symbol]) -> Expr:
-    """A product with the sums that some of its factors need alone, where they are sums of picked entries."""
+def _inwards(frame: Frame, body: Expr, bounds: Mapping[Symbol, Symbol]) -> tuple[Expr, list[Symbol]]:
+    """A product with the sums that some of its factors need alone, where they are sums of picked entries.
+
+    Also the bound indices that are left to sum over.
+    """
+    outer = list(bounds)
     for bound, axis in bounds.items():
         mine = [f for f in sympy.Mul.make_args(body) if bound in f.free_symbols]
         rest = [f for f in sympy.Mul.make_args(body) if bound not in f.free_symbols]
         inner = AxisSum(sympy.Mul(*mine), bound, axis)
         if mine and any(free_indices(f) for f in rest) and picked(frame, inner) is not None:
             body = sympy.Mul(*rest, inner)
-    return body
+            outer.remove(bound)
+    return body, outer
 
 
 def _apart(frame: Frame, expr: AxisSum, bounds: Mapping[Symbol, Symbol]) -> Any:
@@ -121,7 +127,8 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
     bounds, body = nest(expr)
     if body.has(Datum):  # places that differ from input to input are gathered
         return None
-    lookups = sorted((x for x in found(body, Lookup) if x.free_symbols & set(bounds)), key=str)
+    # of lookups in lookups, as behind an up-sampling, the outer ones: their places are one table
+    lookups = sorted((x for x in _outermost(body) if x.free_symbols & set(bounds)), key=str)
     if not lookups or any(a != b and a in found(b, Lookup) for a in lookups for b in lookups):
         return None
     body = sympy.expand_mul(body) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
@@ -150,6 +157,20 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
         if bound not in used:
             inner = AxisSum(inner, bound, axis)
     return Picking(inner, tuple(reads), tuple(sorted(b.name for b in used)))
+
+
+def _outermost(expr: Expr) -> set[Lookup]:
+    """The lookups that stand somewhere in no other one."""
+    seen, waiting = set(), [expr]
+    outer: set[Lookup] = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Lookup):
+            outer.add(part)
+        elif part not in seen:
+            seen.add(part)
+            waiting += part.args
+    return outer
 
 
 def _still(inner: Expr, body: Expr, names: set[Symbol]) -> bool:

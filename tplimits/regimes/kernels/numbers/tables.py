@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr
+from sympy import Expr, S
 
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.demand import Demand, Ties, tied
 from tplimits.regimes.kernels.derivation.leaves import (
+    Moment,
     TableEntry,
     plain_axis,
     second,
@@ -55,6 +56,8 @@ class Tables:
     conditional: bool = False
     #: (value, gap or None)
     known: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
+    #: gaps to the negatives of the other side
+    opposites: dict[Key, Any] = field(default_factory=dict)
     error: float = 0.0
     extended: bool = False
     #: where nearly singular laws are noted; None where nobody asks
@@ -91,6 +94,25 @@ class Tables:
             waiting += missing
         return self.known[wanted]
 
+    def opposed(self, number: int, left: int, right: int, equal: Ties) -> Any:
+        """The gap between a table's variables of `left` and the negatives of those of `right`, None without a rule."""
+        wanted = number, left, right, equal
+        waiting = [wanted]
+        while waiting:
+            key = waiting[-1]
+            missing = [k for k in self._read_by(key, False) if k not in self.opposites and k[1] != k[2]]
+            if key in self.opposites or not missing:
+                waiting.pop()
+                self.opposites.setdefault(key, self._opposed(key))
+            else:
+                waiting += missing
+        return self.opposites[wanted]
+
+    def _opposed(self, key: Key) -> Any:
+        table = self.derivation.recursion.tables[key[0]]
+        gap = None if table.single else gaps.gap(self.frame(*key[1:3]), self.definition(key), -1)
+        return None if gap is None else _complete(gap, self, table, key)
+
     def equal_places(self, leaf: TableEntry, left: int, right: int) -> Ties:
         """Along which axes the table of a leaf holds equal places alone."""
         table = self.derivation.recursion.tables[leaf.table]
@@ -103,11 +125,12 @@ class Tables:
         expr = table.definition if self.demand is None else self.demand.definitions[key[0]]
         return tied(expr, table, key[3]) if key[3] else expr
 
-    def _read_by(self, key: Key) -> list[Key]:
-        """The tables in the definition of a table."""
+    def _read_by(self, key: Key, means: bool = True) -> list[Key]:
+        """The tables in the definition of a table, or those of them that do not stand in its `means`."""
         _, *inputs, _ = key
-        read = []
-        for leaf in found(self.definition(key), TableEntry):
+        read, definition = [], self.definition(key)
+        hidden = {} if means else dict.fromkeys(found(definition, Moment), S.Zero)
+        for leaf in found(definition.xreplace(hidden), TableEntry):
             left, right = (inputs[s - 1] for s in leaf.sides)
             if self.rows is None or left != right:
                 single = self.derivation.recursion.tables[leaf.table].single

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.evaluation import Tile, squares, tiles
+from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -26,6 +26,7 @@ from tplimits.regimes.kernels.numbers.request import (
     refuse_mixture,
     shape_of,
 )
+from tplimits.regimes.kernels.numbers.squares import squares
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress

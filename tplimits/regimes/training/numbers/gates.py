@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy
 import sympy
 from numpy.typing import NDArray
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes
+from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes, with_names
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
@@ -56,7 +56,7 @@ class Gate:
 
 
 def gates(program: Program) -> tuple[Gate, ...]:
-    """The jumps of scalars that depend on a parameter; indices of sums over finite axes are not looked into."""
+    """The jumps of scalars that depend on a parameter; indices of sums over finite axes are axes of theirs."""
     moving: list[bool] = []
     places = parameter_places(program)
     for position, s in enumerate(program):
@@ -66,8 +66,7 @@ def gates(program: Program) -> tuple[Gate, ...]:
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             for node in sorted(s.body.atoms(*JUMPS), key=str):
                 read = entries(node.args[0])
-                scalar = all(e.neuron == NO_NEURON for e in read) and any(moving[int(e.source)] for e in read)
-                if scalar and {a.name for a in free_axes(node.args[0])} <= set(s.axes):
+                if all(e.neuron == NO_NEURON for e in read) and any(moving[int(e.source)] for e in read):
                     found.setdefault(node, []).append(position)
     return tuple(Gate(tuple(positions), node) for node, positions in found.items())
 
@@ -94,7 +93,7 @@ class Shifted(TotalProgram):
         """Everything, on many inputs, with the jump moved."""
         program, node = super().program, self.gate.node
         assert self.by is not None
-        place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.by.axes))
+        place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.gate.axes))
         moved = node.func(self.gate.argument + place, *node.args[1:])
         instructions = list(program)
         for position in self.gate.positions:
@@ -128,10 +127,9 @@ def judge(
         if not open_.any():
             continue
         by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
-        shape = values.shape[values.ndim - len(gate.axes) :]
+        shape, axes = values.shape[values.ndim - len(gate.axes) :], tuple(a.partition(BOUND)[0] for a in gate.axes)
         above, *others = (
-            again(Shifted(total.network, total.train, gate, IndexTable(by * signs, gate.axes)))
-            for signs in _patterns(shape)
+            again(Shifted(total.network, total.train, gate, IndexTable(by * signs, axes))) for signs in _patterns(shape)
         )
         for other in others:
             apart = above - other
@@ -152,7 +150,7 @@ def _patterns(shape: tuple[int, ...]) -> list[Array]:
 
 def _landed(total: TotalProgram, gate: Gate, t: int, mean: float, error: float) -> str:
     program = total.program
-    argument = gate.argument.xreplace({e: Symbol(program[e.source].name) for e in entries(gate.node)})
+    argument = with_names(gate.argument, lambda entry: program[entry.source].name, indexed=False)
     passed = "" if gate.positions[0] < len(total.network) else "the derivative of "
     return (
         f"no number: training lands on a jump of {passed}a function of scalars ({program[gate.positions[0]].line}): "

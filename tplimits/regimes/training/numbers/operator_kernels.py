@@ -103,7 +103,7 @@ def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBia
 def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases) -> Array:
     """f^dec at all times, (times, inputs, *outputs): drawn from its Gaussian law, given f_0 where that is given."""
     shape = (asked.times, *asked.shape)
-    if asked.f0 is not None and asked.f0.shape == shape and asked.times > 1:
+    if asked.f0 is not None and asked.f0.shape == shape:
         return asked.f0
     if asked.f0 is not None and asked.times == 1:
         return asked.f0[None]

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-from sympy import Dummy, Expr, Symbol
+from sympy import Dummy, Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
-from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes
+from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def singular(total: TotalProgram) -> tuple[Singular, ...]:
         for what, argument, _ in _places(s.body):
             read = entries(argument)
             scalar = bool(read) and all(e.neuron == NO_NEURON for e in read)
-            if scalar and {a.name for a in free_axes(argument)} <= set(s.axes) and not _is_positive(argument):
+            if scalar and not _is_positive(argument):
                 found.setdefault(argument, Singular(position, what, argument))
     return tuple(found.values())
 
@@ -70,9 +70,14 @@ def seen(found: Sequence[Singular], run: Execution, count: int) -> dict[str, Arr
     values = {}
     for number, one in enumerate(found):
         if one.position < count:
-            s = run.program[one.position]
-            values[f"singular {number}"] = run.scalar(ScalarNonlin("", s.axes, s.line, body=one.argument))
+            values[f"singular {number}"] = _value(run, one.position, one.argument)
     return values
+
+
+def _value(run: Execution, position: int, argument: Expr) -> Array:
+    """An argument over the axes that it has; indices of sums are among them."""
+    axes = tuple(a.name for a in free_axes(argument))
+    return run.scalar(ScalarNonlin("", axes, run.program[position].line, body=argument))
 
 
 def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
@@ -110,7 +115,7 @@ def why_not_finite(run: Execution) -> str:
                 read = entries(argument)
                 if not read or any(e.neuron != NO_NEURON for e in read):
                     continue
-                value = run.scalar(ScalarNonlin("", s.axes, s.line, body=argument))
+                value = _value(run, position, argument)
                 found = numpy.nanmin(value if root else abs(value))
                 if numpy.isfinite(found) and found <= _ROUNDING:
                     return _told(program, position, what, argument, float(found))
@@ -123,7 +128,7 @@ def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
 
 
 def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
-    shown = argument.xreplace({e: Symbol(program[e.source].name) for e in entries(argument)})
+    shown = with_names(argument, lambda entry: program[entry.source].name, indexed=False)
     return (
         f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0 (hypothesis of Def. "
         "2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep it away from zero."

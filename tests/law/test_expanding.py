@@ -1,0 +1,71 @@
+"""Products of sums, multiplied out up to a number of terms."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import sympy
+
+from tplimits.law import expanding
+from tplimits.law.expanding import expanded, two_factors
+
+x, y, z = sympy.symbols("x y z", real=True)
+a, b = sympy.symbols("a b", positive=True)
+
+
+def random(expr):
+    return bool(expr.free_symbols & {x, y, z})
+
+
+SUMS = (x + 1, x + y, (x + 1) ** 2, (x - y) ** 3, (x + y + z) ** 2, sympy.tanh(x + y) + x, x, sympy.exp(x) * (y + 2))
+
+
+@pytest.mark.parametrize("factors", list(itertools.combinations_with_replacement(SUMS, 2)))
+def test_all_that_is_random_is_multiplied_out(factors):
+    product = sympy.Mul(*factors)
+    found = expanded(product, random)
+    assert sympy.expand(found - product) == 0
+    assert not any(p.base.is_Add for t in sympy.Add.make_args(found) for p in t.atoms(sympy.Pow))
+    assert all(not f.is_Add for t in sympy.Add.make_args(found) for f in sympy.Mul.make_args(t))
+
+
+def test_products_inside_a_sum_are_multiplied_out_too():
+    found = expanded(x * (y + 1) + z * (x + 2) ** 2 + 3, random)
+    assert found == sympy.expand(x * (y + 1) + z * (x + 2) ** 2 + 3)
+
+
+def test_what_is_constant_stays_whole():
+    assert expanded((a + b) ** 2 * x, random) == (a + b) ** 2 * x
+    assert expanded((a + b) * (x + y), random) == (a + b) * x + (a + b) * y
+
+
+def test_too_many_terms_stay_a_product(monkeypatch):
+    """Of (x + y + z)^k there are C(k + 2, 2), of two sums as many as pairs."""
+    for power, many in ((2, 6), (3, 10)):
+        for most in (many, many - 1):
+            monkeypatch.setattr(expanding, "_MOST_TERMS", most)
+            found = expanded((x + y + z) ** power, random)
+            assert len(sympy.Add.make_args(found)) == (many if most == many else 1)
+    for most in (6, 5):
+        monkeypatch.setattr(expanding, "_MOST_TERMS", most)
+        found = expanded((x + y + z) * (x**2 + 1), random)
+        assert len(sympy.Add.make_args(found)) == (6 if most == 6 else 1)
+
+
+def test_squares_and_products_of_two_sums_have_two_factors():
+    """Nothing else has: a cube is no square."""
+    for expr, factors in (
+        ((x + 1) ** 2, (x + 1, x + 1)),
+        ((x + 1) ** 3, None),
+        ((x + 1) ** -2, None),
+        (x**2, None),
+        (sympy.tanh(x) ** 2, None),
+        ((x + 1) * y, (x + 1, y)),
+        ((x + 1) * (y + 2), (x + 1, y + 2)),
+        (sympy.tanh(x) * y, None),
+        ((x + 1) * y * sympy.tanh(z), None),
+        (x + y, None),
+    ):
+        found = two_factors(expr, random)
+        assert (None if found is None else set(found)) == (None if factors is None else set(factors)), expr

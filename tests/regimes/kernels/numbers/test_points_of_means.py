@@ -1,0 +1,79 @@
+"""Means over drawn points by themselves: polynomials by Isserlis, equal laws once, and what is refused."""
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.regimes.kernels.derivation.leaves import Moment
+from tplimits.regimes.kernels.numbers import inseparable
+from tplimits.regimes.kernels.numbers.inseparable import MeanPoints, _points, _time
+
+Z = sympy.symbols("z1:4", real=True)
+P = sympy.Symbol("p", real=True)
+NAMES = sympy.symbols("c11 c12 c13 c22 c23 c33")
+POINTS = MeanPoints(1 << 14, (3,))
+
+
+def moment(integrand, parameters=()):
+    return Moment(integrand, Z, NAMES, parameters, parameters)
+
+
+def laws(many=3):
+    """Covariances of three variables, in the order of their names."""
+    A = np.random.default_rng(0).uniform(-1, 1, (many, 3, 3))
+    C = A @ A.transpose(0, 2, 1)
+    return C, [C[:, i, j] for i in range(3) for j in range(i, 3)]
+
+
+def test_polynomials_are_those_of_isserlis():
+    C, given = laws()
+    even = POINTS.mean(moment(Z[0] ** 2 * Z[1] * Z[2]), {}, given, [])
+    exact = C[:, 0, 0] * C[:, 1, 2] + 2 * C[:, 0, 1] * C[:, 0, 2]
+    assert even == pytest.approx(exact, abs=0.02)
+    assert POINTS.mean(moment(Z[0] * Z[2]), {}, given, []) == pytest.approx(C[:, 0, 2], abs=0.005)
+    odd = POINTS.mean(moment(Z[0] ** 3 * Z[1] ** 2 + Z[2]), {}, given, [])
+    assert np.abs(odd).max() < 1e-12, "each point has its opposite"
+    c = sympy.Symbol("c")
+    shifted = POINTS.mean(moment(c * Z[0] ** 2 + P, (P,)), {c: 2.0}, given, [np.array([1.0, 5.0, -1.0])])
+    assert shifted == pytest.approx(2 * C[:, 0, 0] + [1, 5, -1], abs=0.01)
+
+
+def test_equal_laws_are_done_once_and_blocks_change_nothing(monkeypatch):
+    _, given = laws()
+    many = [np.stack([g, g[::-1]]) for g in given]
+    F, asked = moment(sympy.tanh(Z[0] * Z[1] + Z[2]) ** 2), []
+    whole = POINTS.mean(F, {}, many, [])
+    monkeypatch.setattr(inseparable, "_BLOCK", 3 * POINTS.many)
+    block = MeanPoints._block
+    monkeypatch.setattr(MeanPoints, "_block", lambda self, *a: asked.append(len(a[2])) or block(self, *a))
+    assert (POINTS.mean(F, {}, many, []) == whole).all() and asked == [1, 1, 1]
+    assert whole.shape == (2, 3) and (whole[0] == whole[1][::-1]).all() and len(set(whole[0])) == 3
+    assert (MeanPoints(POINTS.many, (4,)).mean(F, {}, many, []) != whole).all()
+
+
+def test_laws_that_are_none_are_refused():
+    one = [np.array([x]) for x in (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)]
+    F = moment(Z[0] ** 2 + Z[1])
+    assert POINTS.mean(F, {}, one, []) == pytest.approx(1, abs=0.01)
+    for place, value, message in (
+        (1, np.nan, "not a finite number"),
+        (0, np.inf, "not a finite number"),
+        (1, 1.1, "not positive"),
+    ):
+        bad = [x.copy() for x in one]
+        bad[place][:] = value
+        with pytest.raises(tp.EvaluationError, match=message):
+            POINTS.mean(F, {}, bad, [])
+    slightly = [one[0], np.array([1 + 1e-5]), *one[2:]]  # rounding of tables that were drawn: 1/points of the trace
+    assert POINTS.mean(F, {}, slightly, []) == pytest.approx(1, abs=0.01)
+
+
+def test_points_are_even_and_opposite():
+    found = _points(1001, (0,), 2)
+    assert found.shape == (1002, 2) and (found[:501] == -found[501:]).all()
+    assert found.T @ found / len(found) == pytest.approx(np.eye(2), abs=0.03)
+
+
+def test_times_are_told_as_one_says_them():
+    assert [_time(x) for x in (119, 120, 7199, 7200, 36e5)] == ["119 s", "2 min", "120 min", "2 h", "1,000 h"]
