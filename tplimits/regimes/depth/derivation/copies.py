@@ -55,6 +55,7 @@ class _Sequence:
         for t in poly.terms:
             powers = (*t.powers, *(0,) * (len(SEQUENCE) - 1))
             if self.number:  # a mean over tokens is one over those of this sequence
+                # 1/m of a mean over tokens is that of its own sequence
                 held = powers[self.model.tokens]
                 powers = times(times(powers, self.model.tokens, -held), self.tokens, held)
             terms.append(t._replace(powers=powers, factors=self.factors(t.factors)))
@@ -79,6 +80,7 @@ class _Sequence:
 
     def layer(self, layer: Layer) -> Layer:
         """The same matrix times the operand of this sequence."""
+        # the matrix keeps its number: that it is the same is what joins two sequences
         return layer if layer.operand is None else replace(layer, operand=self.operand(layer.operand))
 
     def operand(self, operand: int) -> int:
