@@ -72,7 +72,7 @@ class Laws(Cumulants):
             kinks = [f for f in factors if f[0][0] == "G"]
             self._insist_on_independence(kinks, factors)
             values = [(0, v) for v in (self.joint if joined is False else self.expectation)(kinks)]
-            # a mean of order 1 that moves V at order 1: refused where it has a value
+            # a mean with a value is refused by its order; one that vanishes, as of a sign, leaves noise of order 1
             if order <= 0 and joined is None:
                 _refuse_large(values)
             # corrections are smaller by n^(−1/2): beyond order 1 they are past ε², which nothing is kept of
