@@ -124,7 +124,7 @@ class Expectations(Combinations):
     def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         self.effort.read(atom)
         if scope is None and atom in self.gaussians.long:
-            # and independent groups cannot be told inside of it either
+            # independent groups cannot be told inside of a name
             return self.open(atom)  # no row of the table sees through a name
         if scope is None and self._is_pair(atom):
             with contextlib.suppress(NotClosed):

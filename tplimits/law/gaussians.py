@@ -83,7 +83,6 @@ class Gaussians:
 
     def add(self, name: str, source: Source) -> Symbol:
         symbol = Symbol(name, real=True)
-        # equal names would be one SymPy symbol, and two independent variables one
         while symbol in self.source:  # two entries may print alike; the variables must differ
             symbol = Symbol(symbol.name + "′", real=True)
         self.source[symbol] = source

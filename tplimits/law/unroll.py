@@ -84,7 +84,7 @@ class Unroller:
             return self._entry(expr, tuple(self.index(i, given) for i in expr.indices))
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
-            # exact value of the double: decimals in SymPy would lose what cancels, and never compare as equal
+            # exact value of the double: sums of such numbers that vanish are 0, and are seen to be
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
         if isinstance(expr, Kron):
             return Kron(*(Integer(self.index(i, given)) for i in expr.indices))

@@ -171,7 +171,7 @@ class _Analysis:
         if len(factors) == 1 and factors[0].is_Symbol:
             return self._symbol(factors[0])
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
-        # and E exp(Q₁)exp(Q₂) may be infinite though both are square integrable
+        # E exp(Q₁)exp(Q₂) may be infinite though both are square integrable, and finite though one is not
         if len(exponentials) > 1:  # their exponents add: one may tame another
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))

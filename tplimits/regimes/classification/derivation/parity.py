@@ -245,7 +245,6 @@ class Parities:
             found = found.times(part) if isinstance(node, sympy.Mul) else found.plus(part)
         if isinstance(node, (sympy.Add, sympy.Mul)):
             return found
-        # of a maximum or a quotient by cases any part may be the value, and smaller terms decide at ties
         if len(parts) > 1:  # what is smaller decides where two are compared
             every = span(b for part in parts for c in part.cosets for b in spanned(c).basis)
             orders = sorted({x for p in parts if p.cosets for x in (p.order, p.rest)}) or [Fraction(0)]

@@ -55,7 +55,6 @@ class _Sequence:
         for t in poly.terms:
             powers = (*t.powers, *(0,) * (len(SEQUENCE) - 1))
             if self.number:  # a mean over tokens is one over those of this sequence
-                # 1/m of a mean over tokens is that of its own sequence
                 held = powers[self.model.tokens]
                 powers = times(times(powers, self.model.tokens, -held), self.tokens, held)
             terms.append(t._replace(powers=powers, factors=self.factors(t.factors)))
