@@ -62,6 +62,7 @@ def at_constants(
             found = derive(bound)
         except NoLimitError as refused:
             raise EvaluationError(f"no number at {shown}: {refused}") from None
+        # one limit is kept: a scan over a constant would otherwise keep a derivation for each of its values
         known.clear()
         known[key] = found
     return known[key]

@@ -46,6 +46,7 @@ class Combinations(NamedMoments):
             random: list[Expr] = []
             for factor in sympy.Mul.make_args(term):
                 (random if self._is_random(factor, over) else constant).append(factor)
+            # coefficients are added up at the end: a sum that grows term by term is flattened anew each time
             collected.setdefault(sympy.Mul(*random), []).append(sympy.Mul(*constant))
         result = {a: sympy.Add(*parts) for a, parts in collected.items()}
         return {a: c for a, c in result.items() if c != 0}
@@ -61,6 +62,7 @@ class Combinations(NamedMoments):
             return False
         free = expr.free_symbols
         if over is not None:
+            # a box mean counts as random: its own boxes may have to be merged with those integrated over
             return not over.isdisjoint(self.gaussians.of(expr)) or holds(expr, BoxMean)
         return any(self.gaussians.is_random(s) for s in free) or holds(expr, BoxMean)
 
@@ -73,6 +75,7 @@ class Combinations(NamedMoments):
         sums = {atom: self._summed(products) for atom, products in gathered.items()}
         collected = {a: c for a, c in sums.items() if c != 0}
         result = total([times(c, a) for a, c in collected.items()])
+        # the next layer asks for the terms of this very sum: splitting it again would be quadratic in the depth
         self._terms.setdefault(result, collected)
         return result
 
@@ -83,6 +86,7 @@ class Combinations(NamedMoments):
         """
         if len(products) > _MANY_PRODUCTS:
             pairs = list(map(frozenset, products))
+            # equal pairs add up to one term, so distinct ones are counted
             staying = [pair for pair, product in zip(pairs, products, strict=True) if _stays(*product)]
             if len(set(staying)) - (len(pairs) - len(staying)) > _MANY_PRODUCTS:
                 return self.named_sum(products, pairs)
@@ -109,6 +113,7 @@ class Combinations(NamedMoments):
             return self._long_derivative(atom, symbol)
         parts = [sympy.diff(atom, symbol)] if symbol in atom.free_symbols else []
         for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
+            # the chain rule goes through names: free symbols alone do not show the variables behind them
             if symbol in self.gaussians.long[name].variables:
                 parts.append(sympy.diff(atom, name) * self._long_derivative(name, symbol))
         return sympy.Add(*parts)
@@ -134,6 +139,7 @@ class Combinations(NamedMoments):
 
     def _slope(self, name: Symbol, definition: Expr) -> Expr | None:
         """f' of a long factor f(argument), under one name for all variables; None for other factors."""
+        # one slope serves the derivatives by all variables
         if not isinstance(definition, sympy.Function) or len(definition.args) != 1:
             return None
         if name not in self._slopes:
@@ -147,6 +153,7 @@ class Combinations(NamedMoments):
             return expr
         parts = []
         for atom, c in self.terms(expr).items():
+            # box means are merged and deltas integrated, for which both have to be seen
             if is_long(atom) and not holds(atom, BoxMean, sympy.DiracDelta):
                 atom = self.gaussians.name_long(label, atom)
             parts.append(times(c, atom))

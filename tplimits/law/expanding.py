@@ -52,6 +52,7 @@ def multiplied_out(expr: Expr) -> Expr:
     """What `sympy.expand` gives, looked for only where there is something to multiply out."""
     if is_flat(expr):
         return expr
+    # without powers and functions expand_mul gives the same, several times faster
     if heads(expr) <= _SUMS:
         return sympy.expand_mul(expr)
     return sympy.expand(expr)
@@ -76,6 +77,7 @@ def times(c: Expr, d: Expr, mean: Expr = S.One) -> Expr:
     """c·d·mean without building products with 1."""
     if mean == 0:
         return S.Zero
+    # most coefficients are 1, and each product of SymPy sorts its factors
     coefficient = d if c == 1 else c if d == 1 else product(c, d)
     return mean if coefficient == 1 else product(coefficient, mean) if mean != 1 else coefficient
 
@@ -129,14 +131,18 @@ def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[
         return [t for part in parts for t in part]
     if isinstance(expr, sympy.Pow) and expr.base.is_Add and expr.exp.is_Integer and 1 < expr.exp <= 12:
         base = _distributed(expr.base, random, most) or [expr.base]
+        # so many monomials of that degree there are in so many terms
         if math.comb(len(base) + int(expr.exp) - 1, int(expr.exp)) > most:
             return None
         terms = [S.One]
         for _ in range(int(expr.exp)):
+            # like terms are collected after each factor: the k-th power then has binomially many terms, not
+            # exponentially many
             terms = list(sympy.Add.make_args(sympy.Add(*(a * b for a in terms for b in base))))
         return terms
     if isinstance(expr, sympy.Mul):
         whole = needed_by_poles(expr.args, random)
+        # what makes up for a pole stays whole: term by term the means are infinite
         lists = [[a] if a in whole else _distributed(a, random, most) or [a] for a in expr.args]
         if math.prod(len(part) for part in lists) > most:
             return None

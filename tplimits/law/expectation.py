@@ -56,10 +56,12 @@ class Expectations(Combinations):
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)
         if scope is None:
+            # the commonest questions, answered before anything is expanded
             if (expr.is_Symbol and self.gaussians.is_random(expr)) or self._is_pair(expr):
                 return self._atom_mean(expr, None)
             if not self._random(expr):
                 return expr
+            # a product of two kets as a bracket: pair by pair each mean is remembered, multiplied out it is not
             factors = two_factors(expr, self._random)
             if factors is not None:
                 return self.inner(*factors)
@@ -71,6 +73,7 @@ class Expectations(Combinations):
     def inner(self, a: Expr, b: Expr) -> Expr:
         """⟨a|b⟩ = E[a b], term by term so that each pair of terms is done once."""
         left, right = self.terms(a), self.terms(b)
+        # pairs without a common source need no mean of their own: E x E y
         if len(left) * len(right) > _MANY_PAIRS:
             return self._inner_by_covariances(left, right)
         parts = []
@@ -92,6 +95,7 @@ class Expectations(Combinations):
         parts = [product]
         for x, c in left.items():
             for y, d in right.items():
+                # E x y − E x E y, where the second part is in the product of the means already
                 if not sources[x].isdisjoint(sources[y]):
                     parts.append(times(c, d, self._pair_mean(x, y)))
                     parts.append(-c * d * means[x] * means[y])
@@ -120,12 +124,14 @@ class Expectations(Combinations):
     def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         self.effort.read(atom)
         if scope is None and atom in self.gaussians.long:
+            # independent groups cannot be told inside of a name
             return self.open(atom)  # no row of the table sees through a name
         if scope is None and self._is_pair(atom):
             with contextlib.suppress(NotClosed):
                 return self._pair_closed(*atom.args)
         merged, boxed, copies = self._merge_boxes(atom)
         if boxed:
+            # given copies stay fixed while those of the merged boxes are integrated together with the scope
             wider = None if scope is None else scope | boxed
             value = sympy.Add(*(c * self._atom_mean(a, wider) for a, c in self._split(merged, wider).items()))
             if (
@@ -136,6 +142,7 @@ class Expectations(Combinations):
                 return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
             return value
         opened = expanded(atom, self._random)
+        # only now: as long as it was one factor, it could be closed or be odd as a whole
         if opened != atom and opened.is_Add:  # a product of two sums
             return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
         return self._product_mean(atom, scope)
@@ -157,6 +164,7 @@ class Expectations(Combinations):
         factors: list[Expr] = []
         boxed: set[Symbol] = set()
         copies = 0
+        # boxes inside of functions, as in exp(E□ a), are not merged, and their copies may not be used a second time
         nested = {
             v for f in sympy.Mul.make_args(atom) for b in f.atoms(BoxMean) if not _is_box_power(f) for v in b.boxed
         }
@@ -217,12 +225,14 @@ class Expectations(Combinations):
     def _group_mean(self, product: Expr, variables: list[Symbol], scope: frozenset[Symbol] | None) -> Expr:
         if not variables:
             return product
+        # before anything is rewritten: E x tanh² x vanishes without a closed form
         if self._odd(product, variables):
             return S.Zero
         try:
             return self._closed(product, scope)
         except NotClosed:
             pass
+        # a mean over boxes that reads the neuron's own variables is a function of these, not a number
         if scope is not None and self.gaussians.of(product) - scope:
             return BoxMean(product, *variables)
         return self.open(product)
@@ -240,6 +250,7 @@ class Expectations(Combinations):
             for v in variables:
                 touching = [g for g in groups if any(self.covariance(v, w) != 0 for w in g)]
                 groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
+            # tanh(xy) of independent x and y is odd in either alone, tanh(x + y) in both together only
             self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
         return self._linked[variables]
 
@@ -257,6 +268,7 @@ class Expectations(Combinations):
                 moved.append(value)
         if not moved:
             return sign
+        # x(x − y)(x + y) with y turned: the factors change places, the product stays
         if any(value not in factors and -value not in factors for value in moved):
             return 0
         value = sympy.Mul(*moved)  # factors that turn into one another
@@ -273,6 +285,7 @@ class Expectations(Combinations):
         """The mean by the table; NotClosed when one term of it is open."""
         if not self._may_close(product):
             raise NotClosed
+        # rewritten in steps, exponentials, waves and polynomials: the kinds that rows of the table remove
         simple = expanded(step_products(elementary(product)), self._random)
         parts = []
         for term in sympy.Add.make_args(simple):
@@ -281,6 +294,7 @@ class Expectations(Combinations):
             for factor in sympy.Mul.make_args(term):
                 (random if self._variables(factor, scope) else constant).append(factor)
             value = sympy.Mul(*constant)
+            # again by independent groups: after expanding, terms fall apart that were linked as a whole
             for factors, variables in self._groups(random, scope):
                 closed, rows = close(factors, variables, functools.partial(self._law, variables), self.table)
                 self.used_rows.update(dict.fromkeys(rows))

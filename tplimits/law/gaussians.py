@@ -124,6 +124,7 @@ class Gaussians:
 
     def name_derivative(self, of: Symbol, by: Symbol, define: Callable[[], Expr]) -> Symbol:
         """A name for the derivative of a long factor without jumps, which is worked out when it is read."""
+        # no delta, since what it is the derivative of does not jump; that itself may jump, where that had a kink
         return self._add_long(f"∂{of}/∂{by}", LongAtom(define, self.long[of].variables, False, True))
 
     def _add_long(self, name: str, atom: LongAtom, nonnegative: bool = False) -> Symbol:
@@ -157,6 +158,7 @@ class Gaussians:
         if key not in self._copies:
             definition, _ = self.copied(self.long[symbol].definition, box)
             copy = self.name_long(f"{symbol.name}⁽{box}⁾", definition, bool(symbol.is_nonnegative))
+            # an independent copy has the same law, hence the same tail
             if symbol in self.growths:
                 self.growths[copy] = self.growths[symbol]
             self._copies[key] = copy
@@ -186,9 +188,11 @@ class Gaussians:
         if isinstance(left, CopySource) and isinstance(right, CopySource):
             if left.box != right.box:
                 return S.Zero
+            # of the integrand's bound variable, which is no variable of the program
             if left.original not in self.source:  # a standard normal of its own (tp.expect)
                 return S.One if a == b else S.Zero
             return self.covariance(left.original, right.original)
         if isinstance(left, HatSource) and isinstance(right, HatSource):
+            # (2.18): hats of other matrices, and of W and Wᵀ, are independent
             return self.hat_covariance(left, right) if left.view == right.view else S.Zero
         return S.One if a == b else S.Zero

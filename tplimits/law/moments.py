@@ -83,6 +83,7 @@ class NamedMoments:
     def _up_to_names(self, integrand: Expr) -> Expr:
         """A key that integrals of one function under one law share: E tanh²(x) and E tanh²(y) are the same number."""
         variables = self.gaussians.everywhere(integrand)
+        # with several variables equal laws would have to be matched pair by pair; boxed ones are no free symbols
         if len(variables) != 1 or variables.isdisjoint(integrand.free_symbols):
             return integrand
         (variable,) = variables
@@ -91,6 +92,7 @@ class NamedMoments:
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
+        # short ones stay visible: names hide that terms cancel
         if value.is_Atom or (len(value.args) <= 8 and _operations(value) <= _INLINE_OPERATIONS):
             return value
         key = sympy.Tuple(value)
@@ -106,6 +108,7 @@ class NamedMoments:
         Dot-kets of dot-kets have a number of products that is cubic in the depth, and few of the sums are looked at.
         """
         counts = Counter(pairs)
+        # products commute, and a pair that stands twice counts twice
         key: frozenset[Any] = frozenset(pairs if len(counts) == len(pairs) else counts.items())
         if key not in self._by_products:
             symbol = self._by_products[key] = self._name("v")
@@ -128,6 +131,7 @@ class NamedMoments:
         def value(symbol: Symbol) -> Expr:
             if symbol not in memo:
                 found = replaced(self.definition(symbol))
+                # each name is opened once: written out anew at every place, a chain of names is exponential
                 memo[symbol] = symbol if most is not None and longer(found, most) else found
             return memo[symbol]
 
@@ -145,6 +149,7 @@ class NamedMoments:
         if isinstance(moment, OpenMoment):
             return Expectation(moment.integrand)
         gram = sympy.Matrix(moment.gram)
+        # only to be shown; numbers take the pseudo-inverse with a tolerance
         solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
         return (solved * sympy.Matrix(moment.products))[moment.place]
 
@@ -169,6 +174,7 @@ class NamedMoments:
             return [moment.value]
         if isinstance(moment, SteinMoment):
             return [*moment.products, *(c for row in moment.gram for c in row)]
+        # covariances too: they may hold moments of layers below, which have to be computed first
         return [moment.integrand, *(c for _, _, c in covariances(moment))]
 
     def reads(self, moment: Moment) -> list[Symbol]:

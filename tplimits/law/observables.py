@@ -53,6 +53,7 @@ def observables(program: Program) -> tuple[Observable, ...]:
     returned = set(program.returns)
     for name, position in program.names.items():
         instruction = program[position]
+        # a second name of one instruction would be judged twice, and cost the level of the check a share
         if position in returned or name != instruction.name or name.startswith("_"):
             continue
         if isinstance(instruction, (Avg, ScalarNonlin)):

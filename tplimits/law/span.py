@@ -49,6 +49,7 @@ class Span:
             return None
 
     def _add(self, vector: Vector, name: int) -> dict[int, Expr] | None:
+        # a monomial that no earlier vector has settles independence without any arithmetic: the common case
         fresh = [a for a in vector if a not in self._seen]
         left, combination = dict(vector), {name: S.One}
         if not fresh:
@@ -61,6 +62,7 @@ class Span:
         if not left:
             del combination[name]
             return {o: -c for o, c in combination.items() if c != 0}
+        # a fresh pivot stands in no older row, so that none has to be reduced by the new one
         pivot = fresh[0] if fresh else next(iter(left))
         rows = self._rows
         if not fresh:
@@ -77,6 +79,7 @@ class Span:
     def _reduced(self, target: Vector, factor: Expr, row: Vector) -> Vector:
         result = dict(target)
         for atom, c in row.items():
+            # NotClosed in here gives the question up: a zero that is not seen would become a pivot
             value = tidy(target.get(atom, S.Zero) - factor * c)
             if negligible(value, self.tolerance):
                 self.judged |= value != 0

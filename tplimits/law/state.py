@@ -167,6 +167,7 @@ class Derivation:
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""
+        # raises where the answer is certain; doubts that only numbers settle wait, the others are told by the limit
         found = hypothesis(reader, body, self.program.where(key[0]))
         self.doubts += [(key, doubt) for doubt in found if not doubt.later]
         if any(doubt.later for doubt in found):
@@ -243,6 +244,7 @@ class Derivation:
         if symbol not in self._numbers:
             moment = self.engine.moments.get(symbol)
             value = moment.value if isinstance(moment, NamedValue) else symbol
+            # numbers of numbers, each made once: `_DIGITS` leaves room for cancellations down to `_NOTHING`
             inside = {s: self._number(s) for s in value.free_symbols if s != symbol and s in self.engine.moments}
             value = value.xreplace(inside)
             known = value if value.is_Rational else value.evalf(_DIGITS)

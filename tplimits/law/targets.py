@@ -61,6 +61,7 @@ def target(state: Derivation, observable: Observable) -> Target:
     value = _opened(state, value, symbols, observable.label)
     if not value.free_symbols & symbols:
         return Target(observable.label, value)
+    # the same moments: names inside the value keep their meaning, and new open means are integrated with the others
     outer = Expectations(_Fluctuations(state.covariances), state.engine.table, state.engine.moments)
     mean = outer.mean(value)
     return Target(observable.label, mean, sympy.expand(outer.mean((value - mean) ** 2)))

@@ -84,6 +84,7 @@ class Unroller:
             return self._entry(expr, tuple(self.index(i, given) for i in expr.indices))
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
+            # exact value of the double: sums of such numbers that vanish are 0, and are seen to be
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
         if isinstance(expr, Kron):
             return Kron(*(Integer(self.index(i, given)) for i in expr.indices))
@@ -109,6 +110,7 @@ class Unroller:
         """What holds a sum, once for all bodies that share it: the denominator of a softmax stands in every weight."""
         if expr not in self._read:
             self._read[expr] = frozenset(expr.atoms(Symbol))
+        # only of axes that it reads: the same denominator stands at every index of the others
         key = (expr, *(x for axis, i in given.items() if axis in self._read[expr] for x in (axis, i)))
         if key not in self._written:
             self._written[key] = self._write(expr, given)

@@ -153,6 +153,7 @@ class _Rule:
         fine = [_contract(f, [w] * self.rank)]
         rough = [_contract(f, [coarse if i == k else w for i in range(self.rank)]) for k in range(self.rank)]
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
+        # a node at a pole: the box is halved until it is small or divergence shows
         doubt[~numpy.isfinite(doubt)] = numpy.inf
         size, outer = abs(f), (abs(u[0]).max(axis=-1) > FAR * self.cutting.radius).reshape(f.shape)
         far = _contract(numpy.where(outer, size, 0.0), [w] * self.rank)
@@ -167,10 +168,12 @@ class _Rule:
         start, end = edges[rows, piece][:, None], edges[rows, piece + 1][:, None]
         low, high = (numpy.repeat(side[:, k], repeats)[:, None] for side in (boxes.low, boxes.high))
         along = low + (high - low) * s
+        # 1 − φ(s) = φ(1 − s): near the far end the distance would cancel
         place, speed = grading(numpy.minimum(along, 1 - along))  # from the nearer end, to keep its digits
         reach = (end - start) * place
         there = off_the_edges(numpy.where(along < 0.5, start + reach, end - reach), start, end)
         clear = reach > _CLEAR * abs(numpy.where(along < 0.5, start, end))
+        # a curved cut may end: where there are fewer pieces, the last ones weigh nothing
         lost = numpy.repeat(boxes.piece[:, k], repeats)[:, None] > edges.shape[-1] - 2
         factor = speed * (high - low) * (end - start) * numpy.exp(-(there**2) / 2) / math.sqrt(2 * math.pi)
         return there, numpy.where(lost, 0.0, factor), clear
@@ -208,12 +211,14 @@ def adaptive(
     rule = _Rule(cutting, f, spend)
     boxes = _start(rule.pieces(), _PANELS[level])
     found = rule.measured(boxes)
+    # many boxes at once, so that the integrand is evaluated on long arrays
     for _ in range(_ROUNDS):
         chosen = _worst(boxes, found)
         if not chosen.any() or rule.evaluations > _MOST:
             break
         parts = boxes.chosen(chosen).halved(found.doubt[chosen].argmax(axis=1))
         boxes, found = boxes.chosen(~chosen).joined(parts), found.chosen(~chosen).joined(rule.measured(parts))
+    # what is left where doubles no longer resolve the place: a convergent integral leaves next to nothing there
     if found.error[~_divisible(boxes, found)].sum() > _DIVERGENT * found.size.sum():
         raise EvaluationError(
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
@@ -231,6 +236,7 @@ def _divisible(boxes: _Boxes, found: _Measured) -> NDArray[numpy.bool_]:
 def _worst(boxes: _Boxes, found: _Measured) -> NDArray[numpy.bool_]:
     """The boxes to be halved next: none when the whole is accurate enough."""
     error, allowed = found.error, _ENOUGH[boxes.low.shape[1]] * float(found.size.sum())
+    # boxes with less than a quarter of their share may keep it: together they stay below what is allowed
     chosen = (error > allowed / (4 * len(error))) & _divisible(boxes, found)
     if error.sum() <= allowed:
         chosen[:] = False

@@ -71,6 +71,7 @@ class Basis(Growing):
             return numpy.empty((len(x), 0)), x.copy()
         coordinates = x @ self.rows.T
         left = x - coordinates @ self.rows
+        # a remainder that is small has lost digits in the subtraction: twice is enough
         small = numpy.linalg.norm(left, axis=1) < 0.5 * numpy.linalg.norm(x, axis=1)
         if small.any():
             again = left[small] @ self.rows.T
@@ -101,6 +102,7 @@ def orthonormal(x: Array, lengths: Array) -> Array:
         for _ in range(2):
             left -= (found[:count] @ left) @ found[:count]
         rest = float(numpy.linalg.norm(left))
+        # relative to the vector itself: what is left of a repetition is rounding, however long the vector
         if rest > REPEATED * length and rest > 0:
             found[count] = left / rest
             count += 1
@@ -122,6 +124,7 @@ class Population:
         self.seen = Basis(size)
         self.white = white
         if white:
+            # fresh columns have mean 0 exactly
             self.seen.append(numpy.full((1, size), 1 / math.sqrt(size)))
 
     def _has_room(self, columns: int) -> bool:
@@ -179,6 +182,7 @@ class AntitheticPopulation(Population):
             lengths = numpy.linalg.norm(x, axis=1)
             if not numpy.isfinite(lengths).all():
                 raise EvaluationError("moment not established: a particle column is not finite.")
+            # even parts are orthogonal to odd columns already
             odd = (x[:, : self._half] - x[:, self._half :]) / 2
             self.seen.append(orthonormal(self.seen.rest(odd)[1], lengths))
 

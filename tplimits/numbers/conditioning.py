@@ -26,6 +26,7 @@ class Normals:
         self._columns: list[Array] = []
 
     def column(self, number: int) -> Array:
+        # kept by number: halves of the particles read the same rows of the same columns
         while len(self._columns) <= number:
             self._columns.append(self.rng.standard_normal(self.size))
         return self._columns[number]

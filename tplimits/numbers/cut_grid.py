@@ -73,6 +73,7 @@ def grid(
     if any(doubled):
         return _cut(cutting, level, outer, dimension, doubled)
     if not cutting.planes.slopes and not cutting.curved:
+        # a rule without cuts is the same for all integrands of its rank
         few = SMOOTH[dimension][level] ** cutting.rank <= _KEPT
         nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension)
         return (nodes, weights) if outer == 1 else _repeated(nodes, weights, outer)
@@ -106,6 +107,7 @@ def _cut(
             u = numpy.broadcast_to(line, (*nodes.shape[:2], smooth))
             w = numpy.full(smooth, line[1] - line[0])
         else:
+            # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else _legendre
             u, w = _between(edges, rule(piece))
         w = w * numpy.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
@@ -113,6 +115,7 @@ def _cut(
         nodes = numpy.concatenate([wide, u[..., None]], axis=-1).reshape(outer, -1, k + 1)
         weights = (weights[:, :, None] * w).reshape(outer, -1)
         if outer == 1 and cutting.rank > 1:
+            # below rounding of the whole; in many dimensions most nodes are such
             keep = weights[0] > 1e-19
             nodes, weights = nodes[:, keep], weights[:, keep]
     return nodes, weights

@@ -36,10 +36,12 @@ def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
     current = [(numpy.array(s), o) for s, o in zip(planes.slopes, planes.offsets, strict=True)]
     result: list[list[tuple[Array, Any]]] = [[] for _ in range(rank)]
     for k in reversed(range(rank)):
+        # normed by the slope along k: differences of two are then where they cross, as planes of earlier coordinates
         here = [(s / s[k], o / s[k]) for s, o in current if abs(s[k]) > 1e-9 * max(numpy.max(abs(s)), 1e-300)]
         rest = [(s, o) for s, o in current if abs(s[k]) <= 1e-9 * max(numpy.max(abs(s)), 1e-300)]
         unique: list[tuple[Array, Any]] = []
         for s, o in here:
+            # equal planes would leave pieces of length 0
             if not any(numpy.allclose(s, t, atol=1e-10) and numpy.allclose(o, p, atol=1e-10) for t, p in unique):
                 unique.append((s, o))
         result[k] = unique
@@ -100,6 +102,7 @@ def _turning_points(cut: Cuts, radius: float) -> Array:
 
     line = numpy.linspace(-radius, radius, _SCAN)
     counts = count(line)
+    # a circle has two cuts inside its extent and none outside: in between the inner integral has a root
     at = numpy.flatnonzero(counts[1:] != counts[:-1])
     low, high, before = line[at], line[at + 1], counts[at]
     for _ in range(_BISECTIONS if len(at) else 0):
@@ -119,6 +122,7 @@ def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> 
     for j in range(count):
         first = numpy.argmax(change, axis=-1)
         present = numpy.take_along_axis(change, first[..., None], axis=-1)[..., 0]
+        # one bracket for each function at a time, all functions together
         low, high = line[first], line[first + 1]
         sign = numpy.take_along_axis(values, first[..., None], axis=-1)[..., 0] > 0
         for _ in range(_BISECTIONS):
@@ -126,6 +130,7 @@ def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> 
             same = (function(middle[..., None])[..., 0] > 0) == sign
             low, high = numpy.where(same, middle, low), numpy.where(same, high, middle)
         found[..., j] = numpy.where(present, (low + high) / 2, radius)
+        # the next round finds the next sign change
         numpy.put_along_axis(change, first[..., None], False, axis=-1)
     return found
 

@@ -94,6 +94,7 @@ class _Lowering:
             if not mine:
                 constant.append(term)
                 continue
+            # a product of variables, or a function of one, is no linear form
             if len(mine) > 1 or mine[0] not in self.variables:
                 return None
             if self.gaussians.of(term / mine[0]):
@@ -115,6 +116,7 @@ class _Lowering:
         if self._outer is None or not expr.free_symbols:
             return expr
         symbol = self._outer(expr)
+        # what the inner mean leans on decides for how many outer nodes it has to be taken
         if symbol != expr:
             self.leans.update(dict.fromkeys(symbol.free_symbols))
         return symbol
@@ -131,6 +133,7 @@ class _Lowering:
         if linear is not None:
             return linear
         if isinstance(expr, sympy.Add):
+            # all linear terms of a sum as one form: the dimension is the rank of the forms, not the number of terms
             plain = [a for a in expr.args if not a.has(BoxMean) and self._is_linear(a)]
             others = [self.rewrite(a) for a in expr.args if a not in plain]
             together = self.form(sympy.Add(*plain)) if plain else None
@@ -172,10 +175,12 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
     for factor in sympy.Mul.make_args(expr):
         base, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, S.One)
         if base in lowering.variables and power.is_Integer and power > 0:
+            # polynomial factors cost no dimension: given the forms they are Gaussian and integrated by parts
             powers[base] = powers.get(base, 0) + int(power)
         else:
             nonlinear.append(factor)
     body = lowering.rewrite(sympy.Mul(*nonlinear))
+    # a conditional mean in the place of x vanishes with x up to rounding alone, which a pole beside it magnifies
     if any(singular(part) for part in _bodies(body, lowering)):
         body, powers = _with_own_forms(body, powers, lowering)
     forms = tuple((symbol, form) for form, symbol in lowering.forms.items())
@@ -234,6 +239,7 @@ def _pieces(argument: Expr) -> list[Expr]:
     pieces = [sympy.expand(simple)]
     for node in sorted(simple.atoms(step), key=sympy.default_sort_key):
         pieces = [sympy.expand(p.xreplace({node: S(v)})) for p in pieces for v in (0, 1)]
+        # every step doubles them; the kinks that are missed are left to the comparison of two resolutions
         if len(pieces) > 64:
             break
     return list(dict.fromkeys(p for p in pieces if not p.has(step)))

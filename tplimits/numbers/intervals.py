@@ -80,6 +80,7 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
     expr = question.expr
     if expr.has(BoxMean) or any(_definition(engine, s).has(BoxMean) for s in _names(engine, expr)):
         whole = expr.xreplace(dict(question.held))
+        # a box mean has no value at a point: that E f² = 0 tells whether f is 0 everywhere
         (number,) = intervals(engine, [engine.inner(whole, whole)], constants)
         return [Value(number.value, _SPREADS * number.error)]
     names = _names(engine, expr)
@@ -91,6 +92,7 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
     pairs = [question.covariance(a, b) for i, a in enumerate(variables) for b in variables[: i + 1]]
     numbers = intervals(engine, [*read, *question.held.values(), *pairs], constants)
     leaves = [*read, *question.held]
+    # the same points in each run: a refusal must not depend on a draw
     normals = numpy.random.default_rng(0).standard_normal((len(variables), _POINTS if variables else 1))
     fixed = {s: float(v) for s, v in constants.items()}
 
@@ -98,6 +100,7 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
         moved = [n.value + sign(i) * n.error for i, n in enumerate(numbers)]
         known = {
             **fixed,
+            # different moves, lest a difference of two numbers stay where it is
             **{s: x + move * (1.3 + 0.1 * (i % 7)) for i, (s, x) in enumerate(zip(leaves, moved, strict=False))},
         }
         place = _root(moved[len(leaves) :], len(variables)) @ normals
@@ -143,5 +146,6 @@ def _root(entries: Sequence[float], size: int) -> Array:
     matrix[numpy.tril_indices(size)] = entries
     matrix = matrix + numpy.tril(matrix, -1).T
     eigenvalues, vectors = numpy.linalg.eigh(matrix)
+    # of an eigenvalue that is rounding the root would be 1e-8, no zero any more
     least = _ROUNDING * max(1.0, float(abs(eigenvalues).max(initial=0.0)))
     return (vectors * numpy.sqrt(numpy.where(eigenvalues > least, eigenvalues, 0.0))) @ vectors.T

@@ -51,6 +51,7 @@ class _Kept:
             return None
         try:
             return compiler.CompileResult._rebuild(context, *pickle.loads(content))
+        # trusted by `kept`, yet a cache may never be a reason to fail
         except Exception:  # of another version in spite of its name, or whatever Numba finds in it: compile
             return None
 
@@ -118,6 +119,7 @@ class _Reading:
             )
 
     def _function(self, function: FunctionType) -> None:
+        # libraries are named by their versions; a function that calls itself would go on for ever
         if id(function) in self._seen or not _is_own(function.__module__):
             self._say(function.__qualname__)
             return
@@ -138,6 +140,7 @@ class _Reading:
             self.value(cell.cell_contents)
 
     def _code(self, code: CodeType) -> None:
+        # the code, not the lines: a comment or a moved function compiles nothing anew
         self._put(code.co_code)
         self._say((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount))
         for constant in code.co_consts:

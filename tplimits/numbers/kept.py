@@ -67,6 +67,7 @@ def read(name: str) -> bytes | None:
     if folder is None:
         return None
     try:
+        # opened first, asked afterwards: between a question by name and the opening the file may be exchanged
         handle = os.open(folder / name, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as file:
             found = os.fstat(file.fileno())
@@ -86,6 +87,7 @@ def write(name: str, content: bytes) -> None:
         return
     new = ""
     try:
+        # in the same folder, since a rename is atomic within one file system alone
         handle, new = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
         with os.fdopen(handle, "wb") as file:
             file.write(_head(name, content) + content)

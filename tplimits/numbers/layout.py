@@ -61,6 +61,7 @@ class Basis:
         order = self._kinked_first()
         forms = self.slopes[order]
         deviations = numpy.sqrt(numpy.clip(numpy.diag(self.gram), 0, None))
+        # rank on the scale of what the forms are made of: x − y of nearly equal x and y is rounding, not a direction
         frame = independent_frame(forms @ self.gram @ forms.T, (abs(forms) @ deviations) ** 2)
         factor = numpy.zeros_like(frame.factor)
         factor[order] = frame.factor
@@ -158,6 +159,7 @@ class Layout:
                 continue
             remainder = at_zero(kink, symbols)
             numbers = [self._number(c) for c in slope_of]
+            # a slope that differs between outer nodes is no plane
             if any(numpy.ndim(x) for x in numbers):
                 continue
             slope = sum((float(c) * self.factor[i] for i, c in enumerate(numbers)), numpy.zeros(self.rank))
@@ -190,6 +192,7 @@ class Layout:
                 values = {}
                 for i, symbol in enumerate(self._symbols):
                     moved = (nodes @ self.factor[i, :k])[..., None] + self.factor[i, k] * line
+                    # earlier coordinates at their nodes, this one along the line, later ones do not matter to the kink
                     values[symbol] = numpy.broadcast_to(moved, shape).reshape(flat) + self.offsets[i]
                 return kink_values(kink, values, flat).reshape(shape)
 

@@ -47,6 +47,7 @@ class InitialOperator:
         inputs, outputs = self.inputs[transposed], self.outputs[transposed]
         coordinates, left, new = inputs.new_directions(x)
         if len(new):
+            # as many columns as particles would span everything: no direction would be new, and hats no longer Gaussian
             if source.least_per_column * (inputs.count + len(new)) > source.size:
                 raise EvaluationError(
                     f"too few particles: {source.size} for {inputs.count + len(new)} columns of a matrix; give at "
@@ -63,6 +64,7 @@ class InitialOperator:
         fresh = target.fresh(len(q), partners) * self._std
         if not partners.count:
             return fresh
+        # P (Yᵀ q): what W q is along the p_j is known from Wᵀ p_j = y_j
         return (q @ images.rows.T) @ partners.rows + fresh
 
     def state(self) -> State:

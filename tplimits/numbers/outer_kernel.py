@@ -64,6 +64,7 @@ class _ScalarPrinter(PythonCodePrinter):
         return f"(1.0 if ({x}) > 0.0 else (-1.0 if ({x}) < 0.0 else 0.0))"
 
     def _print_sigmoid(self, expr: Expr) -> str:
+        # bounded for every x: exp(−x) of the plain form overflows, which the interpreter raises an error for
         return f"(0.5 + 0.5*math.tanh(0.5*({self._print(expr.args[0])})))"
 
     def _print_softplus(self, expr: Expr) -> str:
@@ -78,6 +79,7 @@ class _ScalarPrinter(PythonCodePrinter):
         return f"(({x})*0.5*math.erfc(-({x})*0.7071067811865476))"
 
     def _print_Rational(self, expr: sympy.Rational) -> str:
+        # numbers as arguments: a new value of a constant needs no new compilation
         return self.numbers.setdefault(float(expr), f"n{len(self.numbers)}")
 
     _print_Float = _print_Rational
@@ -145,6 +147,7 @@ def slot_offsets(size: int, slots: int, most: int, rng: numpy.random.Generator) 
     """
     if slots == 1 and size <= most:
         return numpy.arange(size, dtype=numpy.int64)[:, None]
+    # offset 0 would be the neuron itself
     first = rng.permutation(size - 1)[: min(most, size - 1)] + 1
     columns = [first]
     for _ in range(slots - 1):

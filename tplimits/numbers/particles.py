@@ -57,6 +57,7 @@ class ParticleExecution(Execution):
     ) -> None:
         super().__init__(program, particles, 1, rng, ratios, given)
         for width in program.widths:  # negative powers of a width vanish in the limit
+            # so that 1/n is 0 whatever the number of particles is
             self.leaves[width_symbol(width)] = math.inf
         self._white, streams = white, rng.spawn(len(self.width))
         self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
@@ -106,6 +107,7 @@ class ParticleExecution(Execution):
         if not s.slots:
             return super()._outer(s)
         size = self.width[s.over]
+        # the same offsets for all indices of the axes: what cancels between them cancels exactly
         offsets = slot_offsets(size, len(s.slots), max(64, _MOST_EVALUATIONS // size), self.rng)
         shape = self.shape(s.axes)
         out = numpy.empty((1, *shape, size))
@@ -133,6 +135,7 @@ class ParticleExecution(Execution):
             swap[leaf] = symbol = Symbol(f"c{number}", real=True)
             constants[symbol] = float(self.leaves[leaf])
         used = [i for i, group in enumerate(slots) if group]
+        # boxes are other neurons: a particle's own copy would bias the mean by 1/M
         same = s.slot_widths[0] == s.over and bool(used)
         return mean_over_slots(
             body.xreplace(swap), own, slots, constants, offsets, same and len(s.slots) == 1, self.width[s.over]
@@ -168,6 +171,7 @@ def replicate(
     any more noise, since the halves share it.
     """
     whole = ParticleExecution(program, particles, rng, white, ratios, constants)
+    # halves of the same particles, from the same normal columns: their noise is that of the whole
     runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
     found = []
     for run in runs:
@@ -242,6 +246,7 @@ def evaluate(
         if not numpy.isfinite(column).all():
             raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
         rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))
+        # equal replicates, as of what white particles do exactly, would claim no error at all
         error = math.hypot(float(column.std(ddof=1)) / math.sqrt(replicates), rounding)
         result[o.label] = Number(float(column.mean()), error, "particles", degrees=replicates - 1)
     return result

@@ -83,7 +83,9 @@ class _Pass:
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, Mean):
                 value = self.known[step.symbol]
+                # by different amounts: equal ones would cancel where two means are subtracted
                 error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
+                # signs of two periods along the steps, so that neighbours move together once and apart once
                 known[step.symbol] = value + (error if (place * pattern // 2) % 2 else -error)
             else:
                 known[step.symbol] = _value(step, known)
@@ -93,6 +95,7 @@ class _Pass:
 def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
     if expr.is_Symbol and expr in known:
         return float(known[expr])
+    # a double is exact at 17 digits; the arithmetic behind it has more
     precise = {s: sympy.Float(known[s], 17) for s in expr.free_symbols if s in known}
     return double(high_precision(expr, precise, noise=SINGULAR), expr)
 
@@ -115,6 +118,7 @@ def _check_ranks(last: _Pass, earlier: _Pass) -> None:
             gram = _gram(step, last.known)
             error = float(abs(gram - _gram(step, earlier.known)).max())
             eigenvalues = numpy.linalg.eigvalsh(gram)
+            # of those that were kept: one that the error may move to 0 is a direction that may not exist
             least = eigenvalues[eigenvalues > _DEPENDENT * eigenvalues[-1]].min(initial=numpy.inf)
             if least < len(gram) * error:
                 raise EvaluationError(
@@ -137,6 +141,7 @@ def quadrature(plan: Plan, constants: Mapping[Symbol, float], budget: Budget) ->
         try:
             one.run()
         except TooManyNodes:
+            # two passes at least: one alone has no error
             if level < 2:
                 raise
             break

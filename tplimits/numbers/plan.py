@@ -110,6 +110,7 @@ def _step(engine: Expectations, symbol: Symbol) -> PlanStep:
     if isinstance(moment, OpenMoment):
         bound = {v for node in moment.integrand.atoms(BoxMean) for v in node.boxed}
         pairs = covariances(moment)
+        # boxed variables are integrated inside, by an integrand of their own
         own = [v for v in dict.fromkeys(a for a, _, _ in pairs) if v not in bound]
         return Mean(symbol, lower(moment.integrand, own, moment.gaussians), tuple(pairs))
     return Stein(symbol, moment.place, moment.gram, moment.products)

@@ -53,6 +53,7 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
     if value.free_symbols:
         names = ", ".join(sorted(s.name for s in value.free_symbols))
         raise EvaluationError(f"no value for {names}: give it by name, as in evaluate({names.split(', ')[0]}=1.0).")
+    # arcsines of a correlation beyond 1 by rounding are complex by as little
     real, imaginary = value.as_real_imag()
     if not (real.is_Number and imaginary.is_Number):
         raise EvaluationError(f"`{expr!s:.200}` has no numerical form.")
@@ -89,6 +90,8 @@ def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[S
             values = numpy.atleast_1d(numpy.asarray(evaluate(argument, known, memo), dtype=float))
             spread = float(numpy.max(abs(values - values[0]))) if numpy.isfinite(values).all() else 0.0
             moved = bool(argument.free_symbols & set(variants))
+            # an exact zero is meant at a jump, sign(0) = 0; at a pole or a logarithm it is none the less a singular
+            # point
             if abs(values[0]) <= _SPREADS * spread and (moved or head not in _JUMPS):
                 raise Unsettled(
                     f"the argument of {head} is 0 within its error: `{{}}` is {values[0]:.2g} ± {spread:.1g}. The "

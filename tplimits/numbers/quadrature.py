@@ -83,11 +83,13 @@ class Quadrature:
         """E of the integrand; raises TooManyNodes when quadrature cannot do it."""
         layout = Layout(self._basis(integrand))
         cutting = self._cutting(layout)
+        # means inside a mean and many dimensions: cells would multiply what is dear already
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
             value, size, far = self._product(layout, cutting, 1, self.level)
             _refuse_unseen(integrand, cutting.radius, size, far)
             return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
+            # two resolutions of the product rule first: where they agree, that costs a fraction of the cells
             (coarse, coarse_size, _), (fine, size, far) = (
                 self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
             )
@@ -126,6 +128,7 @@ class Quadrature:
         found, error, moved = at(doubled), math.inf, [math.inf] * layout.rank
         try:
             while error > wanted * found.size:
+                # coordinates along which doubling changed little are not asked again
                 for k in open_:  # what the others move a mean stays little
                     moved[k] = abs(at(_one_more(doubled, k)).value - at(doubled).value)
                 found = at(_one_more(doubled, max(open_, key=moved.__getitem__)))
@@ -134,6 +137,7 @@ class Quadrature:
                 for k in open_:
                     doubled = _one_more(doubled, k)
         except TooManyNodes:
+            # an error is known once every coordinate was doubled; before that there is no number
             if not math.isfinite(error):
                 raise
         return Integral(found.value, error + found.error, found.size)
@@ -154,6 +158,7 @@ class Quadrature:
         nodes, weights = grid(cutting, level, outer, dimension, doubled)
         self._spend(layout.integrand, weights.size)
         total, size, far = numpy.zeros(outer), numpy.zeros(outer), numpy.zeros(outer)
+        # piece by piece: the nodes may be millions, the values of all forms at once would not fit
         step = max(1, _CHUNK // max(outer, 1))
         for start in range(0, nodes.shape[1], step):
             u = nodes[:, start : start + step]
@@ -181,6 +186,7 @@ class Quadrature:
 
     def _cutting(self, layout: Layout) -> Cutting:
         def kink_values(kink: Expr, values: dict[Symbol, Array], shape: tuple[int, int]) -> Array:
+            # searching for cuts evaluates too, and may be the larger part
             self.budget.spend(math.prod(shape), operations(kink))
             with numpy.errstate(all="ignore"):
                 return numpy.broadcast_to(evaluate(kink, self._known(layout, values, shape, {kink})), shape)
@@ -220,6 +226,7 @@ class Quadrature:
             _refuse_unseen(integrand, found.radius, found.size, found.far)
             return numpy.broadcast_to(found.value, (outer,))
         table = numpy.concatenate(list(given.values()), axis=1)
+        # product grids repeat the values of outer forms along all other coordinates
         distinct, place = numpy.unique(table, axis=0, return_inverse=True)
         columns = {s: distinct[:, i : i + 1] for i, s in enumerate(given)}
         return self._chunked(integrand, columns, len(distinct), used)[place.reshape(-1)]
@@ -231,6 +238,7 @@ class Quadrature:
             piece = {s: a[start : start + step] for s, a in given.items()}
             try:
                 parts.append(self._mean(integrand, piece, min(step, outer - start), used))
+            # too many at a time is no reason to give up, unless a single outer node has too many
             except TooManyAtOnce:
                 if step == 1:
                     raise
@@ -250,6 +258,7 @@ class Quadrature:
         chosen = [place[v] for v, _ in integrand.polynomial]
         if layout.rank:
             # u = pinv(factor) · (forms − constants), so Cov(variable, u) follows from the forms
+            # regression of the variable on the coordinates; what is left is independent of the nonlinear part
             cross = layout.basis.gram[chosen] @ layout.basis.slopes.T @ numpy.linalg.pinv(factor).T
         else:
             cross = numpy.zeros((len(chosen), 0))

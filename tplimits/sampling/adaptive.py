@@ -124,11 +124,13 @@ def sample_adaptively(
     for number in range(_ROUNDS):
         have = [len(s.values) for s in samples]
         wanted = inquiry.required(samples)
+        # variances are measured anew in every round: those of the pilot may be off by a factor for skewed data
         missing = affordable_draws(wanted, have, costs)
         if not any(missing) or all(w <= _WORTH * h for w, h in zip(wanted, have, strict=True)):
             break
         first = number == 0 and sum(m * c for m, c in zip(missing, costs, strict=True)) > _EXPENSIVE
         if first:
+            # a claim that is far off is found by few draws; a true one costs no more, as these draws are kept
             missing = [-(-m // _FIRST) for m in missing]
         samples = _extended(inquiry, samples, missing, executor, report, "sampling")
         if first and beyond_doubt(inquiry.judged(samples), inquiry.level):
@@ -139,6 +141,7 @@ def sample_adaptively(
 def _pilot(inquiry: Inquiry, cost: float) -> int:
     """Draws of the pilot at a width where one costs so much."""
     affordable = int(_PILOT_WORK / len(inquiry.widths) / cost)
+    # `least` may ask for more than the pilot's work allows, but never for more than all of the work
     return max(_LEAST, min(inquiry.pilot, affordable), min(inquiry.least, int(MOST_WORK / cost)))
 
 
@@ -158,6 +161,7 @@ def look_again(
     """Rows by twice the draws; a claim that the first half accepted stays accepted."""
     samples = _extended(inquiry, samples, [len(s.values) for s in samples], executor, report, "looking again")
     rows = inquiry.judged(samples)
+    # a second look at an accepted claim would be one more chance to reject a true one
     kept = (replace(row, accepted=row.accepted or old.accepted) for row, old in zip(rows, first, strict=True))
     return tuple(kept), samples
 
@@ -171,6 +175,7 @@ def affordable_draws(wanted: Sequence[int], have: Sequence[int], costs: Sequence
     missing = [max(0, w - h) for w, h in zip(wanted, have, strict=True)]
     spent = sum(h * c for h, c in zip(have, costs, strict=True))
     asked = sum(m * c for m, c in zip(missing, costs, strict=True))
+    # one proportion for all widths keeps the design, which was the cheapest for its precision
     part = min(1.0, max(0.0, MOST_WORK - spent) / asked) if asked else 0.0
     return [int(m * part) for m in missing]
 
@@ -189,6 +194,7 @@ def _extended(
     for n, draws in zip(inquiry.widths, missing, strict=True):
         size, before = sampler.batch(n), len(done[n].values) if n in done else 0
         if draws > 0:
+            # batches are seeded by their number: one cut short would have its other draws made again by the next
             wanted[n] = (before // size, -(-draws // size) * size)
     report.plan(sum(draws * sampler.work(n) for n, (_, draws) in wanted.items()), text)
     more = _added(done, sample(sampler, wanted, executor, report))

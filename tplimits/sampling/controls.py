@@ -102,11 +102,14 @@ class Plain(Inquiry):
         if wanted is None:
             wanted = missing > _DEAR
         means = {c.label for c in self.claims if c.statistic == "mean"}
+        # a covariance is about the draws as they are; less noise in a column would change it
         means -= {label for c in self.claims if c.statistic != "mean" for label in c.labels}
+        # asked for without effect is told, not asked for and without effect is not
         if not wanted or not (means or self.controls):
             return self
         if not means:
             return self._without("they are for means, and none is claimed.")
+        # the expansion has to pay for itself in draws saved; asked for, or without a pilot, nothing counts as missing
         if 0 < missing < _DEAR + expansion_work(self.sampler.program):
             return self._without("for so many products the expansion in 1/n may take longer than the draws.")
         assert isinstance(self.sampler, Sampler)
@@ -130,10 +133,12 @@ class Plain(Inquiry):
         labels = sampler.labels
         places = [table.labels.index(label) for label in labels]
         at, error = centre(table, sampler.observables, places, sampler.seed)
+        # a scalar that is random in the limit has no expansion about a number
         taken = [x in means and not table.value.random[i] for x, i in zip(labels, places, strict=True)]
         mean = tuple(float(m) if t else None for m, t in zip(at, taken, strict=True))
         source = Controlled(sampler, table, mean)
         errors = {x: float(e) for x, e, t in zip(labels, error, taken, strict=True) if t}
+        # E ψ is a mean over so many scrambled point sets, and its error has their degrees of freedom
         shared = tuple((errors.get(c.label, 0.0), REPLICATES - 1.0) for c in self.claims)
         return WithControls(source, self.widths, self.claims, self.series, self.level, self.remarks, shared)
 
@@ -160,6 +165,7 @@ class WithControls(Inquiry):
 
     def _doubted(self, samples: Sequence[Draws]) -> list[str]:
         """Labels whose control variate has not the mean 0 that it should have."""
+        # what is taken off is the difference of the two columns of a label
         return [label for label, i in self._drawn.items() if abs(_score(samples, i, self.columns[label])) > _DOUBTED]
 
     def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
@@ -195,6 +201,7 @@ def _score(samples: Sequence[Draws], drawn: int, controlled: int) -> float:
     total = variance = 0.0
     for s in samples:
         off: Array = s.values[:, drawn] - s.values[:, controlled]
+        # the control is a mean over n neurons, so that n times it is a sum over neurons, alike at all widths
         total += s.n * float(off.sum())
         variance += s.n**2 * len(off) * float(off.var(ddof=1))
     return total / math.sqrt(variance) if variance > 0 else 0.0

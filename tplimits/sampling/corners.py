@@ -55,6 +55,7 @@ def has_kink(program: Program) -> bool:
 def _of_scalars(program: Program, argument: Expr) -> bool:
     """Whether nothing but scalars that fluctuate is left of an argument where all of them vanish."""
     scalars = {e for e in argument.atoms(Entry) if _fluctuates(program, e.source)}
+    # relu(s h) vanishes with s, relu(h − s) keeps its Gaussian h, which smooths the kink out
     return bool(scalars) and not argument.xreplace(dict.fromkeys(scalars, S.Zero)).has(Entry)
 
 

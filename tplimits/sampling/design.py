@@ -87,6 +87,8 @@ def demand(
     size: float | None = None,
 ) -> Demand:
     """The demand of one of `claims` claims."""
+    # the intercept is judged with both errors in quadrature, so only what the error of the claim leaves is for the
+    # draws
     wanted = _MARGIN * tolerance(value, error, moments.scale, size) / quantiles(level, claims)
     left = wanted**2 - error**2
     # no draws help against the error of the claim itself: stay comparable with it
@@ -97,10 +99,12 @@ def allocate(demands: Sequence[Demand], costs: Sequence[float]) -> tuple[int, ..
     """Draws at each width that meet every demand; `costs` is the work of one draw at each width."""
     cost = numpy.asarray(costs, dtype=numpy.float64)
     wanted = numpy.ones(len(cost))
+    # a design that meets a hard demand mostly meets the easy ones too, which then cost no iterations
     for d in sorted(demands, key=lambda d: d.target**2 / d.moments.law.max()):  # the hardest first
         if _variance(d.rows, d.moments.law, wanted)[0] > d.target**2:
             wanted = numpy.maximum(wanted, _cheapest(d, cost))
     sharp = numpy.stack([d.moments.law / d.target**2 for d in demands]).max(axis=0)
+    # the optimum may leave a width with one draw; its residual would then say nothing against the form of the series
     floor = numpy.minimum(_SHARE * float(wanted @ cost) / cost, sharp)
     return tuple(int(n) for n in numpy.ceil(numpy.maximum(wanted, floor)))
 
@@ -108,6 +112,7 @@ def allocate(demands: Sequence[Demand], costs: Sequence[float]) -> tuple[int, ..
 def _cheapest(demand: Demand, cost: Array) -> Array:
     """Multiplicative updates towards gains in proportion to costs, each followed by a step to the target."""
     rows, variances, target = demand.rows, demand.moments.law, demand.target**2
+    # as if each width alone had to meet the target: of the right size whatever the units of the variances
     draws = numpy.maximum(variances / target, 1.0)
     for _ in range(_ITERATIONS):
         _, gain = _variance(rows, variances, draws)
@@ -120,10 +125,12 @@ def _cheapest(demand: Demand, cost: Array) -> Array:
 
 def _variance(rows: Array, variances: Array, draws: Array) -> tuple[float, Array]:
     """Var L and the gain of one more draw at each width."""
+    # a width without draws would be a row of zeros, and its gain still has to be known
     draws = numpy.maximum(draws, 1e-12 * draws.max())
     whitened = rows * numpy.sqrt(draws / variances)[:, None]
     information = whitened.T @ whitened
     information[-1, -1] += 1.0  # the random effect of the curvature has unit variance in units of τ n^(−p)
+    # columns differ by powers of n: unscaled, the cut of pinv would take the small ones for zero
     size = 1 / numpy.sqrt(numpy.diag(information))
     inverse = numpy.linalg.pinv(information * numpy.outer(size, size), hermitian=True) * numpy.outer(size, size)
     return float(inverse[0, 0]), (rows @ inverse[0]) ** 2 / variances

@@ -125,7 +125,9 @@ def power_law(widths: Sequence[int], draws: Sequence[int], variances: Array) -> 
     >>> power_law((64, 256), (10, 10), numpy.array([4.0, 1.0])).round(9).tolist()
     [4.0, 1.0]
     """
+    # a width at which all draws agree has variance zero and no logarithm
     tiny = max(float(variances.max()) * 1e-24, 1e-300)
+    # the logarithm of a sample variance has a variance in proportion to 1/(draws − 1)
     logs, weights = numpy.log(numpy.maximum(variances, tiny)), numpy.sqrt(numpy.asarray(draws) - 1.0)
     rows = numpy.stack([numpy.ones(len(widths)), numpy.log(numpy.asarray(widths) / widths[0])], axis=1)
     (level, slope), *_ = numpy.linalg.lstsq(rows * weights[:, None], logs * weights, rcond=None)
@@ -158,6 +160,7 @@ def covariance_moments(
     """
     products = []
     for x, y in zip(first, second, strict=True):
+        # the factor makes up for the means being those of the same draws
         products.append(len(x) / (len(x) - 1) * (x - x.mean()) * (y - y.mean()))
     return mean_moments(widths, products, scale)
 
@@ -174,6 +177,7 @@ def judged_as_variance(moments: SampleMoments, claimed: float) -> SampleMoments:
     >>> judged_as_variance(m, 1.0).variances.tolist()
     [2.0, 8.0]
     """
+    # without a positive square there is nothing that the noise could be relative to
     if not claimed > 0 or not (moments.means > 0).all():
         return moments
     relative = float(numpy.average(moments.variances / moments.means**2, weights=moments.draws))
@@ -208,6 +212,7 @@ class Fit:
         if not error:
             return self
         own, other = self.stderr**2, error**2
+        # Welch and Satterthwaite for a sum of two estimated variances; inf stands for one that is known
         dof = (own + other) ** 2 / (own**2 / self.dof + other**2 / degrees)
         return replace(self, stderr=math.sqrt(own + other), dof=dof)
 
@@ -226,10 +231,12 @@ class Fit:
         """
         total = math.hypot(self.stderr, error)
         z = (self.intercept - value) / total
+        # one error: Student's law itself, without a search
         if not error or not abs(z) < math.inf:
             return z, float(2 * scipy.stats.t.sf(abs(z), self.dof))
         laws = (((self.stderr / total) ** 2, self.dof), ((error / total) ** 2, degrees))
 
+        # in the logarithm of p: p itself spans a hundred powers of ten
         def beyond(power: float) -> float:
             tail = 10.0**power / 2
             return sum(share * float(scipy.stats.t.isf(tail, dof)) for share, dof in laws if share) - abs(z)
@@ -250,9 +257,11 @@ def fit(moments: SampleMoments, series: Series) -> Fit:
     contrasts = _contrasts(x, numpy.sqrt(moments.smooth_noise))
     estimates = contrasts @ moments.means
     parts = contrasts[0] ** 2 * moments.noise
+    # the unknown curvature has no sample behind it: it counts in the variance, and not in the degrees of freedom
     variance = float(parts.sum() + (contrasts[0] @ curvature) ** 2)
     shares = parts**2 / (numpy.asarray(moments.draws) - 1.0)
     residual = moments.means - x @ estimates
+    # the last term is the residual of the prior's equation, which is also why the unknown takes no degree of freedom
     chi2 = float((residual**2 / moments.noise).sum() + estimates[-1] ** 2)
     chi2_dof = len(moments.widths) - series.parameters
     return Fit(
@@ -272,6 +281,7 @@ def _contrasts(x: Array, errors: Array) -> Array:
     prior[0, -1] = 1.0
     rows = numpy.concatenate([x / errors[:, None], prior])
     size = numpy.linalg.norm(rows, axis=0)
+    # the last column belongs to the prior's equation, whose right-hand side is zero
     solution: Array = numpy.linalg.pinv(rows / size)[:, :-1] / size[:, None] / errors
     return solution
 

@@ -69,9 +69,11 @@ def magnitudes(program: Program, observables: Iterable[Observable]) -> Magnitude
 def _add(program: Program, unroller: Unroller, start: Key, found: Magnitudes) -> None:
     waiting = [start]
     while waiting:
+        # a stack in place of recursion: programs chain scalars deeper than Python's limit
         key = waiting[-1]
         magnitude = found.get(key) or _magnitude(program, unroller, key)
         missing = [k for k, _ in magnitude.derivatives if k not in found] if isinstance(magnitude, OfFunction) else []
+        # stays on the stack until its arguments are found: `_of_function` reads them in the order of `found`
         if missing:
             waiting.extend(missing)
             continue
@@ -142,5 +144,6 @@ def _of_function(execution: Execution, magnitude: OfFunction, found: dict[Key, A
     spread = numpy.zeros_like(own)
     for key, slope in magnitude.derivatives:
         spread = spread + evaluate(slope, known) ** 2 * found[key]
+    # a slope may be infinite where the value is not, as that of a root at zero
     larger: Array = numpy.maximum(own, numpy.where(numpy.isfinite(spread), spread, 0.0))
     return larger

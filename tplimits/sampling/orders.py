@@ -45,7 +45,9 @@ def parsed(name: Any, labels: Sequence[str]) -> tuple[str, tuple[int, ...]] | No
     if found is None:
         return None
     what, inside = found["what"], found["names"]
+    # labels hold commas themselves, as K[0, 1]: every cut is tried
     cuts = [i for i in range(len(inside)) if inside.startswith(", ", i)] if what == "C" else []
+    # one label first: C(a, b) could also be the variance of one that is called "a, b"
     for names in ([inside], *([inside[:i], inside[i + 2 :]] for i in cuts)):
         if all(x in labels for x in names):
             return what, tuple(labels.index(x) for x in names)
@@ -54,6 +56,7 @@ def parsed(name: Any, labels: Sequence[str]) -> tuple[str, tuple[int, ...]] | No
 
 def bias_claim(label: str, value: float, error: float, variance: float, degrees: float = math.inf) -> Claim:
     """The claim that n (θ − L) has the mean `value`; `variance` is C(θ)."""
+    # a bias of n(θ − L) is hidden by noise of size √(n C); relative to b alone a small one would take endless draws
     size = _SIZE * (abs(value) + math.sqrt(variance))
     return Claim(bias_name(label), value, error, size=size or None, degrees=degrees)
 

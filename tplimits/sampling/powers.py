@@ -46,6 +46,7 @@ def series(
     root = 1
     for observable in (observables[x] for x in claim.labels):
         for position in _positions(observable):
+            # whatever an observable is made of may hand its roots of n on to it
             for ancestor in networkx.ancestors(program.graph, position):
                 root = sympy.ilcm(root, _root(program, ancestor, constants))
             if claim.statistic == "mean" or not _bare_fluctuation(program, program[position], constants):
@@ -92,5 +93,6 @@ def _bare_fluctuation(program: Program, instruction: Instruction, constants: Map
         return False
     widths = [width_symbol(w) for w in program.widths]
     terms = sympy.Add.make_args(instruction.body.xreplace(dict(constants)))
+    # √n·(a + b) is multiplied out or not; either way there must be one power of n for all of it
     powers = {term.as_independent(*widths, as_Add=False)[1] for term in terms}
     return len(powers) == 1 and all(f.as_base_exp()[0] in widths for f in sympy.Mul.make_args(powers.pop()))

@@ -87,6 +87,7 @@ def holm(p: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     adjusted, largest = [0.0] * len(p), 0.0
+    # `largest` keeps adjusted values in the order of p: a claim is rejected only if all with smaller p are
     for place, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):
         largest = max(largest, min(1.0, (len(p) - place) * p[i]))
         adjusted[i] = largest
@@ -97,11 +98,13 @@ def moments_of(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws
     """The moments at each width of what a claim is about; `columns` finds observables in the draws."""
     widths = tuple(s.n for s in samples)
     places = [columns[label] for label in claim.labels]
+    # the largest width is nearest to the limit; for two scalars the geometric mean of both
     scale = math.sqrt(math.prod(float(samples[-1].squares[i]) ** (1 / len(places)) for i in places))
     scale = max(scale, _VANISHING)  # what is zero up to rounding at every width has no scale of its own
     if claim.statistic == "mean":
         return mean_moments(widths, [s.values[:, places[0]] for s in samples], scale)
     first, second = ([s.values[:, i] for s in samples] for i in places)
+    # a covariance is a mean of products, and has the square of the scale
     found = covariance_moments(widths, first, second, scale**2)
     return judged_as_variance(found, claim.value) if places[0] == places[-1] else found
 

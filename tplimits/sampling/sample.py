@@ -61,6 +61,7 @@ class Draws:
         parts = (self, *others)
         values = numpy.concatenate([d.values for d in parts])
         weights = numpy.array([[len(d.values) / len(values)] for d in parts])
+        # squares are means over draws already, and batches may differ in size
         return Draws(self.n, values, (weights * numpy.stack([d.squares for d in parts])).sum(axis=0))
 
 
@@ -125,12 +126,14 @@ class Sampler:
 
     def executed(self, n: int, index: int, draws: int) -> Execution:
         """The networks of a batch."""
+        # the spawn key keeps streams apart without an order in which they are made
         seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
         rng = numpy.random.Generator(numpy.random.SFC64(seeds))
         return Execution(self.program, n, draws, rng, self.ratios, self.given).run()
 
     def observed(self, execution: Execution, n: int) -> Draws:
         """What is read off networks of a width."""
+        # what is not finite is told by `_finite`, with the observable and the width
         with numpy.errstate(all="ignore"):
             squares = mean_squares(execution, self._magnitudes)
             read_off = [_observe(execution, o, squares) for o in self.observables]
@@ -164,6 +167,7 @@ def tasks(sampler: Source, n: int, first: int, draws: int) -> list[Task]:
 
 def _run_task(sampler: Source, task: Task, caller: int) -> list[Draws]:
     """What a worker does; a worker in another process keeps its linear algebra to one thread itself."""
+    # limits of BLAS are of the process: threads of the caller are under the one that `sample` has set
     with nullcontext() if os.getpid() == caller else single_threaded():
         return [sampler.run(task.n, index, draws) for index, draws in task.batches]
 
@@ -205,6 +209,7 @@ def _workers(executor: Executor | None) -> Iterator[Executor]:
     try:
         yield threads
     finally:
+        # an error or an interrupt must not wait for what is queued
         threads.shutdown(cancel_futures=True)
 
 
@@ -213,7 +218,9 @@ def _in_order(workers: Executor, sampler: Source, jobs: Sequence[Task]) -> Itera
     waiting: deque[Future[list[Draws]]] = deque()
     try:
         for job in jobs:
+            # results are taken in the order of tasks, so that sums over batches do not depend on who was first
             waiting.append(workers.submit(_run_task, sampler, job, os.getpid()))
+            # a bound: results that wait hold all their draws in memory
             if len(waiting) >= _WAITING:
                 yield waiting.popleft().result()
         while waiting:

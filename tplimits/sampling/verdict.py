@@ -152,6 +152,7 @@ def _sampled(
 ) -> tuple[Inquiry, tuple[Row, ...], tuple[Draws, ...], list[str]]:
     """The inquiry as it was made, one row a claim, the draws behind them, and what is to be remarked."""
     again = []
+    # with draws given there is no pilot to decide by: controls are taken only where asked for
     inquiry = inquiry.sharper(())
     if draws is not None:
         samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
@@ -159,6 +160,7 @@ def _sampled(
     else:
         pilot = sample_pilot(inquiry, executor, report)
         sharper = inquiry.sharper(pilot)
+        # draws of another sampler have other columns, and are of no use to it
         samples = sample_adaptively(sharper, executor, report, pilot if sharper.sampler is inquiry.sampler else ())
         inquiry, rows = sharper, sharper.judged(samples)
         if doubtful(rows, inquiry.level):
@@ -175,9 +177,12 @@ def _inquiry(
     forms = tuple(series(program, known, claim, given.constants) for claim in found)
     used = dict.fromkeys(label for claim in found for label in claim.labels)
     sampler = Sampler(program, tuple(known[label] for label in used), sampling.seed, given.ratios, given.constants)
+    # all claims share the draws: the widths must do for the form with most parameters
     form = max(forms, key=lambda f: f.parameters)
     widths = sampling.widths
     if widths is None:
+        # the noise of a covariance does not fall with n, so that small widths are as sharp as large ones and much
+        # cheaper
         dear = form.step != 1 or any(claim.statistic == "covariance" for claim in found)
         widths = MORE_WIDTHS if dear else WIDTHS
     Execution(program, 2, 1, numpy.random.default_rng(0), given.ratios, given.constants)  # refuses what it cannot read

@@ -34,6 +34,7 @@ def sampled_widths(
             f"widths={asked}: `{program.name}` is sampled up to width {width_cap(program)} only, and these widths are "
             f"not distinct when scaled down to {capped}; give widths within the cap, further apart."
         )
+    # told before any draw, with what would fit: an allocation that fails in a worker knows neither
     most = fitting_width(program, capped[-1], ratios)
     if most < capped[-1]:
         raise CheckError(
@@ -86,7 +87,9 @@ def whole_ratios(
     others = [float((ratios or {}).get(w, 1)) for w in program.widths if w != "n"]
     largest = _nearest(widths[-1], others)
     deep = [] if layers is None else [layers / largest]
+    # ratios of layers are relative to the largest width, which therefore stays where its own move put it
     moved = (*(_nearest(n, others + deep) for n in widths[:-1]), largest)
+    # close widths may be moved onto one another: then whole ratios are given up
     return moved if _increasing(moved) else widths
 
 
@@ -96,4 +99,5 @@ def _nearest(n: int, ratios: Sequence[float]) -> int:
     def off(n: int) -> float:
         return max((abs(n * ρ - max(1, round(n * ρ))) / (n * ρ) for ρ in ratios), default=0.0)
 
+    # rounded, so that exact ratios tie in spite of rounding errors and the nearest width wins
     return min(range(n - n // 10, n + n // 10 + 1), key=lambda m: (round(off(m), 9), abs(m - n)))

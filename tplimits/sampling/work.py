@@ -60,10 +60,12 @@ def _spent(program: Program, s: Instruction, n: int, ratios: Ratios) -> float:
         matrix = program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         across = matrix.rows if s.transposed else matrix.columns
+        # the entries of the product, each a sum over the other side of the matrix
         return _PRODUCT * held * width_of(across, n, ratios)
     if isinstance(s, OuterNonlin):
         entries = held * math.prod(width_of(w, n, ratios) for w in s.slot_widths)
         entries *= math.prod(size_of(program, t.axis) for t in s.body.atoms(AxisSum))
+        # tuples of neurons for each entry of the result, and one reading beside the operations
         return _ENTRY * entries * (1 + float(s.body.count_ops()))
     if isinstance(s, Avg):
         return _ENTRY * _family(program, s) * width_of(s.over, n, ratios)
@@ -105,6 +107,7 @@ def expansion_work(program: Program) -> float:
 def batch_size(program: Program, n: int, ratios: Ratios = None) -> int:
     """Draws that run together at width n."""
     held = sum(_held(program, s, n, ratios) for s in program.instructions)
+    # work beside memory: few entries may take many operations, as tuples of neurons do
     return int(min(max(1, _BATCH_ENTRIES // max(held, work(program, n, ratios))), _MOST_DRAWS))
 
 
@@ -116,11 +119,13 @@ def member_count(n: int) -> int:
 def update_work(program: Program, name: str, operations: int, n: int, ratios: Ratios = None) -> float:
     """The work of one update of a parameter by an optimizer of so many operations an entry, its gradient included."""
     held = _held(program, program[program.initial_names[name]], n, ratios)
+    # the gradient of a matrix is an outer product, one multiplication and one sum an entry
     return held * (_ENTRY * operations + 2 * _PRODUCT)
 
 
 def fitting_width(program: Program, n: int, ratios: Ratios = None) -> int:
     """The largest width up to n at which one draw holds at most `MOST_ENTRIES` numbers; 0 when there is none."""
+    # what is held grows with n, so that bisection finds the last width that fits
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
@@ -135,6 +140,7 @@ def width_cap(program: Program) -> int | None:
     None for the programs without one: order 2 costs no more than a matrix.
     """
     order = max((s.order for s in program.instructions if isinstance(s, OuterNonlin)), default=1)
+    # rounding of the root must not lose a whole number: 2²¹ has the cube root 128
     return int(CAP_ENTRIES ** (1 / order) + 1e-9) if order >= 3 else None
 
 
@@ -152,6 +158,7 @@ def layer_work(program: Program, n: int, ratios: Ratios, by_products: bool) -> f
     The controls, products of all rows with each other, are counted in.
     """
     rows = _rows(program)
+    # controls: inner products of all rows
     found = _PRODUCT * n * rows**2
     for s in program.instructions:
         if by_products and isinstance(s, MatMul):

@@ -109,6 +109,7 @@ class Axes:
         left, right = (self.of(p[0], p[1])[p[2]] for p in (a, b))
         if not isinstance(left, Wide) and not isinstance(right, Wide):
             return
+        # by growth: two widths of one size at one width differ at another
         if left != right:
             refuse(node, f"it matches a dimension of {shown(left)} entries with one of {shown(right)}")
         first, second = self.root(a), self.root(b)
@@ -119,6 +120,7 @@ class Axes:
         """An operand of an entrywise operation: dimensions are matched from the right, but those of one entry."""
         mine, out = self.of(operand, result), self.of(node.number, of_result)
         for back in range(1, len(mine) + 1):
+            # a dimension of one entry is spread over that of the result, and is no part of it
             if mine[-back] != 1 or out[-back] == 1:
                 self.same(node, (node.number, of_result, len(out) - back), (operand, result, len(mine) - back))
 
@@ -243,6 +245,7 @@ def shown(size: Size) -> str:
 
 def grouped(node: Node, left: tuple[Size, ...], right: tuple[Size, ...]) -> list[tuple[list[int], list[int]]]:
     """Dimensions of two shapes in groups with as many entries, from the left; those of one entry are dropped."""
+    # dimensions of one entry may be put anywhere
     a = [i for i, s in enumerate(left) if s != 1]
     b = [i for i, s in enumerate(right) if s != 1]
     groups: list[tuple[list[int], list[int]]] = []

@@ -77,6 +77,7 @@ def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction], dic
     many = Counter(axes.atom(node.number, d, r) for node, r, d in axes.wide_places())
     widths = found.graph.widths
     kinds = {atom: axes.at(atom[0], atom[2], atom[1]) for atom in many}
+    # n is a width that is not rounded and of n entries, where there is one
     order = sorted(many, key=lambda a: (kinds[a].growth, kinds[a].atom != 1, -many[a], a))
     names = {atom: "n" if i == 0 else f"n{i}" for i, atom in enumerate(order)}
     return (
@@ -120,6 +121,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
     totals: set[int] = set()
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
+        # the two sides of a square matrix are told apart by a suffix, and have one size
         every = {**sizes, **{w + s: z for w, z in sizes.items() for s in SIDES}}
         for key, number in {**weights, **given.nodes}.items():
             set_sizes(trace, arguments[key], [s for d in dims_of(found, names, number) for s in d.finite if s > 1])
@@ -165,6 +167,7 @@ def run(low: Lowering, nodes: frozenset[int]) -> None:
         if node.op == "getitem":
             low.tensors[node.number, 0] = low.tensors[node.arguments[0]["0"].node, node.arguments[0]["1"]]
             continue
+        # asserts and sizes of the exporter compute nothing
         if node.op.startswith("_assert") or node.op.startswith("sym_"):
             continue
         if node.op not in OPERATIONS:
@@ -172,6 +175,7 @@ def run(low: Lowering, nodes: frozenset[int]) -> None:
         try:
             result = OPERATIONS[node.op](low, node)
         except ProgramError as error:
+            # names its place already
             if str(error).startswith("`") and "operation" in str(error)[:200]:
                 raise
             refuse(node, str(error).split(": ", 1)[-1].rstrip("."))
@@ -205,6 +209,7 @@ def _name(low: Lowering, node: Any, tensor: Any) -> None:
     """Values bear the path of the module that ends with them."""
     if isinstance(tensor.value, Value) and node.module:
         following = [low.found.graph[r].module for r in low.found.graph.readers.get(node.number, ())]
+        # the last operation of a module: none that reads it is in the same module
         inside = any(f == node.module or f.startswith(f"{node.module}.") for f in following)
         if not inside and node.module not in low.writer.trace.forced.values():
             low.writer.trace.bind(node.module, tensor.value.uid)

@@ -159,10 +159,12 @@ def export(
     """The graph of make(n) at each width, checked to be one graph; known: operations that stay as they are."""
     modules = tuple(module_of(make, n) for n in widths)
     first = exported(modules[0], example, widths[0])
+    # of one width: whether a backward pass is written by hand does not depend on n
     refuse_own_derivatives(modules[0], first, example)
     others = (exported(m, example, n) for m, n in zip(modules[1:], widths[1:], strict=True))
     programs = tuple(written_out(unrolled(opened(p)), known, _op_name) for p in (first, *others))
     if any(writes_in_place(p) for p in programs):
+        # with no decompositions this only makes in-place operations functional: ATen names stay as rules know them
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):
             refuse_mutation(p, n)
@@ -185,11 +187,13 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
     outputs: tuple[int, ...] = ()
     for many in zip(*lists, strict=True):
         first = many[0]
+        # the last node; what it returns is told by references, and no operation stands behind it
         if first.op == "output":
             outputs = tuple(r.node for r in references(_arguments(first, tables[0])))
             break
         kind, tensor = placeholders.get(first.name, ("call", ""))
         values = [node.meta.get("val") for node in many]
+        # a node with several results, of which `getitem` takes one
         several = isinstance(values[0], (list, tuple))
         found.append(
             Node(
@@ -235,6 +239,7 @@ def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, i
                 f"the graph depends on the width: {_path(a) or 'the model'} does {_op_name(a.target)} at width "
                 f"{widths[0]} and {_op_name(b.target)} at {widths[1]}; {_SAME_GRAPH}"
             )
+    # after the common part agrees: the first operation that differs says more than two counts
     if len(first) != len(other):
         raise ProgramError(
             f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at "
@@ -276,6 +281,7 @@ def _arguments(node: Any, places: Mapping[Any, int]) -> dict[str, Any]:
             return [read(v) for v in value]
         return value
 
+    # by the names of the schema: the same operation comes with positional and named arguments
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return {str(i): read(a) for i, a in enumerate(node.args)}

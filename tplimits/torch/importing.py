@@ -225,6 +225,7 @@ def title_of(make: Callable[[int], Any], name: str | None) -> str:
 def _imported(
     make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], title: str, report: Report
 ) -> TorchProgram:
+    # called as it is, first: errors of the model are the user's own, and not those of an exporter
     called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     report.advance(1)
@@ -232,6 +233,7 @@ def _imported(
     report.advance(1)
     found = analysed(graph)
     _refuse_wide_output(found)
+    # rules say what is a width; that neurons have no order is also seen on the model itself
     error = _permuted(found, row)
     report.advance(1)
     order = tuple(sorted(sizes))
@@ -253,6 +255,7 @@ def _imported(
         evaluated=only_evaluated(graph.modules[0]),
         outputs=len(graph.outputs),
     )
+    # the last word: whatever the import has understood, the program has to compute what the model does
     apart = outputs_apart(net, row)
     if not apart <= PERMUTED:
         raise ProgramError(

@@ -107,6 +107,7 @@ def arrays_of(built: Built, tensors: Mapping[str, Any]) -> dict[str, numpy.ndarr
             raise EvaluationError(
                 f"`{name}` has the shape {tuple(tensor.shape)}; it is another model than the imported one."
             )
+        # pieces, neurons and inner entries apart, as they lie in the dimension of the tensor
         array = tensor.detach().double().numpy().reshape(shape)
         kept = [i for i in finite if shape[i] > 1]
         gone = [i for i in finite if shape[i] == 1]
@@ -124,6 +125,7 @@ def sizes_of(built: Built, arrays: Mapping[str, numpy.ndarray]) -> tuple[int, di
     if not found:
         raise EvaluationError("no parameter has a width.")
     name, size = next(iter(found.items()))
+    # a model may have no parameter along n itself: then by the ratio of another width
     n = found.get("n", round(size / float(built.atoms[name]) * float(built.atoms["n"])))
     ratios = {w: float(a / built.atoms["n"]) for w, a in built.atoms.items()}
     return n, {w: found[w] / n if w in found else r for w, r in ratios.items() if w != "n"}
@@ -171,7 +173,9 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     except RuntimeError as error:
         said = " ".join(str(error).split())[:200]
         raise EvaluationError(f"PyTorch does not differentiate the module: {said}.") from error
+    # the gradient of Σ f χ has the error signal χ, whatever f is
     χ_rows = _in_program(net, χ)
+    # one pass: compiling with optimisation would outlast it
     trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP, speed=0)
     parameters = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
     n, ratios = sizes_of(built, arrays)
@@ -188,6 +192,7 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     apart = {n: _apart(mine[n], truth[n], least) for n in names if n in mine}
     found = f.reshape(expected.shape)
     cast = _apart(found, _in_program(net, rounded)) if casts else 0.0
+    # a cast to float32 inside loses half of the digits of doubles
     promised = 1e-6 if casts else 1e-10
     return Match(_apart(found, expected), apart, promised, casts, skipped, cast, taking_the_largest(built))
 
@@ -218,12 +223,14 @@ def with_known_buffers(built: Built, module: Any) -> None:
                 "are taken from each module."
             )
         if scaled is not None and scaled.power:
+            # the numbers that the program computes at this n, to their last digit
             buffer.copy_(known)
 
 
 def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
     """How far the program's output is from the module's at the first width, with entries that are not 0 or 1."""
     built = net.built
+    # random entries: zeros and ones hide operations that are misread
     plain, _ = permuted(built.found, 0, 1)
     given = tuple(doubled(x) for x in row)
     with torch.no_grad(), without_casts():
@@ -255,6 +262,7 @@ def arrays_of_gradients(built: Built, names: list[str], tensors: Mapping[str, An
     for n, g in zip(names, gradients, strict=True):
         if g is not None:
             every[n] = g
+    # `arrays_of` divides by the factor of a matrix, as is right for weights; gradients are multiplied by it
     return {n: g * float(built.factors.get(n, 1)) ** 2 for n, g in arrays_of(built, every).items()}
 
 

@@ -95,6 +95,7 @@ def codes(dims: Sequence[Dim], atoms: Mapping[str, int]) -> Indices:
     shape = [s for d in dims for s in d.finite]
     neurons = [atoms[d.width] for d in dims if d.width is not None]
     every = prod(neurons)
+    # every entry has a number of its own, so that any operation of PyTorch can be run on numbers to see what it moves
     code = numpy.arange(prod(shape), dtype=numpy.int64).reshape(shape) * every
     # neurons of a width stand between its pieces and its inner entries
     at, step = 0, every
@@ -123,6 +124,7 @@ def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: M
     kept = [d.width for d in after if d.width is not None]
     if neuron_dims:
         steps = {w: every // prod(atoms[o] for o in order[: i + 1]) for i, w in enumerate(order)}
+        # a width was lost or doubled, as by a sum or a diagonal
         if sorted(kept) != sorted(order):
             return None
         expected = numpy.zeros([atoms[w] for w in kept], dtype=numpy.int64)
@@ -131,6 +133,7 @@ def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: M
             expected = expected + own.reshape([-1 if k == i else 1 for k in range(len(kept))])
         if not ((code % every == expected) | (code < 0)).all():
             return None
+        # all neurons have to come from one position: else some moved otherwise than the rest
         first = source.reshape(*source.shape[: code.ndim - len(kept)], -1)[..., 0]
         if not (source == first.reshape(*first.shape, *(1,) * len(kept))).all():
             return None
@@ -148,6 +151,7 @@ def moved(tensor: Tensor, source: Indices, dims: Sequence[Dim]) -> Tensor:
     for axis, table in tensor.tables.items():
         full = numpy.broadcast_to(table, tensor.positions).reshape(own)
         tables[axis] = _slim(full[where])
+    # one table with −1 makes the entry 0, whichever it is
     if outside.any():
         tables = _separate(_with_holes(tensor, tables, outside))
     hidden = tensor.hidden and moved(tensor.hidden, source, dims)
@@ -177,9 +181,11 @@ def _separate(tables: dict[str, Indices]) -> dict[str, Indices]:
         entries = numpy.where(inside, numpy.broadcast_to(table, shape), -1)
         for at in range(len(shape)):
             most = entries.max(axis=at, keepdims=True)
+            # along this index the table says one thing, or that there is no entry
             if ((entries == most) | (entries < 0)).all():
                 entries = most
         found[axis] = entries
+    # what was outside for a reason that no single table can tell has to stay in the tables as they were
     again = numpy.all([numpy.broadcast_to(t, shape) >= 0 for t in found.values()], axis=0)
     return found if (again == inside).all() else tables
 
@@ -249,6 +255,7 @@ class Writer:
         for tensor in tensors:
             for axis, table in tensor.tables.items():
                 at = _running(table)
+                # one axis for each position, and each axis once: x[i] + y[i] runs over one i, x[i] y[j] over two
                 if at is None or found[at] is not None or axis in used:
                     continue
                 if table.size == sizes[at] == self.trace.size(axis):

@@ -69,9 +69,11 @@ class Shape:
         return tuple(self._named(x) for x in row)
 
     def _named(self, expr: Expr) -> Expr:
+        # a short number stays: 0, 1 or ½ is what rules compare with
         if expr.is_number and not longer(expr, _MOST_IN_NUMBERS):
             return expr
         if expr not in self._symbols:
+            # signs go with the symbol: rules decide by them which way a step turns
             flags = {flag: True for flag in ("positive", "negative", "nonnegative") if getattr(expr, f"is_{flag}")}
             self._symbols[expr] = Symbol(f"c{len(self._symbols) + 1}", **(flags or {"real": True}))
         return self._symbols[expr]
@@ -86,6 +88,7 @@ def is_regular(law: Law) -> bool:
 
 def _determinant(rows: Sequence[Sequence[Expr]]) -> Expr:
     """A determinant without divisions; of one or two variables, as most laws are, without a matrix either."""
+    # expanded by hand: matrices of SymPy cost more than the rules that follow
     if len(rows) == 1:
         return rows[0][0]
     if len(rows) == 2:
@@ -100,10 +103,12 @@ Closing = Callable[[Law, Integrand], tuple[Expr, tuple[str, ...]]]
 def closed_by_shape(closing: Closing, law: Law, integrand: Integrand) -> tuple[Expr, tuple[str, ...]]:
     """`closing` applied to the shape where it may be, else to the values themselves."""
     shape = Shape(law, integrand)
+    # in symbols a singular law looks regular, and a division by its zero determinant would go unseen
     if not shape.has_symbols or not is_regular(law):
         return closing(law, integrand)
     value, used = closing(shape.law, shape.integrand)
     restored = shape.restored(value)
+    # of the values, not the shape: these may be long expressions themselves
     if longer(restored, _MOST_NODES):
         raise NotClosed
     return _tidy_if_short(restored), used

@@ -70,6 +70,7 @@ class Law:
     def density(self, form: Affine) -> Expr:
         """The density of an affine form of g at 0: E[δ(form) F] is this times E[F | form = 0]."""
         variance = self.inner(form.slope, form.slope)
+        # a delta of what is constant is 0 or infinite, no mean
         if variance == 0:
             raise NotClosed
         return sympy.exp(-(form.constant**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
@@ -90,6 +91,7 @@ def eigenvalues(matrix: Matrix) -> list[float]:
     """The eigenvalues of a numerical matrix similar to a symmetric one (so they are real)."""
     if matrix.shape == (1, 1):
         return [float(matrix[0, 0])]
+    # a criterion on the last digit, whether a mean exists, is decided from them: more digits than a double has
     with mpmath.workdps(30):
         rows = [[mpmath.mpf(str(x.evalf(30))) for x in row] for row in matrix.tolist()]
         found = mpmath.eig(mpmath.matrix(rows), left=False, right=False)
@@ -137,6 +139,7 @@ def tidy(expr: Expr) -> Expr:
     if expanded.is_number:
         # an exact number with roots and π: zero if it is so to far more digits than it has operations
         return S.Zero if abs(expanded.evalf(40, maxn=200)) < sympy.Float("1e-32") else expanded
+    # only denominators that are sums hide a zero from expand; cancel is dear and left to these
     if any(p.exp.is_negative and p.base.is_Add for p in expanded.atoms(sympy.Pow)):
         if longer(expanded, _MOST_CANCELLED.get()):
             raise NotClosed
@@ -162,10 +165,12 @@ def _affine(expr: Expr, variables: Sequence[Symbol]) -> Affine:
         raise NotClosed
     slope = []
     rest = sympy.expand(expr)
+    # coefficients are read off and put together again: what is not affine does not come back
     for v in variables:
         slope.append(rest.coeff(v, 1))
     constant = rest.xreplace(dict.fromkeys(variables, S.Zero))
     rebuilt = sympy.Add(constant, *(a * v for a, v in zip(slope, variables, strict=True)))
+    # g1·g2 has a "slope" in g1 that holds g2
     if any(a.free_symbols & set(variables) for a in slope) or sympy.expand(rest - rebuilt) != 0:
         raise NotClosed
     return Affine(tuple(slope), constant)
@@ -192,6 +197,7 @@ def _quadratic(expr: Expr, variables: Sequence[Symbol]) -> tuple:
             b[places[0]] = coefficient
         else:
             i, j = places
+            # twice on the diagonal: −½ a g² = c g² for a = −2c
             a[i][j] -= coefficient
             a[j][i] -= coefficient
     return tuple(map(tuple, a)), tuple(b), c
@@ -202,13 +208,16 @@ def recognise(factors: Sequence[Expr], variables: Sequence[Symbol]) -> Integrand
     monomial = [0] * len(variables)
     found: dict[str, list] = {"steps": [], "deltas": [], "exponents": [], "waves": [], "errors": []}
     for factor in factors:
+        # as_base_exp of SymPy takes exp(Q) apart into E and Q
         base, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, S.One)
         if not (power.is_Integer and power > 0):
             raise NotClosed
         if base in variables:
             monomial[list(variables).index(base)] += int(power)
+        # a power of a step is the step, almost everywhere
         elif isinstance(base, step):
             found["steps"].append(_affine(base.args[0], variables))
+        # neither a square of a delta nor a derivative of one has a mean by a row of the table
         elif isinstance(base, sympy.DiracDelta) and power == 1 and len(base.args) == 1:
             found["deltas"].append(_affine(base.args[0], variables))
         elif isinstance(base, sympy.exp):
@@ -254,6 +263,7 @@ def step_products(expr: Expr) -> Expr:
         return inner * on + (1 - inner) * off
     factored = sympy.factor_terms(args[0]) if isinstance(expr, step) else None
     if isinstance(factored, sympy.Mul):
+        # a positive factor decides no sign and is left out
         factors = [f for f in factored.args if not f.is_nonnegative]  # zero is null
         sign = S.One
         signed: list[Expr] = []
@@ -265,8 +275,10 @@ def step_products(expr: Expr) -> Expr:
         if signed and (len(signed) > 1 or len(signed) < len(factored.args)):
             result = step(signed[0]) if sign > 0 else 1 - step(signed[0])
             for f in signed[1:]:
+                # positive where an even number of factors is negative: equal signs keep it on
                 result = result * step(f) + (1 - result) * (1 - step(f))
             return result
+    # one of step(a) and step(−a) is written through the other, so that they cancel
     if isinstance(expr, step) and args[0].could_extract_minus_sign():
         return 1 - step(-args[0])
     return expr.func(*args)

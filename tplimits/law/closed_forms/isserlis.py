@@ -84,6 +84,7 @@ def gaussian_polynomial(
         polynomial = sympy.Poly(integrand, *variables)
     except sympy.PolynomialError:
         return None
+    # Poly takes f(x) for a constant coefficient of a polynomial in x
     if any(g.free_symbols & set(variables) for c in polynomial.coeffs() for g in c.atoms(sympy.Function)):
         return None
     if polynomial.total_degree() > _HIGHEST_DEGREE:
@@ -94,6 +95,7 @@ def gaussian_polynomial(
 
 
 def _monomial(exponents: Exponents, covariance: Sequence[Sequence[Expr]], known: dict[Exponents, Expr]) -> Expr:
+    # odd moments of centred variables vanish
     if not any(exponents) or sum(exponents) % 2:
         return S(int(not any(exponents)))
     if exponents not in known:
@@ -130,6 +132,7 @@ class GaussianMoments:
             return self._orthant(self.law, steps)
         rest = _lower(exponents, first)
         parts = [c * self.monomial(lower, steps) for c, lower in by_parts(exponents, self.law.covariance)]
+        # ∂_i of a step is a delta times the slope of its form: C a in place of one row of C
         for k, form in enumerate(steps):
             c = self.law.times(form.slope)[first]
             if c != 0:
@@ -148,5 +151,6 @@ def delta_mean(
     density = law.density(form)
     mean, conditional = law.given(form)
     terms = shifted(exponents, mean)
+    # given ℓ = −c the other forms move by their regression on ℓ, and their law is the conditional one
     moved = tuple(s.shifted(mean) for s in steps)
     return density * GaussianMoments(conditional, orthant).polynomial(terms.items(), moved)

@@ -46,14 +46,18 @@ def merged(law: Law, steps: tuple[Affine, ...]) -> tuple[Affine, ...] | None:
                 absorbed = True
                 break
             base, cross = law.inner(other.slope, other.slope), law.inner(other.slope, form.slope)
+            # collinear where Cauchy's inequality is an equality
             if cross == 0 or tidy(cross**2 - variance * base) != 0:
                 continue
             ratio = cross / base
             offset = tidy(form.constant / ratio)  # step(r ℓ + c) is step(ℓ + c/r) or step(−ℓ − c/r)
+            # ℓ > −c and −ℓ > −c′ have an interval in common, or nothing
             if _sign(ratio) < 0:
                 if _sign(tidy(other.constant - offset)) <= 0:
                     return None
+                # the interval has a probability with two error functions, which no row needs so far
                 raise NotClosed
+            # of two half-lines in one direction the smaller one is the event
             if _sign(tidy(offset - other.constant)) < 0:
                 kept[i] = form
             absorbed = True
@@ -77,6 +81,7 @@ def orthant_probability(law: Law, steps: tuple[Affine, ...]) -> Expr:
 def _independent_groups(law: Law, forms: tuple[Affine, ...]) -> list[list[Affine]]:
     groups: list[list[Affine]] = []
     for form in forms:
+        # a form that is correlated with two groups joins them
         touching = [g for g in groups if any(law.inner(form.slope, o.slope) != 0 for o in g)]
         groups = [g for g in groups if g not in touching]
         groups.append([form, *(f for g in touching for f in g)])
@@ -85,6 +90,7 @@ def _independent_groups(law: Law, forms: tuple[Affine, ...]) -> list[list[Affine
 
 def _correlation(law: Law, a: Affine, b: Affine) -> Expr:
     first, second = law.inner(a.slope, a.slope), law.inner(b.slope, b.slope)
+    # √(s²) is not simplified to s where the sign of s is not known
     if first == second:
         return law.inner(a.slope, b.slope) / first
     product = tidy(first * second)

@@ -43,6 +43,7 @@ def _deltas(law: Law, integrand: Integrand, rest: Rest) -> Expr:
         raise NotClosed
     (form,) = integrand.deltas
     _, conditional = law.given(form)
+    # given the delta's form such a step is a constant, 0, 1 or just at its jump
     if any(conditional.inner(step.slope, step.slope) == 0 for step in integrand.steps):
         raise NotClosed  # a delta on a jump: the product is ambiguous
     parts = (c * delta_mean(law, e, form, integrand.steps, orthant_probability) for e, c in integrand.polynomial)
@@ -132,6 +133,7 @@ def close(
 
 
 def _remembered(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -> tuple[Expr, tuple[str, ...]]:
+    # also a failure is remembered: it is asked for again as often as a success
     found = _applied(table, law, integrand)
     if found is None:
         raise NotClosed
@@ -146,6 +148,7 @@ def _applied(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -> t
     def continue_with(current: Law, left: Integrand) -> Expr:
         for row in table:
             if getattr(left, row.applies):
+                # names in the order of use, each once: steps and pages cite them
                 used.setdefault(row.name)
                 return row.rule(current, left, continue_with)
         raise NotClosed

@@ -55,12 +55,15 @@ def tilt(law: Law, integrand: Integrand, rest: Rest) -> Expr:
     b = sum((Matrix(size, 1, lambda i, _, q=q: q[1][i]) for q in integrand.exponents), sympy.zeros(size, 1))
     c = sympy.Add(*(q[2] for q in integrand.exponents))
     left = replace(integrand, exponents=())
+    # linear exponents alone: the law keeps its covariance and moves by C b
     if not any(a):
         mean = law.times(tuple(b))
         weight = sympy.exp(tidy(c + law.inner(tuple(b), tuple(b)) / 2))
         return weight * rest(law, moved(left, mean))
     covariance = Matrix(law.covariance)
+    # before the inverse: past the singular point the formula gives a finite number for an infinite mean
     _require_positive(covariance, a)
+    # only what something reads afterwards: the adjugate is what costs, the determinant is needed in any case
     new, determinant = _tilted_law(law, a, {*_read(left), *(i for i in range(size) if b[i] != 0)})
     weight = sympy.exp(tidy(c + new.inner(tuple(b), tuple(b)) / 2)) / sympy.sqrt(determinant)
     return weight * rest(new, moved(left, new.times(tuple(b))))
@@ -89,6 +92,7 @@ def _tilted_law(law: Law, a: Matrix, wanted: set[int]) -> tuple[Law, Expr]:
     values = {name: x for x, name in names.items()}
     c = DomainMatrix.from_Matrix(covariance)
     c, factor = c.unify(DomainMatrix.from_Matrix(sympy.eye(law.size) + covariance * tilting))
+    # the constant term of det(λ − M) is det(−M)
     adjugate, det = factor.adj_det() if wanted else (None, factor.charpoly()[-1] * (-1) ** law.size)
     determinant = tidy(factor.domain.to_sympy(det).xreplace(values))
     size = range(law.size)
@@ -99,6 +103,7 @@ def _tilted_law(law: Law, a: Matrix, wanted: set[int]) -> tuple[Law, Expr]:
     def entry(i: int, j: int) -> Expr:
         if i not in wanted or j not in wanted:
             return S.Zero
+        # cancelled in the ring of the names, where it is cheap; with values put in it is not
         upper, lower = products[i][j].cancel(det) if ring.is_Poly else (products[i][j], det)
         return tidy((ring.to_sympy(upper) / ring.to_sympy(lower)).xreplace(values))
 
@@ -107,9 +112,11 @@ def _tilted_law(law: Law, a: Matrix, wanted: set[int]) -> tuple[Law, Expr]:
 
 def _require_positive(covariance: Matrix, a: Matrix) -> None:
     """Decide whether I + C^½ A C^½ is positive definite (its eigenvalues are those of I + CA)."""
+    # A positive semidefinite makes I + C^½AC^½ at least I, whatever C is
     if all(x.is_nonnegative for x in a.diagonal()) and a.is_diagonal():
         return
     product = covariance * a
+    # whether the mean is finite depends on symbols: the integral stays, and numbers decide
     if not all(x.is_number for x in product):
         raise NotClosed
     if 1 + min(eigenvalues(product)) <= 1e-12:
@@ -118,10 +125,12 @@ def _require_positive(covariance: Matrix, a: Matrix) -> None:
 
 def waves(law: Law, integrand: Integrand, rest: Rest) -> Expr:
     """Sines and cosines times a polynomial: imaginary tilts, in conjugate pairs."""
+    # an imaginary shift of a step's argument has no meaning
     if integrand.steps or integrand.deltas or integrand.errors:
         raise NotClosed
     left = replace(integrand, waves=())
     parts = []
+    # the first sign is fixed: the other half are the complex conjugates
     for signs in itertools.product((1, -1), repeat=len(integrand.waves) - 1):
         chosen = list(zip((1, *signs), integrand.waves, strict=True))
         slope = tuple(sympy.Add(*(s * form.slope[i] for s, (_, form) in chosen)) for i in range(law.size))

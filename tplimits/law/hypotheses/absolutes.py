@@ -14,6 +14,7 @@ def with_single_abs(expr: Expr) -> Expr:
     swap: dict[Expr, Expr] = {}
     for node in found(expr, sympy.Abs):
         inner = node.args[0]
+        # one expression for one function: otherwise a numerator |f| would not be seen to cancel a pole at f
         if bounds(inner)[0] >= 0:
             swap[node] = inner
         elif inner.is_Mul:

@@ -46,6 +46,7 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
 @remembered(1 << 12)
 def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """Of a product, by the corners."""
+    # 0·∞ is 0 here: a factor that is 0 keeps the product 0 however large the other is; SymPy would say nan
     corners = {S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)}
     return min(corners), max(corners)
 
@@ -53,8 +54,10 @@ def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
 @remembered(1 << 14)
 def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_number:
+        # as a decimal: comparing exact numbers with roots and π is what costs, and 20 digits tell their order
         value = expr.evalf(20)
         return value, value
+    # constants and Gaussian variables alike: a sign is used only where it is assumed
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
@@ -72,10 +75,12 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
         low, high = bounds(expr.base)
         if expr.exp.is_Integer and expr.exp % 2 == 0:
+            # even powers: the least lies inside where the base may be 0, else at the nearer end
             least, most = S.Zero if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
             if expr.exp > 0:
                 return least**expr.exp, most**expr.exp
             return (S.Zero if most is S.Infinity else most**expr.exp), (sympy.oo if least == 0 else least**expr.exp)
+        # a fractional power of what may be negative is not real: nothing is known of it but in this case
         if low >= 0:
             if expr.exp > 0:
                 return low**expr.exp, high**expr.exp
@@ -85,6 +90,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return -sympy.oo, sympy.oo
     if type(expr) in _RANGES:
         least, most = map(S, _RANGES[type(expr)])
+        # without monotonicity the range of the head is all that is known
         if not isinstance(expr, _GROWING):
             return least, most
         low, high = bounds(expr.args[0])
@@ -103,6 +109,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, functions.where):
         left, right = bounds(expr.args[1]), bounds(expr.args[2])
         return min(left[0], right[0]), max(left[1], right[1])
+    # a mean lies between the bounds of what it is a mean of
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)
     return -sympy.oo, sympy.oo
@@ -110,6 +117,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
 
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     """Bounds of the factors of a product; of f·tanh(f), which is never negative, together."""
+    # apart the two factors would have either sign, and f·tanh(f) under a root would be refused
     pairs = {f: f.args[0] for f in factors if isinstance(f, _ODD) and f.args[0] in factors}
     together = {*pairs, *pairs.values()}
     for f in factors:
@@ -123,6 +131,7 @@ def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
 def keeps_off(limit: Expr) -> bool:
     """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
     if isinstance(limit, sympy.Add):
+        # one summand that keeps off is enough if no other can take it away
         return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
     if isinstance(limit, sympy.Mul):
         return all(map(keeps_off, limit.args))

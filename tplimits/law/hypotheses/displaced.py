@@ -64,12 +64,14 @@ class Surroundings:
             return []
         moved = dict.fromkeys(turn.body(body) for turn in self.turns)
         moved |= dict.fromkeys(turn.body(body) for turn in self._as_small(body))
+        # bodies whose poles are gone where things are displaced, such as 1/(h² + s) for s > 0, are no doubt
         return [x for x in moved if x != body and any(map(self._vanishes, singular_places(x)))]
 
     def _as_small(self, body: Expr) -> list[_Displacement]:
         """Displacements that are as small as what vanishes in a pole of the body: s² beside h² is a multiple of h²."""
         found = []
         for node, argument in singular_places(body):
+            # powers of a logarithm are integrable at its zero, wherever that is moved to
             if isinstance(node, sympy.log) or not self._comes_near(argument):
                 continue
             inside = argument.args[0] if isinstance(argument, sympy.Abs) else argument
@@ -77,6 +79,7 @@ class Surroundings:
                 continue
             size, added = self._still(inside), _added(inside)
             for order in self._orders(inside):
+                # displaced by the order-th root, the argument moves by as much as it is itself
                 found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order), added))
         return found
 
@@ -84,12 +87,14 @@ class Surroundings:
         """Powers of displacements that an argument moves by; none where it does not move."""
         here = _at_zero(self._still(argument))
         ways = (_Displacement(self, (1, 1), unit, _added(argument)).body(argument) for unit in _UNITS)
+        # two displacements at two sizes: the slope on a logarithmic scale is the order, as in s² it is 2
         near, far = (sympy.Abs(_at_zero(self._still(way)) - here) for way in ways)
         if near == 0 and far == 0:  # beside a vector, if at all
             moves = shifts(argument) or any(self.turns[0].entry(e) != e for e in entries(argument))
             return (S.One, Rational(2)) if moves else ()
         if not (near.is_number and near.is_positive and far.is_number and far.is_positive):
             return (S.One,)
+        # rounded to quarters: roots of roots are what occurs, and the quotient is exact only as the units go to 0
         found = Rational(round(4 * float(sympy.log(near / far) / sympy.log(_UNITS[0] / _UNITS[1]))), 4)
         return (found if found > 0 else S.One,)
 
@@ -125,6 +130,7 @@ class Surroundings:
         if not isinstance(self.program[entry.source], OuterNonlin) or self.fixed(entry):
             return False
         if entry not in self._polar:
+            # once an entry: chains of functions that read one another would be walked along every path
             self._polar[entry] = self.is_polar(self.inside(entry))
         return self._polar[entry]
 
@@ -133,6 +139,7 @@ class Surroundings:
         node, argument = place
         if isinstance(node, sympy.log) or not any(map(_is_vector, entries(argument))):
             return False
+        # at finite width, not at the limit: what is never negative there cannot be displaced through 0
         signed = {e: sympy.Dummy(nonnegative=True) for e in entries(argument) if self.nonnegative(e)}
         low, high = bounds(argument.xreplace(signed))
         return bool(low <= 0 <= high and (low >= 0 or not node.is_Pow or node.exp.is_Integer))
@@ -163,6 +170,7 @@ class _Displacement:
         if isinstance(s, MatMul):
             return self._image(s, entry)
         if isinstance(s, Avg):
+            # distinct primes: displacements of two scalars must not cancel, nor one be a multiple of the other
             size, limit = self._size(entry), self.around.limit(entry)
             if self.unit != 1:
                 return entry + size if limit == 0 or entry in self.added else entry
@@ -172,6 +180,7 @@ class _Displacement:
         if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
             return entry
         inner = self.around.inside(entry)
+        # with powers of n that do not vanish it is a fluctuation, random at order one: nothing small is added to it
         moved = inner if inner.has(N) and not shifts(inner) else self.body(inner)
         if moved == inner or not _is_vector(entry):  # scalars move by what a vector is at its own neuron
             return entry if moved == inner else moved
@@ -185,8 +194,11 @@ class _Displacement:
             return entry
         (before, vector), (after, other) = _split(self.around.inside(operand)), _split(moved)
         limit = self.around.limit(before)
+        # an image of a multiple is that multiple of the image: with a displacement of its own the quotient would get a
+        # pole
         if vector == other and limit.is_number and limit.is_finite and limit != 0:  # W (c y) = c W y
             return entry * after / before
+        # keyed by what is mapped: two products of one matrix with equal operands move alike
         return entry + self._size((s.matrix, s.transposed, entry.indices if s.matrix_indices else (), moved))
 
     def _positive(self, key: object) -> Expr:
@@ -209,6 +221,7 @@ def shifts(body: Expr) -> list[sympy.Pow]:
     """The powers of n in a body where all of them vanish."""
     powers = [p for p in found(body, sympy.Pow) if p.base == N and p.exp.is_number] if body.has(N) else []
     bare = powers and body.xreplace(dict.fromkeys(powers, S.One)).has(N)
+    # a bare n, or one positive power, is no small shift: `rules.powers` decides what such a body is
     return powers if not bare and all(p.exp < 0 for p in powers) else []
 
 

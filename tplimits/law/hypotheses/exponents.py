@@ -23,6 +23,7 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
         return Tail(Growth.BOUNDED)
     if inner.unreal:
         return inner
+    # |exponent| ≤ a + b|g|: all moments are finite, by E exp(c|g|) < ∞ for every c
     if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
         return Tail(Growth.EXPONENTIAL, S.One)
     variables = variables_in(exponent, gaussians)
@@ -37,7 +38,9 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
     degree = poly.total_degree()
     if degree <= 2:
         return _gaussian_exponent(poly, variables, gaussians)
+    # beyond degree 2 the leading form decides: positive along one ray, it beats the density on a cone around that ray
     leading = {m: c for m, c in poly.terms() if sum(m) == degree}
+    # 3^4 rays at most; that none of these is positive proves nothing, hence UNKNOWN below
     for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
         point = (*direction, *(0,) * (len(variables) - len(direction)))
         value = sympy.Add(
@@ -56,6 +59,8 @@ def _fast_exponent(exponent: Expr, gaussians: Randomness) -> Tail:
     if len(variables) == 1 and not (exponent.free_symbols - variables):
         (x,) = variables
         for sign in (1, -1):
+            # against g²: above it and still growing at 10 and 100, tripled at least, is taken for faster than any
+            # multiple of g²
             ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
             if all(r.is_comparable or r is sympy.oo for r in ratios) and ratios[0] > 1 and ratios[1] > 3 * ratios[0]:
                 return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
@@ -72,6 +77,8 @@ def _gaussian_exponent(poly: sympy.Poly, variables: list[Symbol], gaussians: Ran
     product = covariance * hessian
     if not all(x.is_number for x in product):
         return Tail(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
+    # those of C H, which is similar to C^½ H C^½: E exp(q·½ gᵀHg) is finite for q < 1/largest, a second moment needs q
+    # = 2
     largest = max(eigenvalues(product))
     if 1 - 2 * largest <= 1e-12:
         return Tail(Growth.INFINITE, reason=f"E exp(2·({expr})) diverges")

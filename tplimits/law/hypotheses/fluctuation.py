@@ -49,6 +49,7 @@ def is_safe(reader: Sources, vectors: Sequence[tuple[Expr, int]], graph: network
     products: list[Product] = []
     for vector, _ in vectors:
         for factors in reader.products(vector):
+            # a constant, as in g² − 1, is linear in no source
             if not factors:
                 return False
             products.append(factors)
@@ -90,6 +91,7 @@ def origins_of(program: Program, position: int) -> set[int]:
 def initial_only(program: Program, position: int) -> bool:
     """Whether an instruction reads functions of initial vectors alone, through no matrix, scalar or box."""
     for p in networkx.ancestors(program.graph, position):
+        # entries that share a scalar, an image or a box are dependent: the central limit theorem is about iid ones
         if isinstance(program[p], (InitialMatrix, MatMul, Avg, ScalarNonlin)) or is_place(program[p]):
             return False
         if _is_average(program, p):
@@ -100,11 +102,14 @@ def initial_only(program: Program, position: int) -> bool:
 def _choose(reader: Sources, products: list[Product], places: _Places, fresh: frozenset[int]) -> bool:
     """Backtracking over which source makes the next term linear."""
     for factors in products:
+        # linear in the fresh sources: exactly one factor is such a variable, and no function of one stands beside it
         count = sum(_uses(reader, f, fresh) for f in factors)
         if count == 1:
             continue
+        # quadratic in them, or a function of them: given everything else it is not Gaussian
         if count:
             return False
+        # the choice for this term may spoil an earlier one, so all terms are gone through again with the larger set
         candidates = {c for c in map(reader.origin, factors) if c is not None}
         return any(_choose(reader, products, places, fresh | {c}) for c in sorted(candidates))
     return all(_free(places, p, fresh) for p in dict.fromkeys(places.positions))
@@ -128,6 +133,7 @@ def _free(places: _Places, position: int, fresh: frozenset[int]) -> bool:
     program, graph = places.program, places.graph
     if not all(isinstance(program[f], (InitialVector, InitialMatrix)) and not is_place(program[f]) for f in fresh):
         return False
+    # an average or a Gram that holds fresh sources fluctuates with them at the same order as S itself
     touched = fresh.union(*(networkx.descendants(graph, f) for f in fresh))
     for p in networkx.ancestors(graph, position) if position in graph else ():
         instruction = program[p]
@@ -135,8 +141,11 @@ def _free(places: _Places, position: int, fresh: frozenset[int]) -> bool:
             return False
         if isinstance(instruction, MatMul):
             assert instruction.operand is not None
+            # images under other matrices mix the entries of a fresh vector: given the rest they are not independent any
+            # more
             if instruction.operand.source in touched:
                 return False
+            # Wᵀ of anything remembers W: a dot part couples it to what else was read
             if instruction.matrix in fresh and not _one_orientation(program, instruction.matrix):
                 return False
     return True

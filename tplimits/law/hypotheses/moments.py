@@ -69,7 +69,9 @@ _MOST_BRANCHES = 4
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
+    # signs and moduli first: |x y| and sign² hide which pole a numerator makes up for
     growth = _by_branches(_Analysis(gaussians), with_single_abs(without_even_signs(expr, gaussians)), _MOST_BRANCHES)
+    # in L^q for q below the power only: at 2 and under a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
@@ -100,10 +102,12 @@ def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
     growth = analysis.growth(expr)
     if growth.kind is not Growth.UNKNOWN or not left:
         return growth
+    # one function at a time, the branches of the others come in the recursion: 2^_MOST_BRANCHES ways at most
     piecewise = sorted((f for f in found(expr, *_BRANCHES) if analysis.random(f)), key=str)
     for node in piecewise[:1]:
         ways = [put_in(expr, {node: branch}, {}) for branch in _BRANCHES[type(node)](*node.args)]
         whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *_NOT_NUMBERS)])
+        # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
         if whole.established and not any(found(way, *_NOT_NUMBERS) for way in ways):
             return whole
     return growth
@@ -129,6 +133,7 @@ class _Analysis:
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
         if isinstance(expr, _BOUNDED_HEADS):
+            # bounded only if it is real: tanh(√h) is no number where h < 0
             if expr not in self.gaussians.growths:
                 inner = self._arguments(expr)
                 self.gaussians.growths[expr] = inner if inner.unreal else _BOUNDED
@@ -144,6 +149,7 @@ class _Analysis:
         if isinstance(expr, sympy.log):
             return self._logarithm(expr.args[0])
         if isinstance(expr, sympy.tan):
+            # as sin/cos, so that the pole is judged like any other
             return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
         if isinstance(expr, sympy.Pow):
             return self._power(expr.base, expr.exp, [])
@@ -165,6 +171,7 @@ class _Analysis:
         if len(factors) == 1 and factors[0].is_Symbol:
             return self._symbol(factors[0])
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
+        # E exp(Q₁)exp(Q₂) may be infinite though both are square integrable, and finite though one is not
         if len(exponentials) > 1:  # their exponents add: one may tame another
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
@@ -179,6 +186,7 @@ class _Analysis:
                 return self.growth(sympy.Mul(*beside))
         free = list(others)  # a numerator makes up for one pole
         tails = [(f, self.growth(f)) for f in others]
+        # each numerator counts for one pole only: x/(x·y) at both would be counted twice
         for base, power, own in self._merged(poles):
             found = self._power(base, power, [f for f in expr.args if f not in own], free)
             tails.append((sympy.Mul(*own), found))
@@ -191,6 +199,7 @@ class _Analysis:
         for f in others if len(poles) > 1 else ():
             head, power = f.as_base_exp()
             inner = head.args[0] if isinstance(head, _BELOW) and power.is_Integer else S.One
+            # with one pole alone `order` sees it: the two together are a product that is no form
             if inner.is_Mul and sum(pole.base in inner.args for pole in poles) > 1:
                 left = (g for g in others if g is not f)
                 tail = self.growth(sympy.Mul(inner, head ** (power - 1), *poles, *left))
@@ -214,6 +223,7 @@ class _Analysis:
 
     def _beside_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> list[Expr] | None:
         """What stands beside tᵏ / (t + non-negative terms)ᵏ, t ≥ 0, which is at most 1 (softmax weights); or None."""
+        # a softmax weight: exp(a)/(exp(a) + exp(b)) is at most 1, apart numerator and pole are exponential
         if not power.is_Integer or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
             return None
         for term in base.args:
@@ -227,6 +237,7 @@ class _Analysis:
 
     def _logarithm(self, argument: Expr) -> Tail:
         low, _ = bounds(argument)
+        # certain only with a point where it was seen to be negative; the interval bound alone may be loose
         if low < 0 and self.signs.takes_negative(argument):
             return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
         if low < 0:
@@ -235,6 +246,7 @@ class _Analysis:
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
         if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+            # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
 
@@ -256,6 +268,7 @@ class _Analysis:
                 return self._power(base.args[0], within * power, others, free)
         inner = self.growth(base)
         low, high = bounds(base)
+        # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
         if not power.is_Integer and low < 0:
             if self.signs.takes_negative(base):
                 reason = f"({base})**({power}) is not real with positive probability"
@@ -265,6 +278,7 @@ class _Analysis:
             return inner
         if power > 0:
             if inner.kind in (Growth.UNKNOWN, Growth.INFINITE):
+                # the root of what has no second moment may have one
                 return inner if power >= 1 else replace(inner, kind=Growth.UNKNOWN)
             return Tail(inner.kind, inner.degree * power, power=inner.power / power)
         if low > 0 or high < 0:
@@ -276,6 +290,7 @@ class _Analysis:
 
     def _shared(self, terms: Sequence[Expr], power: Expr) -> Iterator[Tail]:
         """Of (Σ tᵢ)^(−p) ≤ t^(−pθ) · (Σ of the others)^(−p(1−θ)), for some 0 < θ < 1 (means of positive numbers)."""
+        # of two terms either order of the pair is covered by the shares
         for term in terms if len(terms) > 2 else terms[:1]:
             rest = sympy.Add(*(t for t in terms if t is not term))
             for share in _SHARES:
@@ -287,17 +302,22 @@ class _Analysis:
         if isinstance(base, (functions.softplus, functions.sigmoid, sympy.sech)):  # at least c exp(−|x|)
             return self._exponential(power * sympy.Abs(base.args[0]))
         if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+            # a sum of non-negative terms is at least each of them
             single = [self._power(t, -power, []) for t in base.args]
             good = [v for v in (*single, *self._shared(base.args, power)) if v.established and v.power > 2]
             if good:
                 return max(good, key=lambda v: v.power)
+        # beside other factors it is left undecided: one of them may be 0 where relu is
         if isinstance(base, functions.relu) and not others:
             return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability", unreal=True)
         core = base.args[0] if isinstance(base, sympy.Abs) else base
+        # a Lipschitz f vanishes at least like t where it changes sign: E |f|^(−2p) ≥ c ∫ |t|^(−2p) dt = ∞ from p = 1/2
+        # on
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
                 return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
+        # last, since a name's definition may be long: what vanishes may be split between names
         opened = without_names(base, self.gaussians)
         if opened != base and not longer(opened, LONG):
             return self._power(opened, -power, others)

@@ -48,7 +48,9 @@ def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
         if isinstance(node, sympy.log):
             places.append((node, node.args[0]))
         elif isinstance(node, sympy.tan):
+            # tan is sin/cos: its pole is where the cosine vanishes
             places.append((node, sympy.cos(node.args[0])))
+        # also exponents in symbols, −p; a power of a number is a constant that was judged when it was made
         elif node.exp.could_extract_minus_sign() and not node.base.is_number:
             places.append((node, node.base))
     return sorted(places, key=str) if len(places) > 1 else places

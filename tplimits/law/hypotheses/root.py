@@ -29,8 +29,10 @@ HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
+    # what is never negative at finite width may tend to 0: √(avg(x²)) → 0 is harmless
     ends = [(node, a) for node, a in ends_of_domains(body) if reader.moves(a) and reader.bounds(a)[0] < 0]
     doubts = kept_from_zero(reader, "root", [_place(reader, node, a) for node, a in ends], where)
+    # logarithms at 0 are poles, judged there; of them only entries that may turn negative are asked here
     ends += [
         (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0
     ]
@@ -43,6 +45,7 @@ def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Do
         return []
     kept, later = _without_zeros(reader, argument)
     limit = reader.limit(kept)
+    # exp(h) + s is positive with a bound 0 that no entry comes near, unlike h² + s
     touches = bounds(limit)[0] == 0 and not keeps_off(limit)
     if not touches and not later:
         return []
@@ -64,6 +67,7 @@ def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
     kept, later = [], False
     for term in (fixed, *(t for t in terms if _is_vector(t))):
         scalars = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if not _is_vector(f)))
+        # terms that tend to 0 are what makes entries negative: the limit without them tells whether it touches 0
         seen = zero(reader, scalars) if reader.moves(scalars) else Zero(Kind.NEVER)
         later |= seen.later
         if seen.kind is not Kind.ZERO:
@@ -91,6 +95,7 @@ def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
     ends = []
     for node in found(body, *HEADS):
         if not node.is_Pow:
+            # arcsine, arccosine and artanh are real for |u| ≤ 1
             ends.append((node, 1 - node.args[0] ** 2))
         elif node.exp.is_Rational and not node.exp.is_Integer:
             ends.append((node, node.base))

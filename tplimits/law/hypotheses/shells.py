@@ -41,6 +41,7 @@ def diverging_pole(expr: Expr, gaussians: Randomness) -> str:
     if longer(expr, LONG) or expr.has(BoxMean):
         return ""
     variables = variables_in(expr, gaussians)
+    # points are chosen freely: with correlated or dependent variables the set of directions might have measure 0
     if not _independent(variables, gaussians):
         return ""
     for base in _denominators(expr):
@@ -69,6 +70,7 @@ def _diverges(expr: Expr, zeros: Locus, variables: list[Symbol]) -> bool:
     weight = float(zeros.weight)
     generator = random.Random(0)
     for _ in range(_DIRECTIONS):
+        # of order one and off round numbers, where a factor might vanish by accident; constants in symbols too
         point = {s: sympy.Float(generator.uniform(0.4, 1.6), _DIGITS) for s in sorted(expr.free_symbols, key=str)}
         point |= {v: x * generator.choice((1, -1)) for v, x in point.items() if v in variables}
         direction = [sympy.Float(generator.uniform(0.4, 1.6) * generator.choice((1, -1)), _DIGITS) for _ in zeros.forms]
@@ -78,9 +80,11 @@ def _diverges(expr: Expr, zeros: Locus, variables: list[Symbol]) -> bool:
                 zeros, [u * epsilon ** (1 / a) for u, (_, a) in zip(direction, zeros.forms, strict=True)], point
             )
             value = None if place is None else expr.xreplace(place).evalf(_DIGITS // 2)
+            # one direction without growth is enough to say nothing: INFINITE must be certain
             if value is None or not value.is_comparable or value == 0:
                 return False
             sizes.append(float(sympy.log(abs(value))))
+        # β from |f| ~ ε^(−β) at two ε; 80 digits survive cancellations down to ε = 1e-16
         growth = (sizes[1] - sizes[0]) / (math.log(_SHELLS[0]) - math.log(_SHELLS[1]))
         if 2 * growth < weight - _CLEAR:
             return False
@@ -91,6 +95,7 @@ def _on_shell(zeros: Locus, values: list[Expr], point: dict[Symbol, Expr]) -> di
     """The point moved in as many variables as there are forms, to where the forms have these values."""
     moved = sorted({v for form, _ in zeros.forms for v in form.free_symbols if v in point}, key=str)
     rows = sympy.Matrix([[form.diff(v) for v in moved] for form, _ in zeros.forms])
+    # the forms get their values by moving as many variables as there are forms, the rest stays where it was drawn
     _, pivots = rows.rref()
     if len(pivots) < len(zeros.forms):
         return None

@@ -51,10 +51,12 @@ def _samples(expr: Expr, variables: tuple[Symbol, ...]) -> Sequence[Sample]:
     """Values at points drawn about the origin, the same ones each time."""
     if not variables:
         return []
+    # constants in symbols have no number: a point cannot be tried, only a slope be read
     if expr.free_symbols - set(variables):
         return _affine_zero(expr, variables)
     generator = random.Random(0)
     result = []
+    # near the origin and far out: x² − 9 is negative in most points, and positive only where few are drawn
     for scale in (0.5, 1.0, 2.0, 4.0):
         for _ in range(6):
             point = {v: generator.gauss(0, scale) for v in variables}
@@ -71,6 +73,7 @@ def _sign_change(expr: Expr, variables: tuple[Symbol, ...]) -> Mapping[Symbol, f
     above = next((p for p, v in samples if v > 0), None)
     if below is None or above is None:
         return None
+    # halvings until neighbours in double precision: nonzero_at looks at other factors at the zero itself
     for _ in range(60):
         middle = {v: (below[v] + above[v]) / 2 for v in below}
         if middle in (below, above):  # nothing lies between
@@ -100,6 +103,7 @@ class Signs:
 
     def nonzero_at(self, expr: Expr, point: Mapping[Symbol, float]) -> bool:
         """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
+        # one place on the zero set at which the factor is not 0 is enough: by continuity it is not near it
         missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
         if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
             return False  # it may be a multiple of what vanishes there

@@ -56,9 +56,11 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
     """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
     if not tails:
         return Tail(Growth.BOUNDED)
+    # most terms share one of two constant tails: comparing degrees is what costs in sums of thousands
     several, tails = tails, list({id(t): t for t in tails}.values())
     worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
     kind = worst.kind
+    # 1/x − 1/tanh(x): each alone is certain, the difference is not; what is not real cannot be cancelled
     if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in several) > 1:
         kind = Growth.UNKNOWN
     return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)
@@ -68,6 +70,7 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
     worst = max((t for _, t in tails), key=lambda t: t.kind.value)
     if worst.kind is Growth.INFINITE and not worst.unreal:
+        # a factor that vanishes where the infinite one grows may make the product finite: exp(x⁴)·step(−x²)
         (infinite, *more) = [f for f, t in tails if t is worst]
         beside = [f for f, _ in tails if f is not infinite]
         if more or any(f.has(*_TAMING) for f in beside if gaussians.of(f)):
@@ -76,6 +79,8 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
     for factor, one in tails:
         mine, inverse = gaussians.of(factor), S.Zero if one.power is S.Infinity else 1 / one.power
+        # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent factors with finite power
+        # alone
         linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
         groups = [g for g in groups if g not in linked]
         groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))

@@ -36,6 +36,7 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
         return None
     derivative = expr
     for k in range(_MOST + 1):
+        # numerically: constants with roots and π that cancel are not seen to by expand
         value = derivative.xreplace({variable: sympy.S.Zero}).evalf(_DIGITS)
         if not value.is_comparable:
             return None
@@ -49,10 +50,12 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     """Whether an expression is seen to be analytic in a variable at zero, whatever else stands in it."""
     if not expr.has(variable) or expr.is_Symbol:
         return True
+    # b^t is exp(t log b): only where b > 0, which is not asked here
     if isinstance(expr, sympy.Pow) and expr.exp.has(variable):
         return False
     whole = isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp.is_positive
     if isinstance(expr, (sympy.log, sympy.Pow)) and not whole:
+        # logarithms and roots are analytic about a positive value
         start = expr.args[0].xreplace({variable: sympy.S.Zero})
         return bool(start.is_positive) and is_analytic(expr.args[0], variable)
     return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(

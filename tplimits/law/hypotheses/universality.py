@@ -56,11 +56,13 @@ def unestablished(program: Program) -> str:
     if not unlike_normal(program):
         return ""
     for position, s in enumerate(program):
+        # Setup 2.6.4 reads initial vectors as smooth images of normal ones: two values are none
         if isinstance(s, InitialVector) and s.law.shape == "signs":
             return f"`{s.name}` has entries {s.law.described()}, no smooth function of normal variables"
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             if (found := next(_rough(s.body), None)) is not None:
                 return f"{program.where(position)} holds {found}"
+            # a fluctuation sees fourth moments of the entries, where ±1 and normal entries differ
             if _is_scaled_up(s.body, program.known.width_symbols):
                 return f"{program.where(position)} multiplies by a power of n, as a fluctuation √n ⟨…⟩ does"
     return ""
@@ -82,11 +84,13 @@ def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False) -> No
     for position, s in enumerate(program):
         if not (isinstance(s, InitialMatrix) and s.law.shape == ORTHOGONAL):
             continue
+        # the argument from conditional uniformity holds for one direction at a time
         ways = {m.transposed for m in program if isinstance(m, MatMul) and m.matrix == position}
         bodies = [m.body for m in program if isinstance(m, (OuterNonlin, ScalarNonlin))]
         why = ""
         if of_order_one_over_n:
             why = "drift and noise of a layer are of the order 1/n, where the entries' dependence enters"
+        # its gradient is not written in the program, but kernels and training apply the transpose
         elif program.is_network:
             why = f"gradients apply {s.name}ᵀ beside {s.name}"
         elif len(ways) == 2:
@@ -124,6 +128,7 @@ def refuse_unestablished(program: Program, taken_on: tuple[str, ...], of_order_o
 
 def _rough(expr: Expr) -> Iterator[str]:
     """Functions of vectors in a body that are not smooth, or grow faster than powers."""
+    # of scalars any function is allowed that is continuous at the limit: averages converge, then are put in
     if isinstance(expr, Entry) or not any(e.neuron != NO_NEURON for e in entries(expr)):
         return
     if isinstance(expr, sympy.Pow):

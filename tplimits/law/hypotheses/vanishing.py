@@ -77,6 +77,7 @@ def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
     zeros = _forms(base, gaussians)
     forms = [pair for pair in zeros if linear(pair[0], gaussians) is not None]
     others = [pair for pair in zeros if pair not in forms]
+    # a base that vanishes with positive probability divides by 0 there: no power of anything repairs that
     if not forms and not any(almost_never_zero(f, gaussians) for f, _ in others):
         return None
     return Locus(tuple(_independent(forms, gaussians)), tuple(others))
@@ -94,9 +95,11 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return True
     if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu, sympy.sign)):
         return almost_never_zero(expr.args[0], gaussians)
+    # either branch may be taken: both have to keep off
     if isinstance(expr, functions.where):
         return all(almost_never_zero(a, gaussians) for a in expr.args[1:])
     if isinstance(expr, (sympy.sin, sympy.cos)):
+        # zeros at multiples of π: countably many values of one Gaussian form with a density
         forms = _forms(expr.args[0], gaussians)
         if len(forms) == 1 and linear(forms[0][0], gaussians) and not gaussians.of(expr.args[0] / forms[0][0]):
             return True
@@ -104,6 +107,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return all(almost_never_zero(a, gaussians) for a in expr.args)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
         return almost_never_zero(expr.base, gaussians)
+    # an analytic function that is not identically 0 vanishes on a null set, and one point tells that it is not
     return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
 
 
@@ -149,6 +153,7 @@ def _is_seen(expr: Expr, gaussians: Randomness) -> bool:
     pairs: list[tuple[Expr, Expr]] = [(v, S.One) for v in variables]
     if set(variables) != expr.free_symbols or len(_independent(pairs, gaussians)) < len(variables):
         return False
+    # a point with no coincidence between its coordinates, so that differences do not vanish there
     value = expr.xreplace({v: sympy.Float(0.7 + 0.31 * i) for i, v in enumerate(variables)}).evalf()
     return bool(value.is_comparable and abs(value) > _REGULAR)
 
@@ -158,6 +163,7 @@ def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Ra
     zeros = vanishing(base, gaussians)
     if zeros is None:
         return None
+    # p − μ: once the numerator takes the whole pole the quotient is bounded near the set
     left = power - sympy.Add(*(order(f, zeros, gaussians) for f in numerator))
     return sympy.oo if left <= 0 else zeros.weight / left
 
@@ -181,6 +187,7 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     smooth = _smooth_order(factor, at, gaussians)
     if smooth is not None:
         return smooth
+    # a sum vanishes at least as fast as its slowest term
     return min((order(a, at, gaussians) for a in factor.args), default=S.Zero) if factor.is_Add else S.Zero
 
 
@@ -230,10 +237,12 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         moving = [f for f in base.args if gaussians.of(f)]
         if not all(map(_certain, fixed)):
             return []
+        # of two factors that vanish the zero set is a union, not an intersection: the product stands for itself
         moving = [f for f in moving if bounds(f)[0] <= 0] or moving  # 1 + x² times f is at least f
         return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]
+    # non-negative terms vanish together alone: the forms of all of them, and w adds up
     if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
     inner = _without_offset(base, gaussians)
@@ -270,6 +279,7 @@ def _coefficients(expr: Expr, variables: tuple[Symbol, ...]) -> dict[Symbol, Exp
 def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     """Forms that are certainly linearly independent as random variables, those with small exponents first."""
     kept: list[tuple[Expr, Expr]] = []
+    # small exponents bring large 1/a: of dependent forms the one that gives the larger w is kept
     for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
         rows = [linear(f, gaussians) or {} for f, _ in (*kept, pair)]
         if len(rows) == 1 or _is_regular(sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])):
@@ -279,6 +289,7 @@ def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[
 
 def _is_regular(gram: sympy.Matrix) -> bool:
     """Whether a covariance is seen to have an inverse; on the scale of its variances, where these are numbers."""
+    # relative to the product of the variances: forms on a small scale are as independent as others
     det = gram.det()
     if det.is_number:
         return bool(det.evalf() > _REGULAR * sympy.Mul(*gram.diagonal()).evalf())

@@ -59,16 +59,20 @@ def zero(reader: Reader, expr: Expr) -> Zero:
 
     What is zero at every width near its limit, as relu(h) for h < 0, does not count.
     """
+    # before the limit is looked at: exp(s) of anything finite cannot vanish, however long its limit is
     if _positive(expr):
         return Zero(Kind.NEVER)
+    # what holds at every finite width holds in the limit
     low, high = reader.bounds(expr)
     if low > 0 or high < 0:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)
+    # 0 written otherwise, as h(a + b) − ha − hb
     if limit == 0 or (not longer(limit, LONG) and sympy.expand(limit) == 0):
         return Zero(Kind.ZERO)
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
+    # 0.1 + 0.2 − 0.3 times a variable: decimal constants do not cancel to 0
     if reader.tolerance and all(_is_rounding(t, reader.tolerance) for t in sympy.Add.make_args(limit)):
         return Zero(Kind.ZERO)
     if reader.settled(expr):
@@ -77,6 +81,7 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         values = reader.values(expr)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
+    # a value that is zero and does not move is a flat part, at which every width has the same value
     least = max(reader.tolerance, _NOTHING)
     hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= least)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)

@@ -48,9 +48,11 @@ def solved(gram: Sequence[Sequence[Expr]], products: Sequence[Expr]) -> list[Exp
 
 def beside_jump(derivative: Expr, jumps: Callable[[Expr], bool]) -> bool:
     """Whether some delta of a derivative stands beside a factor that `jumps`, or in one."""
+    # kinks and jumps written through steps first: relu′ is a step and would not be seen as a jump beside the delta
     for term in sympy.Add.make_args(sympy.expand(elementary(derivative))):
         if term.has(DiracDelta):
             others = [f for f in sympy.Mul.make_args(term) if not isinstance(f, DiracDelta)]
+            # a jump inside of the delta's argument moves the place of the delta itself: δ(h + sign h)
             if any(map(jumps, others)) or any(f.args[0].has(*JUMPS) for f in term.atoms(DiracDelta)):
                 return True
     return False

@@ -33,6 +33,7 @@ def settle(state: Derivation, key: Key) -> None:
     average = state.program[key[0]]
     assert isinstance(average, Avg)
     new = Fluctuation(fluctuation_symbol(state, key), key, average.over)
+    # among the others before they are gone through, so that its own variance is one of the covariances
     state.fluctuations[key] = new
     for other in list(state.fluctuations.values()):
         value = _covariance(state, new, other)
@@ -40,6 +41,8 @@ def settle(state: Derivation, key: Key) -> None:
     own = state.covariances[new.symbol, new.symbol]
     text = lambda: f"{new.symbol} ~ Gaussian, variance {state.text(own)}"  # noqa: E731 - written when read
     mean = state.scalars[key]
+    # √n times a mean that is only nearly 0 diverges: whoever reads the limit is told that the data's rounding was
+    # judged
     judged = mean != 0 and negligible(mean, state.tolerance)
     remarks = (
         (f"⟨1|x⟩ = {float(mean):.1e}, judged zero at {state.tolerance:g}: array constants are data",) if judged else ()
@@ -58,13 +61,16 @@ def _ket(state: Derivation, fluctuation: Fluctuation) -> Expr:
 
 def _covariance(state: Derivation, a: Fluctuation, b: Fluctuation) -> Expr:
     if a.over != b.over:
+        # √n and √k times averages over two widths: independent, hence Cov = 0, only if nothing random stands above both
         if origins_of(state.program, a.key[0]) & origins_of(state.program, b.key[0]):
             raise refused(state.program, a.key[0], state.label(a.key), OTHER_WIDTH)
         return S.Zero
     f, g = _ket(state, a), _ket(state, b)
+    # each pair is judged together: two that are safe alone may need different sources as the fresh ones
     initial = all(initial_only(state.program, s.key[0]) for s in (a, b))
     if not initial and not is_safe(state, [(f, a.key[0]), (g, b.key[0])]):
         raise refused(state.program, a.key[0], state.label(a.key), SHARED)
+    # given the other one it is Gaussian with a random variance, a mixture, whose law is no table of covariances
     if any(s in {x.symbol for x in state.fluctuations.values()} for s in f.free_symbols | g.free_symbols):
         why = "its covariance depends on another fluctuation scalar"
         raise refused(state.program, a.key[0], state.label(a.key), why)

@@ -25,6 +25,7 @@ def initial_vector(state: Derivation, key: Key, vector: InitialVector) -> None:
     name = state.label(key)
     if vector.law.std == 0:
         ket = Ket(name, vector.law.mean, width=vector.over)
+        # a constant vector is at its limit at every width: a jump or a pole there is where the user put it
         state.exact.add(key)
         if vector.law.mean.is_nonnegative:
             state.nonnegative.add(key)
@@ -40,5 +41,6 @@ def initial_scalar(state: Derivation, key: Key, scalar: InitialScalar) -> None:
     """The limit of a given scalar: its value, or a symbol with its name."""
     name = state.label(key)
     state.scalars[key] = scalar.value if scalar.value is not None else constant_symbol(name)
+    # given, not averaged: no hypothesis on continuity is asked of what does not move
     state.exact.add(key)
     state.steps.append(Step("given scalar", (), lambda: f"{name} → {state.text(state.scalars[key])}", REFERENCE))

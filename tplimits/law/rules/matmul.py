@@ -54,6 +54,7 @@ def matmul(state: Derivation, key: Key, view: View, x: Ket, over: str) -> None:
     if combination is not None:
         _repeat(state, key, view, x, combination, over)
         return
+    # its place among the uses is the hat's identity: covariances are brackets of the operands kept there
     hat = state.gaussians.add(_hat_name(name), HatSource(view, len(uses)))
     dots = _dot_terms(state, view, x) if state.with_dots else ()
     total = state.combined([(S.One, hat), *((t.coefficient, t.partner_ket) for t in dots)])
@@ -70,10 +71,12 @@ def _hat_name(name: str) -> str:
 
 
 def _combination(state: Derivation, view: View, ket: Expr, name: int) -> dict[int, Expr] | None:
+    # one span for each matrix and direction: W and Wᵀ count as different matrices in (2.18)
     span = state.spans.setdefault(view, Span(state.tolerance))
     terms: dict[Expr, Expr] = {}
     for atom, c in state.engine.terms(ket).items():
         # relu(x) − relu(−x) is x: dependences show once kinks are written through steps
+        # what no row of the table closes stays an atom: rewritten it would only be longer
         factors = [f if holds(f, *OPEN_HEADS) else step_products(elementary(f)) for f in sympy.Mul.make_args(atom)]
         for inner, d in state.engine.terms(sympy.Mul(*factors)).items():
             terms[inner] = terms.get(inner, S.Zero) + c * d
@@ -82,6 +85,7 @@ def _combination(state: Derivation, view: View, ket: Expr, name: int) -> dict[in
 
 def _repeat(state: Derivation, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str) -> None:
     uses, name = state.uses[view], state.label(key)
+    # images of the earlier operands with their dots: the operator |W| is linear on whole kets
     expr = state.combined([(c, uses[i].result_ket) for i, c in combination.items()])
     hat = sympy.Add(*(c * uses[i].hat for i, c in combination.items()))
     # the dot part of a combination is the combination of the dot parts
@@ -110,6 +114,7 @@ def _scaled(term: DotTerm, c: Expr) -> DotTerm:
 
 def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:
     position, index, transposed = view
+    # only what the transpose was applied to before: (2.19) sums over earlier uses, later ones get dots of their own
     partners = state.uses.get((position, index, not transposed), [])
     factor = state.hat_factor(view)
     free = state.gaussians.of(x.expr)
@@ -120,6 +125,7 @@ def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:
             continue
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
+        # multiplied out, so that a coefficient that cancels is 0 and its term is gone from all that follows
         coefficient = state.engine.named(multiplied_out(factor * coefficient))
         terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
@@ -133,15 +139,18 @@ def _coefficient(state: Derivation, hat: Symbol, partners: list[Use], x: Expr, d
             raise NotAFunction
         value = state.engine.mean(derivative)
         opened = [state.engine.moments.get(s) for s in value.free_symbols]
+        # points of a quadrature never meet a delta: the number would be that of the integrand without it
         if any(isinstance(m, OpenMoment) and state.gaussians.has_delta(m.integrand) for m in opened):
             raise NotAFunction
         return value
 
     def by_stein() -> Expr:
+        # of the hats that x reads: by the lemma E[ŷ_j x] = Σ_i C_ji E[∂x/∂ŷ_i], the other derivatives are 0
         hats = [u.hat for u in partners if u.hat in state.gaussians.of(x)]
         gram = [[state.engine.covariance(a, b) for b in hats] for a in hats]
         products = [state.engine.named(state.engine.mean(h * x)) for h in hats]
         place = hats.index(hat)
+        # symbolic inverses of more would swell; singular Grams need ⁺, which the numbers take with a tolerance
         if len(hats) <= 3 and _certainly_regular(state, sympy.Matrix(gram)):
             return solved(gram, products)[place]
         return state.engine.stein(place, tuple(map(tuple, gram)), tuple(products))
@@ -151,6 +160,7 @@ def _coefficient(state: Derivation, hat: Symbol, partners: list[Use], x: Expr, d
 
 def _certainly_regular(state: Derivation, gram: sympy.Matrix) -> bool:
     """Whether a Gram can be inverted: of more than one image only where no open mean may make it singular."""
+    # a determinant of open means may vanish by an identity that no algebra sees; one variance is that of a ket ≠ 0
     if gram.rows > 1 and any(map(state.rests_on_open_means, gram)):
         return False
     try:
@@ -163,6 +173,7 @@ def _ambiguous(state: Derivation, derivative: Expr) -> bool:
     """Whether a delta stands beside a jump, or inside a named factor."""
     if not state.gaussians.has_delta(derivative):
         return False
+    # the delta is hidden under a name, so that what stands beside it cannot be looked at
     if not holds(derivative, sympy.DiracDelta):
         return True
     return beside_jump(derivative, lambda factor: factor.has(*JUMPS) or state.gaussians.has_delta(factor))

@@ -44,6 +44,7 @@ SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     """The ket of an entrywise function, averaged over its boxes."""
+    # `whole` runs at width n, `body` at n → ∞: hypotheses about what is lost between them are asked of both
     whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
         body = without_n(state, key, body)
@@ -53,17 +54,21 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
     value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
+    # a power of n was dropped: constants alone do not make it exact any more
     if whole != body:  # off its limit at every width
         state.exact.discard(key)
+    # tails come from the form before means were closed: a closed form hides of what it was the mean
     judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
     inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
+    # 1/√n moves a pole as scalars do, and is gone from `body`; where the limit itself has a doubt that one is enough
     beside = _beside_limits(state, key, whole if shifts(whole) else body, boxes, scalars) if growth.established else ()
     if boxed:
         value = state.engine.mean(value, over=boxed)
         if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
             growth = _tail(state, value, value)
     remarks = (*_second_moment(state, key, value, growth), *beside)
+    # after the mean over boxes: no row of the table of closed forms sees through a name
     value = state.engine.shortened(value, state.label(key))
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
@@ -92,6 +97,7 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
 
 def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     """Ask for the poles and roots that a power of n is stronger than: 1/(√n s) is 0 for s ≠ 0 alone."""
+    # only of what does not hold a width itself: there the limit is another argument, which the body shows
     places = (*pole.singular_places(whole), *root.ends_of_domains(whole))
     lost = sympy.Add(*(node for node, a in places if not state.widths & a.free_symbols and not body.has(node)))
     if lost != 0:
@@ -116,6 +122,7 @@ def _tail(state: Derivation, inner: Expr, value: Expr) -> Tail:
 
 def _judged(state: Derivation, key: Key, inner: Expr, value: Expr, growth: Tail) -> Expr:
     """What stands for a ket where the tails of later ones are judged: a name that carries its own."""
+    # short enough to be followed again by every later ket; else its tail is kept under a name, judged once
     if inner != value and not longer(inner, _LONG):
         return inner
     name = state.gaussians.name_long(f"|{state.label(key)}|", value, key in state.nonnegative)
@@ -136,6 +143,7 @@ def _kets(
         if entry.neuron == OWN:
             kets[entry] = read(ket)
             continue
+        # box means inside of the copied ket get boxes of their own, or two neurons would share them
         fresh = state.engine.rename_boxes(read(ket))
         kets[entry], copies = state.gaussians.copied(fresh, boxes[entry.neuron])
         boxed |= copies
@@ -144,6 +152,7 @@ def _kets(
 
 def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+    # before poles are judged: log(1 + s)/s with s → 0 has none
     body = continued(body, lambda entry: _vanishes(state, key_of(entry)))
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
@@ -151,15 +160,18 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     scalars |= {node: _constant_mean(state, key, node) for node in means}
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
+    # limits of parts are shared by bodies, but means over Gaussians and boxed kets are put in for this one alone
     reader = BodyReader(state, swap, {} if means or boxed else state.limits)
     if holds(body, *_SINGULAR):
         for hypothesis in (jump.jumps, pole.poles, root.roots):
             state.judge(hypothesis, reader, body, key)
     if all(key_of(e) in state.exact for e in entries(body)):
         state.exact.add(key)
+    # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     if reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
     value = reader.limit(body)
+    # what hypotheses did not see, such as a pole at a given constant: SymPy's own infinities are the last net
     if found(value, *_NOT_FINITE):
         known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
@@ -198,6 +210,7 @@ def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:
     integrand, variable = node.args
     fresh = state.gaussians.copy(variable, state.gaussians.new_box())
     own = integrand.xreplace({variable: fresh})
+    # judged on the copy: the variable of the integrand is bound, and unknown to the law
     doubt = constant_mean(state.program.where(key[0]), integrand, own, state.gaussians)
     if doubt is not None:
         state.doubts.append((key, doubt))
@@ -212,6 +225,7 @@ def _second_moment(state: Derivation, key: Key, value: Expr, growth: Tail) -> tu
         return (
             "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",
         )
+    # a pole that provably diverges gives the better reason, though it stays a doubt: terms may cancel elsewhere
     if growth.kind is Growth.UNKNOWN:
         reason = diverging_pole(value, state.gaussians) or growth.reason
         state.doubts.append((key, Doubt("moment", state.label(key), state.program.where(key[0]), reason)))

@@ -39,11 +39,14 @@ _SMALL = 120
 
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
+    # first without averages around their limits: most bodies have negative powers alone and end here
     body = scaled_out(in_widths_of_n(body, state.program), growing=False)
     if N not in parts.found(body, Symbol):
         return body
+    # at_infinity refuses positive powers with ValueError; only then may fluctuations have to absorb them
     try:
         found = at_infinity(body)
+        # a jump at what still holds n and tends to 0 would be read at 0, where its value is a convention
         _refuse_scales(state, key, body, JUMPS)
         return found
     except ValueError:
@@ -54,6 +57,7 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     try:
         limit = at_infinity(centred)
     except ValueError as error:
+        # SymPy's series takes a kink for a smooth point: the one-sided slopes are lost
         _refuse_scales(state, key, centred, (relu, leaky_relu))
         found = _series_limit(centred)
         if found is None:
@@ -81,11 +85,13 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     if growing and isinstance(expr, (maximum, minimum)):  # 1 + S/√n and 1: the kink is where the difference vanishes
         x, y = expr.args
         expr = y + relu(x - y) if isinstance(expr, maximum) else y - relu(y - x)
+    # inside out: a power that comes out of an inner head is seen by the outer one
     expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
     if growing and isinstance(expr, (*JUMPS, relu, leaky_relu, sympy.Abs)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
         arguments = [sympy.expand(a) for a in expr.args[first:last]]
+        # the largest power of all homogeneous arguments together: after it the leading term is O(1), the others vanish
         scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
         if scale != 0 and (scale < 0 or growing or degree):
             inner = (sympy.expand(a / N**scale) for a in arguments)
@@ -99,8 +105,10 @@ def _on_its_side(expr: Expr) -> Expr:
     argument = expr.args[0]
     small, root, _ = in_root(argument)
     limit = small.xreplace({root: S.Zero}) if argument.has(N) else S.Zero
+    # at 0 itself both sides are met: the kink stays, and is asked about by `_refuse_scales`
     if not (limit.is_comparable and limit != 0):
         return expr
+    # through steps, whose argument is eventually of one sign: a step is decided, the smooth rest stays exact in 1/√n
     written = elementary(expr.func(*expr.args)) if not isinstance(expr, where) else expr.definition()
     sides = {step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))}
     return written.xreplace(sides)
@@ -131,6 +139,8 @@ def _powers(expr: Expr) -> list[Expr]:
                 power += exponent
             else:
                 rest.append(factor)
+        # an n inside a function has no single power: taking out one of the others would leave the head with ∞ or 0
+        # inside
         if term == 0 or any(f.has(N) for f in rest) or not power.is_Rational:
             return []
         found.append(power)
@@ -144,6 +154,7 @@ def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Ke
     for entry in entries(body):
         key = (entry.source, tuple(int(i) for i in entry.indices))
         instruction = state.program[entry.source]
+        # functions of averages fluctuate with them: opened down to the averages, whose fluctuations have a law
         if isinstance(instruction, ScalarNonlin):
             inner = state.unroller.at(instruction.body, instruction.axes, key[1])
             swap[entry], inner_averages = _around_limits(state, in_widths_of_n(inner, state.program))
@@ -152,6 +163,7 @@ def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Ke
             symbol = fluctuation_symbol(state, key)
             averages[symbol] = key
             limit = state.scalars[key]
+            # rounding times √n would diverge: what counts as zero is judged here as where the step says so
             centre = sympy.S.Zero if negligible(limit, state.tolerance) else limit
             swap[entry] = centre + symbol / sympy.sqrt(width_ratio(instruction.over) * N)
     return body.xreplace(swap), averages
@@ -159,10 +171,12 @@ def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Ke
 
 def _series_limit(expr: Expr) -> Expr | None:
     """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n)."""
+    # SymPy's limits take minutes on long ones; entries of vectors are random, no constants of a series
     if sympy.count_ops(expr) > _SMALL or expr.has(Entry):
         return None
     small, root, _ = in_root(expr)
     try:
+        # root stands for 1/√n, so from above
         limit = sympy.limit(small, root, 0, "+")
     except (NotImplementedError, ValueError, TypeError, AttributeError):
         return None
@@ -178,6 +192,7 @@ def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) ->
         entry = state.unroller.at(operand.operand, operand.axes, average[1])
         vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
         shown = state.text(value)
+        # a mean in symbols may still be 0 at some of their values
         seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
         return (
             f"{where}: √n·Avg of a ket with {seen}: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "

@@ -55,6 +55,7 @@ class BodyReader:
 
     def moves(self, expr: Expr) -> bool:
         """Whether it reads what is not at its limit at finite width: no given scalars, nor functions of them."""
+        # given scalars, constants and functions of these are at their limit at every width
         if any(key_of(e) not in self.state.exact for e in entries(expr)):
             return True
         return any(s in self._fluctuations or s in self.state.engine.moments for s in expr.free_symbols)
@@ -66,6 +67,7 @@ class BodyReader:
             return True
         if longer(limit, LONG) or self.state.rests_on_open_means(limit):
             return False
+        # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
             return False
         vanishing = any(self.swap.get(e) == 0 for e in entries(expr))
@@ -76,6 +78,7 @@ class BodyReader:
         swap, held = dict(self.swap), {}
         for entry in entries(expr):
             value = swap.get(entry)
+            # deterministic limits get places of their own, so that it is seen whether the value moves with them
             if value is not None and key_of(entry) not in self.state.exact and (value == 0 or not self._random(value)):
                 place = sympy.Dummy(real=True)
                 swap[entry], held[place] = place, value
@@ -101,6 +104,7 @@ class BodyReader:
         """Whether a Gaussian variable of its own is added, which nothing can cancel; of a product, to each factor."""
         gaussians = self.state.gaussians
         for term in sympy.Add.make_args(limit):
+            # a variance that rests on an open mean may be 0, then the variable is none
             _, variable = term.as_coeff_Mul()
             if variable in gaussians and not self.state.rests_on_open_means(variable):
                 others = gaussians.everywhere(limit - term)
@@ -110,6 +114,7 @@ class BodyReader:
 
     @cached_property
     def _least(self) -> dict[Expr, Expr]:
+        # entries that are negative at no width, as signs that interval arithmetic can read
         known = self.state.nonnegative
         return {e: nonnegative(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
 

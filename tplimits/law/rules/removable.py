@@ -40,6 +40,7 @@ def continued(body: Expr, vanishes: Callable[[Entry], bool]) -> Expr:
     True
     """
     for scalar in _divisors(body, vanishes):
+        # product by product, a sum of poles is none of them: 1/s − cos(s)/s stays for `pole` to refuse
         for product in sorted(found(body, sympy.Mul), key=sympy.default_sort_key):
             value = _quotient(product, scalar)
             if value is not None:
@@ -49,6 +50,7 @@ def continued(body: Expr, vanishes: Callable[[Entry], bool]) -> Expr:
 
 def is_spread(program: Program, position: int) -> bool:
     """Whether a scalar is at its limit with probability 0 at every width, as none that counts signs is."""
+    # counts of signs sit on a lattice and are 0 with probability ~1/√n, where the continued value is not the function's
     above = {position} | networkx.ancestors(program.graph, position)
     makers = (program[p] for p in above)
     return not any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin)))
@@ -67,15 +69,19 @@ def _poles(factors: Iterable[Expr]) -> list[Expr]:
 def _quotient(product: Expr, scalar: Entry) -> Expr | None:
     """The limit of a product as a scalar in a denominator of it tends to 0; None where there is none."""
     poles = [f for f in _poles(product.args) if entries(f.base) == (scalar,)]
+    # an Entry is no symbol that SymPy differentiates by
     below = sympy.Mul(*(1 / f for f in poles)).xreplace({scalar: _SCALAR})
     above = sympy.Mul(*(f for f in product.args if f not in poles)).xreplace({scalar: _SCALAR})
     if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
         return None
     leading = _leading(below)
+    # order 0: the denominator does not vanish at all and nothing is to be continued
     if leading is None or leading[0] == 0:
         return None
     order, slope = leading
     for _ in range(order):
+        # numerators must vanish to the whole order of the denominator for every value of the others, else the pole
+        # stays
         if sympy.expand(above.xreplace({_SCALAR: S.Zero})) != 0:
             return None
         above = above.diff(_SCALAR)
@@ -87,6 +93,7 @@ def _leading(expr: Expr) -> tuple[int, Expr] | None:
     for k in range(_MOST + 1):
         value = sympy.expand(expr.xreplace({_SCALAR: S.Zero}))
         if value != 0:
+            # a leading coefficient in other scalars may vanish at some of their values, and the order jumps there
             return (k, value / sympy.factorial(k)) if value.is_number else None
         expr = expr.diff(_SCALAR)
     return None

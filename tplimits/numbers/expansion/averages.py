@@ -101,6 +101,7 @@ class Averages:
         """Avg x over an axis, as a scalar."""
         value = self.frame.expectation(x.value)
         fixed = self.values_only or (not x.value.dims and x.is_fixed)
+        # in the order of the program: frozen runs on drawn networks read the limits off this list
         self.calls.append((value, None if fixed else len(self.known)))
         if fixed:
             return number(value)
@@ -132,6 +133,7 @@ class Averages:
         """Σ E d ψ over the variables of ψ, and over those of its neuron that d alone depends on; both are stacked."""
         dims = set(pieces.dims) - {STACKED}
         neuron = {v for v in d.dims if v // OTHER == max(dims) // OTHER and v != STACKED} if dims else set()
+        # what ψ does not depend on is integrated out of d first: the product then lives on ψ's variables only
         alone = neuron - self.frame.closed(dims & set(d.dims))
         return self.frame.mean(contracted(self.frame.mean(d, alone), pieces), {*neuron, *dims})
 
@@ -151,6 +153,7 @@ class Averages:
         shift = plus(shift, self.cross(x, axis, self.frame.other))
         centred = mapped(numpy.subtract, x.value, value)
         for f, g in self._separated(centred, own, others):
+            # g_k as an average over the neurons themselves: a second neuron has their law
             made = self.registered(label, axis, moved(g, -OTHER), {}, 0.0, 0.0)
             (j,) = made.slopes
             slopes[j] = f
@@ -164,6 +167,7 @@ class Averages:
         table = both.values.reshape(here.values.size, there.values.size)
         w, v = here.values.ravel(), there.values.ravel()
         _, sizes, right = numpy.linalg.svd(numpy.sqrt(w)[:, None] * table * numpy.sqrt(v), full_matrices=False)
+        # singular vectors for the weights of the nodes: as few terms f_k g_k as the accuracy allows
         for size, row in zip(sizes, right, strict=True):
             if size <= _NO_PART * max(1.0, sizes[0]):
                 return
@@ -191,6 +195,7 @@ class Averages:
         self._grow(j + 1)
         row = numpy.zeros(j + 1)
         for k, a in enumerate(self.known[:j]):
+            # no neuron is behind it: it is correlated with others only through slopes by scalars of its own kind
             row[k] = covariances.get(k, 0.0) + sum(d * row[i] for i, d in a.slopes.items() if i != ROOT)
         row[j] = variance
         self._covariance[j, : j + 1] = self._covariance[: j + 1, j] = row
@@ -200,6 +205,7 @@ class Averages:
         self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float
     ) -> Jet:
         """A new average of a centred field, as a scalar."""
+        # slopes that are rounding would link averages that have nothing to do with one another
         scale = max(1.0, abs(value))
         kept = {i: d for i, d in slopes.items() if abs(d) > _NOTHING * scale}
         j = len(self.known)
@@ -223,6 +229,7 @@ class Averages:
         rho = self.ratios[axis]
         for (place, dims), influence in self.influences.items():
             if place == axis:
+                # influences on other axes are made of other neurons: independent, no part of the covariance
                 row[list(influence.rows)] += self._products(own, dims, influence) / rho
         for i, d in slopes.items():
             if i != ROOT:
@@ -258,6 +265,7 @@ class Averages:
 
     def _seconds(self, rows: Sequence[int], columns: Sequence[int]) -> Array:
         """C_ik + r_i r_k."""
+        # E of a product of two that are off by n^(−1/2): means count like fluctuations at order 1/n
         found: Array = numpy.outer([float(self.root(i)) for i in rows], [self.root(k) for k in columns])
         inner = numpy.ix_([i != ROOT for i in rows], [k != ROOT for k in columns])
         known = numpy.ix_([i for i in rows if i != ROOT], [k for k in columns if k != ROOT])
@@ -274,6 +282,7 @@ class Averages:
         shift = None if u.shift is None else times(u.shift, w.value)
         if w.shift is not None:
             shift = plus(shift, times(w.shift, u.value))
+        # E uw = E u E w + Cov(u, w): the covariance is of order 1/n, a shift
         if u.slopes and w.slopes:
             shift = plus(shift, self.inner(u.slopes, w.slopes))
         return Jet(times(u.value, w.value), slopes, shift)
@@ -314,6 +323,7 @@ class Averages:
         slopes = {i: times(first, d) for i, d in x.slopes.items()}
         shift = None if x.shift is None else times(first, x.shift)
         if second is not None and x.slopes:
+            # Ito: E F(x) moves by ½ F″ Var x
             inner = self.inner(x.slopes, x.slopes)
             if inner is not None:
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))

@@ -64,6 +64,7 @@ class Bodies:
             return self.power_of_width(*self.powers_of_widths(expr)[0])
         if isinstance(expr, GaussMean):
             return self._gauss_mean(expr, known)
+        # before sums and products are taken apart: a kink or a power of n can cancel between parts alone
         if self.explicit is not None and self.size is None:
             found = self.explicit.read(self, expr, known)
             if found is not None:
@@ -75,6 +76,7 @@ class Bodies:
         if isinstance(expr, sympy.Pow):
             if expr.exp.is_number:
                 return self._smooth(_U**expr.exp, self.evaluate(expr.base, known, memo), expr)
+            # unevaluated: SymPy would make the power of it again
             return self.evaluate(sympy.exp(expr.exp * sympy.log(expr.base), evaluate=False), known, memo)
         return self._head(expr, known, memo)
 
@@ -98,6 +100,7 @@ class Bodies:
         for f in sympy.Mul.make_args(expr):
             base, power = f.as_base_exp()
             if base in self.widths and power.is_number:
+                # (ρn)^p is ρ^p n^p: exponents add over all widths, since only their ratios are fixed
                 total, ratios = total + power, ratios * self.widths[base] ** float(power)
             else:
                 others.append(f)
@@ -107,6 +110,7 @@ class Bodies:
         """n^(−1/2) has a derivative by itself, 1/n a shift; smaller powers are nothing, larger ones have no limit."""
         if power == 0:
             return number(ratios)
+        # a run at finite width, on drawn neurons: powers of n are numbers
         if self.size is not None:
             return number(ratios * self.size ** float(power))
         if power == -sympy.S.Half:
@@ -167,6 +171,7 @@ class Bodies:
     def _smooth(self, function: Expr, x: Jet, expr: Expr) -> Jet:
         """F(x) of one variable, with two derivatives where x moves."""
         zero, first, second = _derivatives(function)
+        # few Gauss–Hermite nodes are exact for polynomials alone
         if not function.is_polynomial(_U):
             self.averages.frame.enters(x.value)
         with numpy.errstate(all="ignore"):
@@ -174,6 +179,7 @@ class Bodies:
             found = [value]
             if not x.is_fixed:
                 found += [mapped(lambda v, f=f: _on(f, v), x.value) for f in (first, second)]
+        # a scalar that tends to 0 has a limit within its error of it: √ and log are finite there, and wrong
         singular = not x.value.dims and not x.is_fixed and self._is_singular(function, float(x.value.values))
         if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in found)):
             raise NoLimitError(
@@ -194,11 +200,13 @@ class Bodies:
         return abs(at) < tolerance and (powers or isinstance(function, sympy.log))
 
     def _relu(self, x: Jet, expr: Expr) -> Jet:
+        # a scalar at its kink: off by a multiple of n^(−1/2), which the series of who asks takes in
         if self.explicit is not None and self.size is None and self.explicit.settles(x):
             return self.explicit.relu(self, x, expr)
         value = mapped(lambda v: numpy.maximum(v, 0.0), x.value)
         first = mapped(lambda v: numpy.where(v > 0, 1.0, 0.0), x.value)
         delta = self._delta(x, expr)
+        # relu″ = δ, as a number on the node that stands at the kink
         return self.averages.function(x, value, first, delta)
 
     def _step(self, x: Jet, expr: Expr) -> Jet:
@@ -210,6 +218,7 @@ class Bodies:
         delta = self._delta(x, expr)
         if delta is not None:
             for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
+                # the jump's derivative is a delta times the slope: 0 if the argument does not move where it is 0
                 if mapped(lambda m, s: numpy.where(m > 0, s, 0.0), delta, d).size > AT_KINK:
                     raise NoLimitError(
                         f"{self.told(expr)} jumps where its argument moves with averages of the program: the second "
@@ -221,6 +230,7 @@ class Bodies:
     def _delta(self, x: Jet, expr: Expr) -> Field | None:
         """δ(x); None where x does not cross 0."""
         frame = self.averages.frame
+        # drawn neurons, values alone: nobody asks for a second derivative
         if self.averages.values_only and not frame.divides:
             return None
         return Kinks(frame, self.told(expr)).delta(x)

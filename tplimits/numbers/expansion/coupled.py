@@ -118,6 +118,7 @@ class _RealMatrix(Matrix[Jet]):
         assert isinstance(frame, Networks)
         ratio, std = averages.ratios[source] / averages.ratios[target], 1.0
         if transposed:
+            # entries of Wᵀ have variance 1/columns while it sums over rows
             std = (averages.ratios[self.rows] / averages.ratios[self.columns]) ** 0.5
         shape = (len(self.entries), len(frame.variables[frame.of[source]].nodes))
         values = numpy.broadcast_to(q.value.values, shape)
@@ -126,6 +127,7 @@ class _RealMatrix(Matrix[Jet]):
         g, size = Jet(z), len(frame.variables[frame.of[target]].nodes)
         for p, y in zip(other.inputs, other.images, strict=True):
             back = averages.average(averages.product(y, q), source, "")
+            # the part of g along p_j that conditioning took out of z: drawn anew, so that entries are independent again
             fresh = Field((_DRAWS,), self.rng.standard_normal(len(self.entries)) * std / size**0.5)
             mixed = averages.sum(averages.scaled(back, -ratio), Jet(fresh))
             g = averages.sum(g, averages.product(p, mixed))
@@ -169,9 +171,11 @@ def off_limits(execution: Execution, table: Table, observables: Sequence[Observa
     frame = Networks(execution.width)
     with numpy.errstate(all="ignore"):
         measured = _Measured(frame, numbers.ratios, values_only=True)
+        # first with averages of these very networks, which conditioning is exact for; then with those of the limit
         recovering = _Recovering(table.program, numbers, measured, seen.exist, execution.width["n"])
         recovering.execution = execution
         recovering.run()
+        # frozen at the limits, so that the mean over the law of a neuron is 0 at every width
         averages = _Frozen(frame, numbers.ratios, table.value.calls)
         held = _Held(table.program, numbers, averages, seen.exist)
         held.execution = execution
@@ -186,6 +190,7 @@ def centre(table: Table, observables: Sequence[Observable], places: Sequence[int
     mean 0 all the same: it knows of no limit.  `REPLICATES` sets of points that are spread over the law.
     """
     found = []
+    # a key of its own: points must not be those that any draw of networks was seeded with
     for one in numpy.random.SeedSequence(seed, spawn_key=(_CENTRE,)).generate_state(REPLICATES):
         frame = Spread(table.seen.variables, _POINTS, int(one))
         averages = _Frozen(frame, table.numbers.ratios, table.value.calls)

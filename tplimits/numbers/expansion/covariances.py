@@ -95,6 +95,7 @@ class Layer:
 
         try:
             with numpy.errstate(all="ignore"):
+                # the limit alone does not tell: directions may vanish there and be present at every width
                 if not self._exist:  # which directions a matrix meets at finite width, as one drawn network shows
                     size = drawn_size(self.program)
                     sizes = dict.fromkeys(self.numbers.ratios, size)
@@ -108,6 +109,7 @@ class Layer:
     def _divisions(self, law: Given) -> Divisions:
         key = law.value.tobytes()
         if key not in self._met:
+            # kinks at V before are where those at V begin, if they depend on nothing
             before = next(iter(self._met.values()), Divisions())
             self._met.clear()
             self._met[key] = before.elsewhere()
@@ -152,6 +154,7 @@ class _Layer(Pass):
                 known = (do.scaled(do.product(L[a, k], L[b, k]), -1.0) for k in range(b))
                 left = do.sum(V[b, a], *known)
                 if a == b:
+                    # √left has no derivative at 0, and rounding decides its value
                     if left.value.values <= _SINGULAR * V[a, a].value.values:
                         raise EvaluationError(
                             f"V is singular, or nearly so: token {a} is a combination of those before it, where the "
@@ -167,6 +170,7 @@ class _Layer(Pass):
         do, g = self.averages, Jet(self.frame.normal(axis))
         minus = [do.average(do.product(q, g), axis, "directions of the state") for q in before]
         square = do.average(do.product(g, g), axis, "directions of the state")
+        # averages at width n, not their limits 0 and 1: V is the Gram of x at that width exactly
         rest = do.sum(square, *(do.scaled(do.product(c, c), -1.0) for c in minus))
         left = do.sum(g, *(do.scaled(do.product(c, q), -1.0) for c, q in zip(minus, before, strict=True)))
         return do.product(do.power(rest, -0.5), left)
@@ -197,5 +201,6 @@ def _covariance(run: _Layer) -> tuple[Given, Array]:
     if averages.values_only:
         return Given(value, root, shift, numpy.zeros((size, size))), numpy.zeros((size, size))
     slopes = averages.slopes
+    # (I − D)⁻¹ sums all paths by which an average moves others: D is nilpotent, averages read earlier ones
     total: Array = numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T.astype(numpy.float64)
     return Given(value, root, shift, rows @ averages.covariance @ rows.T), total[:, run.given]

@@ -58,6 +58,7 @@ class Explicit:
     def read(self, bodies: Bodies, expr: Expr, known: Mapping[Expr, Jet]) -> Jet | None:
         """A body of these kinds; None for others."""
         spread = _distributed(bodies, expr)
+        # √n(relu(x) + y²) term by term: each term then has one scalar in it
         if spread is not expr:
             return self.averages.sum(*(bodies.evaluate(a, known) for a in sympy.Add.make_args(spread)))
         factors = sympy.Mul.make_args(expr)
@@ -65,6 +66,7 @@ class Explicit:
         together = sympy.Mul(*scalars)
         if self._has_kink_or_growth(bodies, together):
             found = dict.fromkeys(entries(together))
+            # a series in one variable: a kink between two scalars has no order of its own
             if len(found) == 1:
                 (entry,) = found
                 jet, apart = known.get(entry), _outside(bodies, together)
@@ -94,6 +96,7 @@ class Explicit:
     def _function(self, bodies: Bodies, expr: Expr, entry: Entry, x: Jet) -> Jet:
         """f(x) by its powers around 0."""
         y = self.series.argument
+        # exact rationals: a series asks whether coefficients vanish
         numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
         function = expr.xreplace(numbers).xreplace({entry: y})
         total = number(0.0)
@@ -110,12 +113,15 @@ class Explicit:
     def _power(self, bodies: Bodies, expr: Expr, entry: Entry, x: Jet, kind: tuple[Expr, bool], power: Expr) -> Jet:
         """n^power |x|^p sgn(x)^s."""
         p, sign = kind
+        # y and y² are smooth: jets multiply them without a law of R
         if p.is_Integer and p <= 2 and bool(p % 2) == sign and power <= 0:
             found = bodies.power_of_width(power, 1.0)
             for _ in range(int(p)):
                 found = self.averages.product(found, x)
             return found
+        # |x|^p is n^(−p/2) |R|^p
         order = power - p / 2
+        # E R³ is of order n^(−1/2) and adds to the mean at order 1/n, unless the law of R is symmetric
         if sign and order == -S.Half and p != 1 and not self.turning.together([entry]):
             raise _refused(
                 bodies,
@@ -135,6 +141,7 @@ class Explicit:
         (power, _), others = bodies.powers_of_widths(expr)
         if power > 0:
             return True
+        # norms by the function's own mean: numerator and denominator vanish together as n grows
         means = [f for f in others if f.is_Pow and f.base.has(GaussMean) and not f.exp.is_nonnegative]
         inside = [g for f in means for g in f.atoms(sympy.Function) if not isinstance(g, GaussMean)]
         return any(g.args[0].has(*bodies.widths) for g in inside)
@@ -143,6 +150,7 @@ class Explicit:
         """Σ_k n^(−k/2) c_k; None where it grows."""
         numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
         found = self.series.in_widths(expr.xreplace(numbers), bodies.widths)
+        # read by parts again, where the message names the term that grows
         if any(k < 0 for k in found):
             return None
         total = number(0.0)

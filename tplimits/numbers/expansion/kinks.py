@@ -50,6 +50,7 @@ class Kinks:
                 raise self._singular("the limit of its argument, a scalar that moves")
             return None
         self._refuse_flat(x)
+        # one side of the kink alone, rounding aside: relu(x²) is smooth
         if (u.values >= -AT_KINK).all() or (u.values <= AT_KINK).all():
             return None
         if not self.frame.divides:
@@ -79,6 +80,7 @@ class Kinks:
         u = x.value
         for d in x.slopes.values():
             if d.dims in ((), u.dims):
+                # δ(u)·(c u) = 0: a slope that is a multiple of the argument needs no delta
                 ratio = float((d.values * u.values).sum() / (u.values**2).sum())
                 if numpy.abs(d.values - ratio * u.values).max() <= AT_KINK * max(1.0, d.size):
                     continue
@@ -96,13 +98,16 @@ class Kinks:
         for root, slope in zip(roots, slopes, strict=True):
             self._refuse_grazing(root, slope, u)
             mark = self._mark(nodes[..., first:], root)
+            # no node stands there yet: the pass begins again with the variable divided at this place
             if mark is None:
                 raise self._split(u, Field(u.dims[:-1], root), None)
             there = root < _NOWHERE
             off = numpy.where(there, u.values[..., first + mark], 0.0)
+            # interpolated from nodes of a first division the place is not exact; moved, it is one step of a fixed point
             if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
                 raise self._split(u, Field(u.dims[:-1], root), mark)
             safe = numpy.where(there, numpy.abs(slope), 1.0)
+            # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
             found[..., first + mark] = numpy.where(there, 1 / (SLIGHT * safe), 0.0)
         return Field(u.dims, found) if roots else None
 
@@ -113,6 +118,7 @@ class Kinks:
         changes = (v[..., :-1] > 0) != (v[..., 1:] > 0)
         count = changes.sum(axis=-1)
         most = int(count.max())
+        # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():
             raise self._unknown()
         roots, slopes = [], []
@@ -154,6 +160,7 @@ class Kinks:
 
     def _split(self, u: Field, place: Field, mark: int | None) -> Split | Moved:
         """Divide the variable, that of the first neuron where both are the same."""
+        # both neurons have the same variables: divided once, at the first one
         by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
         if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
             raise EvaluationError(

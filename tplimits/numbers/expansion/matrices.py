@@ -53,6 +53,7 @@ class Matrix(Generic[J]):
         square = averages.average(averages.product(x, x), source, f"⟨{name}|{name}⟩ in {label}")
         rest = averages.sum(square, *(averages.scaled(averages.product(c, c), -1.0) for c in minus))
         known = [averages.product(c, z) for c, z in zip(minus, side.images, strict=True)]
+        # no direction beyond the known ones: √N at N = 0 has no derivative, and W adds nothing
         if not is_new(rest, square):
             return averages.sum(*known) if known else averages.scaled(x, 0)
         length = averages.power(rest, 0.5)
@@ -77,6 +78,8 @@ class Matrix(Generic[J]):
             back = averages.average(averages.product(y, q), source, f"{label} back on {name}")
             total = averages.sum(
                 total,
+                # given Wᵀp_j = y_j the part of W q along p_j is known, and what the fresh normal has there is taken
+                # away
                 averages.scaled(averages.product(p, seen), -1.0),
                 averages.scaled(averages.product(p, back), ratio),
             )

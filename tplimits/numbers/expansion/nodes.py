@@ -219,6 +219,7 @@ class Frame:
     def enters(self, one: Field) -> None:
         """A function that is no polynomial reads a field."""
         found = frozenset(d % OTHER for d in one.dims if d < APART) - self.rough
+        # the pass begins again with more nodes for these; on drawn neurons there is nothing to refine
         if self.divides and found:
             raise Rough(found)
 
@@ -234,6 +235,7 @@ class Frame:
             if weights.ndim == 1:
                 values = numpy.tensordot(values, weights, axes=(place, 0))
             else:
+                # weights that depend on parents: these have to be there still, so later variables go first
                 values = (values * aligned(Field(self.variables[d].dims, weights), tuple(dims))).sum(axis=place)
             del dims[place]
         return Field(tuple(dims), numpy.asarray(values))
@@ -282,6 +284,7 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     parents = union(*places)
     shape = numpy.broadcast_shapes(*(aligned(p, parents).shape for p in places))
     marks = numpy.stack([numpy.broadcast_to(aligned(p, parents), shape) for p in places], axis=-1)
+    # places beyond reach make pieces of length 0, so that every place of the parents has equally many nodes
     ends = numpy.clip(numpy.sort(marks, axis=-1), -_REACH, _REACH)
     edge = numpy.full((*shape, 1), _REACH)
     ends = numpy.concatenate([-edge, ends, edge], axis=-1)
@@ -292,6 +295,7 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     nodes = numpy.concatenate([nodes, marks], axis=-1)
     if nodes.size > MOST_ENTRIES:
         raise TooLarge
+    # too light to move a mean, heavy enough that 1/SLIGHT does not overflow
     weights = numpy.concatenate([weights, SLIGHT * density(marks)], axis=-1)
     if not numpy.isfinite(nodes).all():
         raise EvaluationError("a kink of the program is at no finite place.")

@@ -110,6 +110,7 @@ class Pass(Reading[Jet]):
             self.jets[key] = self._read(body)
             return
         x = self._read(rest)
+        # √n times what tends to 0 is a fluctuation, and its C is asked for; else it diverges
         if self.size is None and abs(float(x.value.values)) > self.frame.tolerance:
             raise NoLimitError(f"{self._where}: `{s.name}` grows with the width: {root} times what does not tend to 0.")
         self.fluctuations[key] = self.averages.scaled(x, root)
@@ -132,6 +133,7 @@ class Pass(Reading[Jet]):
         known = {}
         for e in entries(body):
             x = self._jet(e)
+            # the same functions on variables of a second neuron, independent of the first
             known[e] = self._other(x) if e.neuron in s.slots else x
         if self.size is None and not self.averages.values_only:
             refuse_singular(body, self._inside, self._shown, self._where)
@@ -175,6 +177,7 @@ class Pass(Reading[Jet]):
     def _is_new(self, use: Use, rest: Jet, square: Jet, name: str) -> bool:
         """As one drawn network had it."""
         left, whole = rest.value, square.value
+        # a first, drawn network at finite width decides, and passes in the limit follow it
         if use not in self.exist:
             self.exist[use] = bool(left.values > _REPEATED * whole.values)
         elif (

@@ -100,6 +100,7 @@ class Reading(Walker[None], Generic[J]):
             vectors: list[Expr] = []
             for f in sympy.Mul.make_args(term):
                 (vectors if any(e.neuron != NO_NEURON for e in entries(f)) else scalars).append(f)
+            # kept whole for the series that takes the power away: √n·tanh(h/√n) has no limit factor by factor
             if self._grows(term):
                 found[term] = found.get(term, S.Zero) + factor
                 return
@@ -108,10 +109,12 @@ class Reading(Walker[None], Generic[J]):
                 add(vectors[0], factor)
                 return
             vector = sympy.Mul(*vectors)
+            # through named sums: x + y and 2x + y share the directions x and y
             inside = self._opened(vector) if isinstance(vector, Entry) else None
             if inside is not None:
                 add(inside, factor)
             else:
+                # like vectors collect: W(x − x) meets no direction
                 found[vector] = found.get(vector, S.Zero) + factor
 
         add(sympy.expand_mul(expr) if expr.count_ops() < _SHORT else expr, S.One)

@@ -90,6 +90,7 @@ def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...
             break
         except Rough as found:
             rough |= found.numbers
+        # where variables are divided is found by passes with derivatives: for sizes undivided nodes are enough
         except (Split, Moved):
             divides = False
         except TooLarge:
@@ -98,6 +99,7 @@ def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...
             return STEPS  # passes with derivatives say why
     sizes = {(x.value.values.size, len(x.value.dims)) for x in run.jets.values()}
     room = MOST_ENTRIES * _MARGIN
+    # a field of so many variables grows by the ratio of the steps in each of them
     return tuple(s for s in STEPS if all(size * (coarse / s) ** count <= room for size, count in sizes))
 
 
@@ -140,12 +142,14 @@ def divided(
             return made(frame)
         except Rough as found:
             met.rough |= found.numbers
+            # a place that is a function of a variable is an array on its nodes: other nodes, other arrays
             met.splits = _apart_from(met.splits, found.numbers)
         except Split as split:
             kept = _apart_from(met.splits, {split.number})
             met.splits = {**kept, split.number: [*kept.get(split.number, []), split.place]}
         except Moved as moved:
             places = list(met.splits[moved.number])
+            # as many nodes as before: places that are functions of them keep their shape, and are moved in turn
             places[moved.mark] = moved.place
             met.splits = {**met.splits, moved.number: places}
     raise EvaluationError(
@@ -181,6 +185,7 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
     if count:
         total = numpy.asarray(numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T, dtype=numpy.float64)
     shifts = numpy.array([a.shift for a in averages.known])
+    # m = (I − D)⁻¹ own: taken apart, each average states what it adds by itself
     own = shifts - slopes @ shifts if count else shifts
     # Cov of the own part of each average with the whole: (I − D) C rows
     shares = total * (rows @ averages.covariance @ (numpy.eye(count) - slopes).T) if count else rows

@@ -50,7 +50,9 @@ class Spread(Samples):
         super().__init__(dict.fromkeys(counts, size), numpy.random.default_rng(seed))
         self._columns = {}
         for place, (axis, count) in enumerate(counts.items()):
+            # scrambled by a seed for each axis: replicates give an error, and axes stay independent
             points = scipy.stats.qmc.Sobol(max(1, count), rng=numpy.random.default_rng((seed, place))).random(size)
+            # a point at 0 would be a neuron at −∞
             self._columns[axis] = iter(scipy.special.ndtri(numpy.clip(points, 1e-16, 1 - 1e-16)).T)
 
     def normal(self, axis: str) -> Field:

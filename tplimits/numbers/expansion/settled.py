@@ -104,6 +104,7 @@ class Settled:
         if variance <= _NOTHING**2:
             raise refuse("has a kink at the limit of its argument, which does not fluctuate by 1/√n")
         beside = [do.covariance[j] @ slopes for j in self._known]
+        # R must be centred normal: not off by n^(−1/2), nor correlated with a Z before, which is no normal variable
         if abs(moved) > _NOTHING * sqrt(variance) or any(abs(c) > _NOTHING for c in beside):
             raise refuse("has a kink where its argument is no normal variable around it")
         return _Power(power, sign, slopes, sqrt(variance))
@@ -119,6 +120,7 @@ class Settled:
     def _covariance(self, a: _Power, b: _Power) -> float:
         """Cov(Z, Z′)."""
         count = len(a.slopes)
+        # averages may have been added between the two
         other = numpy.concatenate([b.slopes, numpy.zeros(count - len(b.slopes))])
         both = float(a.slopes @ self.averages.covariance[:count, :count] @ other)
         scale = a.deviation * b.deviation

@@ -38,6 +38,7 @@ def refuse_singular(
     for node in found(body, *_FAST):
         if _is_vector(node):
             low, high = bounds(_opened(node.args[0], inside))
+            # E exp(Avg eˣ) is infinite at every width, whatever the limit says
             if any((high if sign > 0 else -low) is S.Infinity for sign in _FAST[type(node)]):
                 raise NoLimitError(
                     f"{where}: `{shown(node)}` grows faster than any power of its argument, a vector: moments to the "

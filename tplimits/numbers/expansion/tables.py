@@ -184,6 +184,7 @@ def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numb
             continue
         if len(found) == 2:
             fine, coarse = found
+            # the finer of two resolutions is stated, with what the coarser one is off
             spread = _combined(lambda a, b: numpy.abs(a - b) + _ROUNDING * (1 + numpy.abs(a)), fine, coarse)
             return Table(program, numbers, seen, tuple(o.label for o in observables), fine, spread, "quadrature")
     return None

@@ -39,6 +39,7 @@ class Turning:
                 assert s.operand is not None
                 found = self._read(s.operand)
                 if isinstance(s, MatMul):
+                    # linear in W: its sign comes out, those of other matrices do not matter to it
                     found = _product([found, (frozenset({s.matrix}), self._matrices - {s.matrix})])
             elif isinstance(s, (OuterNonlin, ScalarNonlin)):
                 found = self._read(s.body)
@@ -56,8 +57,10 @@ class Turning:
         if isinstance(expr, sympy.Mul):
             return _product(inside)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer:
+            # an even power does not turn, an odd one does; a negative one turns like the positive
             return _product(inside[:1] * abs(int(expr.exp)))
         still = frozenset.intersection(*(i[1] for i in inside))
+        # a sum turns if all terms do; of other functions parity is not looked at
         odd = frozenset.intersection(*(i[0] for i in inside)) if isinstance(expr, sympy.Add) else frozenset()
         return odd, still
 

@@ -108,6 +108,7 @@ class Nest:
         """The value of an expression."""
         if expr.is_number and not expr.has(Read):
             return DOUBLE(float(expr))
+        # at the outermost loop where all of it is known: what does not depend on the inner ones is computed once
         if expr not in self.known:
             with self.at(self.level(expr)):
                 self.known[expr] = self._value(expr)
@@ -133,6 +134,7 @@ class Nest:
     def _folded(self, expr: Expr) -> Any:
         """A sum or a product, what outer loops know first."""
         combine = self.arithmetic.add if isinstance(expr, sympy.Add) else self.arithmetic.multiply
+        # parts of outer loops first: their sum is a value of the outer loop as well
         order = sorted(expr.args, key=self.level)
         total, level = self.value(order[0]), self.level(order[0])
         for part in order[1:]:
@@ -172,6 +174,7 @@ class Nest:
         if head is sympy.exp:
             return a.exp(x)
         if head is sympy.erf:
+            # e^(−x²) is computed for the derivative of erf anyway: the dearest part of it is shared
             bell = sympy.exp(-(expr.args[0] ** 2))
             return a.erf(x, self.value(bell) if bell in self.exponentials else None)
         if head is sympy.tanh:

@@ -111,6 +111,7 @@ class Arithmetic:
         inside = self.select(self.greater(x, top), top, self.select(self.greater(bottom, x), bottom, x))
         scaled = self.add(self.multiply(inside, self.constant(x, _LOG2E)), self.constant(x, 0.5))
         k = self.intrinsic("floor", scaled)
+        # log 2 in two parts: k times the first, of few bits, is exact
         r = self.subtract(inside, self.multiply(k, self.constant(x, _LN2_HIGH)))
         r = self.subtract(r, self.multiply(k, self.constant(x, _LN2_LOW)))
         value = self.polynomial(r, _EXP)
@@ -118,6 +119,7 @@ class Arithmetic:
         whole = ir.VectorType(ir.IntType(64), x.type.count) if vector else ir.IntType(64)
         bits = self.builder.bitcast(value, whole)
         shift = ir.Constant(whole, [52] * x.type.count if vector else 52)
+        # 2^k by adding k to the exponent's bits, which begin at the 52nd
         power = self.builder.shl(self.builder.fptosi(k, whole), shift)
         value = self.builder.bitcast(self.builder.add(bits, power), x.type)
         value = self.select(self.greater(bottom, x), self.constant(x, 0.0), value)
@@ -133,6 +135,7 @@ class Arithmetic:
         t = self.divide(self.subtract(size, middle), self.add(size, middle))
         tail = self.subtract(self.constant(x, 1.0), self.multiply(exponential, self.polynomial(t, _ERFCX)))
         near = self.multiply(x, self.polynomial(self.multiply(x, x), _ERF))
+        # erfc(6.2) < 2e-18, and t is ∞/∞ at infinite x
         tail = self.select(self.greater(size, self.constant(x, 6.2)), self.constant(x, 1.0), tail)
         far = self.intrinsic("copysign", tail, x)
         value = self.select(self.greater(self.constant(x, 0.5), size), near, far)

@@ -53,6 +53,7 @@ class Writer:
         """Statements nest by nest: each in the last nest that it fits into, behind all that it has to follow."""
         groups: list[list[Statement]] = []
         for s in statements:
+            # into the last nest that it fits, unless something between has to come before it
             for group in reversed(groups):
                 if self._joins(group, s):
                     group.append(s)
@@ -213,10 +214,12 @@ class Writer:
         place = nest.pointer(s.target, nest.offset(s.target, s.indices))
         if s.add:
             held = Read(sympy.Symbol(s.target), *s.indices)
+            # a statement of the same nest has just stored it: no load behind its own store
             old = nest.known.get(held) if not s.scatters else None
             old = self.builder.load(place, typ=value.type, align=8) if old is None else old
             value = self.arithmetic.add(old, value)
         self.builder.store(value, place, align=8)
+        # what was read of the array before is no longer what stands there
         nest.known = {e: v for e, v in nest.known.items() if not _reads(e, s.target)}
         if not s.scatters:
             nest.known[Read(sympy.Symbol(s.target), *s.indices)] = value
@@ -259,6 +262,8 @@ class Writer:
             lanes = ir.Constant(WHOLES, list(range(LANES)))
             with self._inside(nest, order):
                 value = nest.wide(nest.value(body))
+                # lanes beyond the end hold whatever lies there: they are put to nothing, not multiplied by 0, which NaN
+                # survives
                 left = b.sub(self.count(extent), nest.levels[-1].value)
                 inside = b.icmp_signed("<", lanes, nest.wide(left, WHOLES))
                 old = b.load(held, typ=VECTOR)
@@ -277,6 +282,7 @@ class Writer:
             half = width // 2
             nothing = ir.Constant(ir.VectorType(DOUBLE, width), ir.Undefined)
             masks = ir.VectorType(ir.IntType(32), half)
+            # a fixed order of additions: the same sum on every machine with these lanes
             low = b.shuffle_vector(value, nothing, ir.Constant(masks, list(range(half))))
             high = b.shuffle_vector(value, nothing, ir.Constant(masks, list(range(half, width))))
             value, width = self._joined(low, high, largest), half

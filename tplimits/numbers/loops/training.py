@@ -161,8 +161,10 @@ class _Driver:
         b.store(DOUBLE(0.0), total)
         with looping(b, WHOLE(self._room(self._outputs()))) as k, looping(b, count) as s:
             value = b.load(b.gep(held, [b.add(b.mul(k, room), s)], source_etype=DOUBLE), typ=DOUBLE)
+            # 0·x is 0 for numbers, NaN for ∞ and NaN: one comparison for all outputs
             b.store(b.fadd(b.load(total, typ=DOUBLE), b.fmul(value, DOUBLE(0.0))), total)
         value = b.load(total, typ=DOUBLE)
+        # NaN alone is not equal to itself
         with b.if_then(b.fcmp_unordered("uno", value, value), likely=False):
             b.ret(t)
 
@@ -254,6 +256,7 @@ def _block(loops: Loops, widths: Mapping[str, int], size: int) -> int:
             sizes = [loops.extents[e] or widths.get(e, 1) for e in a.extents]
             entries += int(numpy.prod(sizes, dtype=int))
     most = size // (8 * max(1, entries))
+    # whole vectors of inputs
     return max(8, min(512, most // 8 * 8))
 
 

@@ -96,6 +96,7 @@ class _Collected:
         self.powers: dict[tuple[int, float], float] = defaultdict(float)
         self.gates: dict[tuple[int, float, float], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.waves: dict[tuple[str, float], float] = defaultdict(float)
+        # kinks as steps times polynomials, so that terms of one kind add up under one key
         for term in sympy.Add.make_args(sympy.expand(functions.elementary(function))):
             self._collect(term)
 
@@ -111,6 +112,7 @@ class _Collected:
                 degree += int(exponent)
             elif isinstance(base, functions.step) and exponent.is_Integer and exponent > 0:
                 found = ("step", sympy.sign(self._slope(base.args[0])))
+                # step(x)·step(−x) is 0 almost everywhere, but a formula has a value at 0 as well
                 if gate is not None and gate != found:
                     raise NoAtoms
                 gate = found
@@ -142,10 +144,12 @@ class _Collected:
             self.powers[degree, tilt] += coefficient
         elif gate[0] == "step":
             side = self.gates[degree, 0.0, tilt]
+            # x^a step(−x) is (−1)^a (−x)^a on the other half
             side[int(float(gate[1]) < 0)] += coefficient * int(gate[1]) ** degree
         else:
             sign = 1.0 if float(gate[1]) > 0 else -1.0
             side = self.gates[degree, float(1 / (2 * gate[1] ** 2)), tilt]
+            # erf(αx) = H(x) − H(−x) with H(x) = Φ(x/√v), v = 1/(2α²)
             side[0] += sign * coefficient
             side[1] -= sign * coefficient * (-1) ** degree
 
@@ -166,9 +170,12 @@ class _Collected:
     def atoms(self) -> tuple[Atom, ...]:
         found: list[Atom] = []
         for (degree, softness, tilt), (positive, negative) in self.gates.items():
+            # a polynomial beside a gate goes into its two halves, H(x) + H(−x) = 1; with several gates it is not told
+            # into which
             same = [key for key in self.gates if (key[0], key[2]) == (degree, tilt)]
             moved = self.powers.pop((degree, tilt), 0.0) if len(same) == 1 else 0.0
             hard = softness == 0 and degree == 0
+            # a step is 0 at x = 0, both halves are, and the constant moved into them would be lost there
             if moved and hard:
                 found.append(Point(moved))
             positive, negative = positive + moved, negative + moved * (-1) ** degree
@@ -183,8 +190,10 @@ class _Collected:
         uneven = any(isinstance(a, Wave) and a.kind != "sin" for a in found)
         if uneven and any(isinstance(a, Power) and a.degree % 2 == 0 for a in found):
             raise NoAtoms  # cos x − 1 and the like: the terms cancel at small variance
+        # leave it to the expansion, whose coefficients are integrals of the whole function
         if _cancel_at_zero(found):
             raise NoAtoms
+        # cos x − cos 2x cancels at small variance in the same way
         if sum(isinstance(a, Wave) for a in found) > 1 or (uneven and len(found) > 1):
             raise NoAtoms
         return tuple(found)

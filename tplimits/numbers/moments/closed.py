@@ -26,6 +26,7 @@ from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import radial
 from tplimits.numbers.moments.writing import Writer, number, power, product, total
 
+# residuals r, r′ given (u, u′); R11, R12, R22 their covariances
 _R = sympy.symbols("r r'", real=True)
 _COVARIANCE = {(_R[i], _R[j]): sympy.Symbol(f"R{min(i, j) + 1}{max(i, j) + 1}") for i in (0, 1) for j in (0, 1)}
 
@@ -59,6 +60,7 @@ def _closes(a: Atom, b: Atom) -> bool:
         return True
     if isinstance(a, Wave) and isinstance(b, Wave):
         return a.kind == b.kind or {a.kind, b.kind} == {"sin", "cos"}
+    # an imaginary shift of a gate is no quadrant moment, of a tilted power a complex one
     if isinstance(a, Wave) or isinstance(b, Wave):
         other = b if isinstance(a, Wave) else a
         return isinstance(other, Power) and other.tilt == 0
@@ -96,7 +98,9 @@ def _tilted(writer: Writer, p: float, q: float, law: Pair) -> tuple[str, Pair]:
     if p == q == 0:
         return "1.0", law
     parts = ["1.0", *([f"{p!r}*{law.first}"] if p else []), *([f"{q!r}*{law.second}"] if q else [])]
+    # det(I + C diag(p, q)) = 1 + p c11 + q c22 + pq det
     d = writer.let(total([*parts, *([f"{p * q!r}*{law.det}"] if p and q else [])]))
+    # a growing exponential has no mean beyond: the formula's finite number there is replaced by none
     if min(p, q) < 0:  # both eigenvalues are positive where their product d and their sum are
         within = writer.let(writer.select(f"1.0 + {total(parts)} > 0.0", d, writer.no_number))
         d = writer.let(writer.select(f"{within} > 0.0", within, writer.no_number))
@@ -120,8 +124,10 @@ def _gates(writer: Writer, a: Gate, b: Gate, law: Pair) -> list[str]:
         c *= radial(i + j)
         minus, plus = same * c, crossed * c * turned
         # same · I(φ) + crossed · I(π − φ), written so that nothing cancels
+        # functions of one parity: their sum in ψ keeps the digits at small correlation
         if minus == plus:
             found.append(product(minus, *factors, angle.even(i, j)))
+        # two terms of one sign do not cancel
         elif minus * plus >= 0:
             found += [product(minus, *factors, angle.half(i, j))] if minus else []
             found += [product(plus, *factors, angle.other(i, j))] if plus else []
@@ -149,6 +155,7 @@ def _conditioned(writer: Writer, a: Gate, b: Gate, law: Pair) -> tuple[Angle, Ex
     angle = Angle(writer, first, law.cross, second, d)
     if a.degree == b.degree == 0:
         return angle, [((0, 0), (), 1.0, False)]
+    # two soft gates keep det S ≥ vw > 0
     over = writer.let(f"1.0/{d}" if v and w else f"1.0/({d} + {TINY})")
     m11 = writer.let(f"({law.det} + {w!r}*{law.first})*{over}") if v else "1.0"
     m22 = writer.let(f"({law.det} + {v!r}*{law.second})*{over}") if w else "1.0"
@@ -158,6 +165,7 @@ def _conditioned(writer: Writer, a: Gate, b: Gate, law: Pair) -> tuple[Angle, Ex
         for j in range(b.degree + 1):
             for c, r11, r12, r22 in _noise_terms(a.degree - i, b.degree - j):
                 c *= math.comb(a.degree, i) * math.comb(b.degree, j)
+                # Cov r = (v M11, v w c12/det S, w M22): its v and w are constants of the formula
                 c *= v ** (r11 + r12) * w ** (r12 + r22)
                 if c:
                     noise = [*power(m11, r11), *power(slant, r12), *power(m22, r22)]
@@ -205,6 +213,7 @@ def _power_gate(writer: Writer, a: Power, b: Gate, law: Pair) -> list[str]:
     w = b.softness
     spread = writer.let(f"{law.second} + {w!r}") if w else law.second
     deviation = writer.let(writer.call("sqrt", spread))
+    # at variance zero a hard gate is 0 on both halves
     inverse = writer.let(f"1.0/{deviation}" if w else writer.select(f"{spread} > 0.0", f"1.0/{deviation}", "0.0"))
     present = "1.0" if w else writer.let(writer.select(f"{spread} > 0.0", "1.0", "0.0"))
     slope = writer.let(f"{law.cross}*{inverse}")
@@ -243,6 +252,7 @@ def _at_zero(writer: Writer, point: Point, b: Atom, law: Pair) -> list[str]:
 
 def _power_wave(writer: Writer, a: Power, b: Wave, law: Pair) -> list[str]:
     """E x^a wave(λx') by the shift x → x + λc12 (exp) or x + iλc12 (sine and cosine)."""
+    # x^a sin is odd for even a, x^a cos for odd a
     if b.kind != "exp" and a.degree % 2 != (b.kind == "sin"):
         return []
     sign = "0.5" if b.kind == "exp" else "(-0.5)"
@@ -250,6 +260,7 @@ def _power_wave(writer: Writer, a: Power, b: Wave, law: Pair) -> list[str]:
     shift = writer.let(f"{b.rate!r}*{law.cross}")
     found = []
     for k in range(a.degree % 2, a.degree + 1, 2) if b.kind != "exp" else range(a.degree + 1):
+        # E (g + shift)^a: binomials times (2m − 1)!! for the even powers of the centred g
         if (a.degree - k) % 2 == 0:
             left = (a.degree - k) // 2
             c = a.coefficient * b.coefficient * math.comb(a.degree, k) * math.prod(range(1, 2 * left, 2))
@@ -269,9 +280,11 @@ def _waves(writer: Writer, a: Wave, b: Wave, law: Pair) -> list[str]:
     size = writer.let(writer.call("sqrt", f"{law.first}*{law.second}"))
     distance = writer.let(writer.call("fabs", law.cross))
     deviations = [writer.let(writer.call("sqrt", s)) for s in (law.first, law.second)]
+    # (|α|s)² − (|β|s')² over the sum of the roots: the difference of the roots without their rounding
     squares = f"{a.rate**2!r}*{law.first} - {b.rate**2!r}*{law.second}"
     sums = f"{abs(a.rate)!r}*{deviations[0]} + {abs(b.rate)!r}*{deviations[1]} + {TINY}"
     gap = writer.let(f"({squares})/({sums})")
+    # ss' − |c12| = det/(ss' + |c12|)
     near = writer.let(f"{2 * abs(both)!r}*{law.det}/({size} + {distance} + {TINY})")
     damping = writer.let(writer.call("exp", f"-0.5*({gap}*{gap} + {near})"))
     twice = f"-{2 * abs(both)!r}*{distance}"

@@ -25,6 +25,7 @@ _ROUNDING = 1e-14
 
 def nested(f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float) -> tuple[float, float]:
     """(value, error), the error the difference of two resolutions and the rounding."""
+    # the wider variable outside: the inner spread s is then the smaller one
     if c11 < c22 or (c11 == c22 and len(f.kinks) > len(h.kinks)):
         f, h, c11, c22 = h, f, c22, c11
     if c11 == 0:
@@ -47,6 +48,7 @@ def _outer(
     for kink in h.kinks:
         centre = kink / slope if slope else math.inf
         if abs(centre) < RADIUS:
+            # panels halve towards the kink down to the width on which the smoothed function varies
             levels = max(0, min(60, math.ceil(math.log2(1 / width)))) if width > 0 else 0
             reach = 0.5 ** numpy.arange(1, levels + 3)
             parts += [centre - reach, centre + reach, numpy.array([centre])]
@@ -63,6 +65,7 @@ def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
     """E h(m + s e) for every mean m."""
     if s == 0:
         return h(means)
+    # a smooth h over a narrow law: Gauss–Hermite, without panels
     if s <= _SMOOTH and not h.kinks:
         e, w = numpy.polynomial.hermite_e.hermegauss(count)
         return h(means[:, None] + s * e) @ (w / math.sqrt(2 * math.pi))

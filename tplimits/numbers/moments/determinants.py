@@ -52,6 +52,7 @@ def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
     gap = writer.let(f"({kernel.first} - {kernel.second})/({roots[0]} + {roots[1]} + {TINY})")
     product = writer.let(f"{kernel.first}*{kernel.second}")
     excess = _excess(writer, product, kernel.cross, kernel.det)
+    # √(K11K22) − K12 = (√(K11K22) − |K12|) + (|K12| − K12), both without cancellation
     folded = f"({writer.call('fabs', kernel.cross)} - {kernel.cross})"
     return writer.let(f"{scaled} + {number(a * b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
 
@@ -96,6 +97,7 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
         f"{writer.select(f'{acute} < {SERIES_BELOW}', f'{acute}*{square}*{series}', closed)}*{number(1 / numpy.pi)}"
     )
     forward = f"({versine} - {number(beta)}*{q})*(1.0 + {cosine} + {number(beta)}*{q})"
+    # at obtuse angles the roles of 1 − κ and 1 + κ change: each is again a sum of small parts in φ
     lower = f"({number(2 - beta)}*{cosine} + {versine} - {number(beta)}*{q})"
     backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
     chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
@@ -132,6 +134,7 @@ def gram_determinant(c11: Any, c12: Any, c22: Any) -> Array:
     upper, upper_rest = _two_product(a, c)
     lower, lower_rest = _two_product(b, b)
     with numpy.errstate(all="ignore"):
+        # the rests are what cancellation of the two products leaves over
         exact = (upper - lower) + (upper_rest - lower_rest)
         plain = a * c - b * b
     return numpy.maximum(numpy.where(numpy.isfinite(exact), exact, plain), 0.0)
@@ -146,6 +149,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
+    # splitting overflows near the largest double: there the plain difference is taken
     big = 134217729.0 * a  # 2^27 + 1
     high = big - (big - a)
     return high, a - high

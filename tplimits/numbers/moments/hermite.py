@@ -68,6 +68,7 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
     """
     variances = numpy.asarray(variances, dtype=numpy.float64)
     for order in orders[:-1]:
+        # the largest variance has the slowest coefficients: it tells whether the order is worth trying on all
         if len(variances) > _FEW and not _leaves_little(_rows(f, variances.max(keepdims=True), order)):
             continue
         found = _rows(f, variances, order)
@@ -105,11 +106,13 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
     deviations = numpy.sqrt(variances)
     size = len(deviations)
     coefficients, square, doubt = numpy.zeros((size, order)), numpy.zeros(size), numpy.zeros(size)
+    # panels are common to deviations within a factor of two, so that Hermite functions are computed once for them
     _, binade = numpy.frexp(deviations)
     for exponent in numpy.unique(binade):
         members = numpy.flatnonzero(binade == exponent)
         chosen = deviations[members]
         edges, left = settled_edges(f, float(chosen.min()), float(chosen.max()), order)
+        # order 1 is a mean alone, of f; expansions need E f² for the Parseval remainder
         _refuse_unseen(f, edges, float(chosen.max()), 1 if order == 1 else 2)
         step = max(1, _BLOCK // (len(edges) * 16))
         for start in range(0, len(members), step):
@@ -123,10 +126,12 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
         )
     if not numpy.isfinite(coefficients).all():
         raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable}.")
+    # rounding in coefficients that are zero would be all there is at small correlations
     if f.parity is not None:  # where kinks move, both halves were summed
         coefficients[:, 1 - f.parity :: 2] = 0.0
     norm = numpy.sqrt(square)
     error = (doubt + _ROUNDING) * norm
+    # the difference of two nearly equal numbers: its rounding is added, not hidden
     left_over = numpy.maximum(square - (coefficients**2).sum(axis=1), 0.0)
     return HermiteRows(coefficients, numpy.sqrt(left_over + (4 * _ROUNDING + doubt) * square), error, norm)
 
@@ -135,6 +140,7 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
     """EvaluationError where the mean of a power of |f| lies at the outermost panels: exp(12 z)² at z = 24."""
     z, w = nodes_between(edges)
     sizes = abs(f(deviation * z)) ** power * w * _density(z)
+    # what lies just inside the edge tells what lies outside
     if sizes[abs(z) > RADIUS - 0.5].sum() > _OUTSIDE * sizes.sum():
         raise FarOutError(
             f"moment not established: the mean of `{f.function}` to the power {power} lies further out than quadrature "
@@ -145,6 +151,7 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
 
 def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple[Array, Array]:
     """(coefficients, E f²) on common panels, or on panels of each variance where kinks move."""
+    # a kink at x = t is at z = t/√c, another place for each variance: no common nodes
     if any(t != 0 for t in f.cuts):
         z, w = nodes_between(with_kinks(edges, f.cuts, deviations))
         values = f.weighed(deviations[:, None] * z, w)
@@ -159,6 +166,7 @@ def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple
     step = max(1, _BLOCK // order)
     for start in range(0, len(z), step):
         some = slice(start, start + step)
+        # the density is shared between both factors: Hermite polynomials alone overflow at high orders
         weights = w[some] * numpy.exp(-(z[some] ** 2) / 4)
         found[:, kept] += values[:, some] @ (_functions(z[some], order)[kept] * weights).T
     return found, values**2 @ (w * _density(z))
@@ -187,5 +195,6 @@ def _moving(weighted: Array, z: Array, order: int) -> Array:
     found = numpy.zeros((len(z), order))
     for k in range(order):
         found[:, k] = (weighted * now).sum(axis=1)
+        # three-term recursion of the orthonormal polynomials
         now, before = (z * now - math.sqrt(k) * before) / math.sqrt(k + 1), now
     return found

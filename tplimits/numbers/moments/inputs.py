@@ -28,6 +28,7 @@ def input_gram(first: Array, second: Array) -> tuple[Array, Array, Array, Array]
     c11 = numpy.einsum("ij,ij->i", first, first)[:, None]
     c22 = numpy.einsum("ij,ij->i", second, second)[None, :]
     c12 = first @ second.T
+    # numbers are all collinear: exactly 0, not the rounding of a difference
     if first.shape[1] == 1:
         return c11, c12, c22, numpy.zeros_like(c12)
     product = c11 * c22

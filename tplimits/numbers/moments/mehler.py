@@ -54,9 +54,11 @@ def mehler(a: HermiteRows, b: HermiteRows, left: Places, right: Places, rho: Arr
     with numpy.errstate(under="ignore", divide="ignore", invalid="ignore"):
         rows = len(range(lowest, int(powers[-1]) + 1, stride))
         logarithm = numpy.log(size)
+        # most pairs are far from collinear and need few of the powers
         enough = numpy.ceil(_NEGLIGIBLE / (stride * logarithm))  # ρ^(stride·many) is below rounding
         many = numpy.where((size < 1) & (enough < rows), enough, rows).astype(numpy.intp)
         columns = [numpy.ascontiguousarray(r.coefficients[:, kept]) for r in (a, b)]
+        # of one parity every second coefficient is 0: half of the work, and no rounding from them
         _sums(columns[0], columns[1], left, right, rho**stride, numpy.maximum(many, 1), values)
         first = rho**lowest
         joint = a.norm[left] * b.norm[right]

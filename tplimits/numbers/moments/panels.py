@@ -109,6 +109,7 @@ class Kinked:
         correlations would drown in the rounding of coefficients that are zero.
         """
         turned = self.function.xreplace({self.variable: -self.variable})
+        # kinked functions show their parity only once they are written by steps
         if self.function.has(functions.step, functions.relu, functions.where):
             turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, self.function))
         else:
@@ -133,10 +134,12 @@ def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
     grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
     found: set[float] = set()
+    # poles are edges as well: a panel across one would sum both infinite sides
     for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
         if variable not in argument.free_symbols:
             continue
         values = Kinked(argument, variable, ())(grid)
+        # zeros on the grid itself change no sign between its points; a stretch of zeros is no kink inside
         found.update(float(x) for x in grid[values == 0] if not _flat(values, grid, x))
         for i in numpy.flatnonzero(values[:-1] * values[1:] < 0):
             low, high = float(grid[i]), float(grid[i + 1])
@@ -166,6 +169,7 @@ def scale_edges(deviation: float) -> Array:
     while steps[-1] < RADIUS * deviation:
         steps.append(steps[-1] * 1.25)
     fine = numpy.array(steps[1:]) / deviation if deviation > 0 else numpy.zeros(0)
+    # the function's own scale is finer than half deviations only near 0, unless the deviation is large
     fine = fine[(fine < 1.0)] if deviation <= 16 else fine[fine < RADIUS]
     coarse = numpy.arange(1, round(RADIUS / _WIDTH) + 1) * _WIDTH
     half = numpy.unique(numpy.concatenate([fine, coarse]))
@@ -189,6 +193,7 @@ def with_kinks(edges: Array, kinks: tuple[float, ...], deviations: Array) -> Arr
     """
     kinks = tuple(t for t in kinks if t != 0 or not (edges == 0).any())
     wide = numpy.broadcast_to(edges, (len(deviations), len(edges)))
+    # at variance 0 every kink moves beyond the range and is clipped to its end
     moved = [t / numpy.maximum(deviations, 1e-300) for t in kinks]
     extra = numpy.clip(numpy.array(moved).T.reshape(len(deviations), -1), -RADIUS, RADIUS)
     return numpy.sort(numpy.concatenate([wide, extra], axis=1), axis=1)
@@ -201,6 +206,7 @@ def settled_edges(f: Kinked, low: float, high: float, order: int) -> tuple[Array
     of E f².
     """
     edges = scale_edges(high)
+    # both ends of the octave have to settle, then what lies between does
     tries = numpy.unique([low, high])
     rate = math.sqrt(max(order, 1))
     for _ in range(_ROUNDS):
@@ -210,6 +216,7 @@ def settled_edges(f: Kinked, low: float, high: float, order: int) -> tuple[Array
             middle = (edges[1:] + edges[:-1]) / 2
             halves, _ = _panel_sums(f, numpy.sort(numpy.concatenate([edges, middle])), deviation, rate)
             doubt = numpy.maximum(doubt, abs(whole - halves.reshape(-1, 2).sum(axis=1)) / scale)
+        # roundings of panels add up at random, like the root of their number
         if doubt.sum() <= _TOLERANCE * math.sqrt(len(doubt)):
             break
         worst = doubt > _TOLERANCE / 4
@@ -221,6 +228,7 @@ def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple
     """The integral of f(√c z) cos(rate z + 1) e^(−z²/4) over each panel, kinks cut inside, and √E f²."""
     cut = with_kinks(edges, f.cuts, numpy.array([deviation]))[0]
     z, w = nodes_between(cut)
+    # cos(rate z + 1) stands for the fastest Hermite function, of about that frequency; + 1 so that no parity cancels
     values = f.weighed(deviation * z, w)
     if not numpy.isfinite(values).all():
         raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable} within 14 standard deviations.")
@@ -229,4 +237,5 @@ def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple
     total = numpy.zeros(len(edges) - 1)
     numpy.add.at(total, place, sums)
     square = float((values**2 * numpy.exp(-(z**2) / 2) * w).sum()) / math.sqrt(2 * math.pi)
+    # a function that is 0 has no scale: doubts stay absolute
     return total, math.sqrt(square) or 1.0

@@ -77,8 +77,10 @@ class Angle:
         """`sign` · correlation is the cosine of the angle."""
         found = sector(i, j)
         square = self.writer.let(f"{angle}*{angle}")
+        # I_ij ~ φ^(i+j+1): below SERIES_BELOW the closed form loses as many digits
         lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
         series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
+        # ReLU's case in its plainest form, (sin φ − φ cos φ)/2 times s s′, without the quotient by s s′
         if i == j == 1:
             closed = f"0.5*({self.root} {'+' if sign < 0 else '-'} {angle}*{self.cross})"
         else:
@@ -101,6 +103,7 @@ class Angle:
             text = f"1.5707963267948966*{self.cross}" if odd else f"{self.root} + {self.psi}*{self.cross}"
             return self.writer.let(text)
         found = sector(i, j)
+        # φ = π/2 + ψ and π − φ = π/2 − ψ: constants of φ add up to π in one of the two, ψ doubles in the other
         half_turn, doubled = (-3.141592653589793, 2.0) if odd else (3.141592653589793, -2.0)
         constant = [_times(half_turn, parity(part, odd)) for part in (found.angle, found.angle_sine)]
         slope = [_times(doubled, parity(part, not odd)) for part in (found.angle, found.angle_sine)]

@@ -67,6 +67,7 @@ Waves = dict[str, dict[int, Fraction]]
 def _waves(i: int, j: int) -> Waves:
     """I_ij as a sum over frequencies n of cos nφ, sin nφ, φ cos nφ and φ sin nφ."""
     order = i + j
+    # sin^i t sin^j(φ − t) by Euler's formula, integrated frequency by frequency
     scale = Fraction((-1) ** (order // 2), 2**order)
     found: dict[str, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     even = order % 2 == 0
@@ -74,6 +75,7 @@ def _waves(i: int, j: int) -> Waves:
         for m in range(j + 1):
             weight = scale * math.comb(i, k) * math.comb(j, m) * (-1) ** (k + m)
             first, second = i - 2 * k, j - 2 * m
+            # equal frequencies do not oscillate in t: the integral is φ times a wave
             if first == second:
                 _add(found, "angle cos" if even else "angle sin", first, weight)
                 continue
@@ -101,9 +103,11 @@ def _series(waves: Waves, lowest: int) -> Polynomial:
             value += sum(w * sign * Fraction(n) ** place / math.factorial(place) for n, w in terms.items())
         return value
 
+    # exact arithmetic: the lower coefficients vanish identically, in doubles they would be rounding
     assert all(coefficient(p) == 0 for p in range(lowest))
     found = [coefficient(lowest + 2 * k) for k in range(_MOST_TERMS)]
     small = _ROUNDING * abs(found[0])
+    # terms below rounding at the largest angle of the series
     while len(found) > 1 and abs(found[-1]) * Fraction(SERIES_BELOW) ** (2 * len(found)) < small:
         found.pop()
     return tuple(float(c) for c in found)

@@ -24,6 +24,7 @@ def products(function: Expr, variables: Sequence[Symbol]) -> tuple[tuple[Expr, E
     """
     if len(variables) == 1:
         return ((function, S.One),)
+    # a product as it stands, before anything is multiplied out: one pair of functions instead of many
     together = _split(function, variables)
     if together is not None:
         return (together,)
@@ -43,6 +44,7 @@ def _split(product: Expr, variables: Sequence[Symbol]) -> tuple[Expr, Expr] | No
     sides: list[list[Expr]] = [[], []]
     for factor in sympy.Mul.make_args(product):
         mine = [i for i, v in enumerate(variables) if v in factor.free_symbols]
+        # exp(x + y) = exp(x) exp(y)
         if len(mine) == 2 and isinstance(factor, sympy.exp) and factor.args[0].is_Add:
             parts = [sympy.exp(a) for a in factor.args[0].args]
             inner = _split(sympy.Mul(*parts, evaluate=False), variables)

@@ -85,14 +85,17 @@ def _one(
     law = dict(zip(pairs, map(float, row), strict=True))
     law |= {(b, a): c for (a, b), c in law.items()}
     gram = numpy.array([[law[a, b] for b in variables] for a in variables])
+    # a law of rounded covariances may be indefinite by its rounding
     if numpy.linalg.eigvalsh(gram).min() < -1e-9 * max(float(gram.trace()), 0.0):
         raise EvaluationError(f"the covariance {gram.tolist()} is not positive semidefinite.")
+    # no variance at all: a formula's value at 0, which quadrature over nothing would not ask
     if not gram.any():
         return float(evaluate(function, dict.fromkeys(variables, 0.0))), 0.0
     before: float | None = None
     try:
         for level in _LEVELS:
             integral = _quadrature(law, level, budgets).mean(integrand)
+            # a first resolution alone knows nothing of its error
             error = integral.error + (abs(integral.value - before) if before is not None else abs(integral.value))
             if before is not None and error <= _AGREED * abs(integral.value):
                 break
@@ -105,6 +108,7 @@ def _one(
             f"E[{function}] is a mean over {len(variables)} correlated variables with kinks, beyond the reach of "
             "quadrature. Apply functions to one image W x each, and put a matrix between two of them."
         ) from None
+    # of E|f|, not of the mean, which may vanish
     if error > _UNSETTLED * integral.size:
         infinite = may_be_infinite(function)
         raise EvaluationError(

@@ -50,6 +50,7 @@ class Writer:
         """A name for an expression; a name or a number is returned as it is."""
         if text.isidentifier() or is_number(text):
             return text
+        # a name is never assigned again, so that equal texts are equal values
         if text not in self._names:
             self._names[text] = f"{self.prefix}{len(self.assignments)}"
             self.assignments.append((self._names[text], text))

@@ -56,6 +56,7 @@ def avg(value: Any, over: Neuron | Sequence[Neuron] | None = None) -> Value:
             fail(f"tp.avg of {value.describe()}", repair)
         if not value.neurons:
             return _average(value)
+        # the own neuron becomes a named one, so that it is averaged together with those that are still free
         own = Symbol(f"own neuron {trace.counter()}", integer=True)
         trace.neuron_width[own], trace.neuron_name[own] = value.width, "α"
         return _average_named(value.derived(value.expr.xreplace({OWN: own}), width=None), (own,))
@@ -85,9 +86,11 @@ def _average_named(value: Value, symbols: tuple[Symbol, ...]) -> Value:
             dummies.append(dummy)
         inner = value.expr.xreplace(dict(zip(symbols, dummies, strict=True)))
         return value.derived(NeuronMean(inner, *dummies), neurons=rest, waiting=True)
+    # means that waited are linear in all that was done to them since: a mean of means is one mean over all of them
     integrand, hoisted = _hoist(value.expr)
     slots = (*symbols, *hoisted)
     width = value.width
+    # an outer nonlinearity is a vector: (2.17) has an own neuron
     if width is None:  # a scalar: let the first neuron be the vector's own, then average it
         first, slots = slots[0], slots[1:]
         width = trace.neuron_width[first]

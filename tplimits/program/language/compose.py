@@ -44,6 +44,7 @@ class _Replay:
 
     def __init__(self, program: Program, trace: Trace) -> None:
         self.program, self.trace = program, trace
+        # calls are numbered, so that names of two calls of one program differ
         number = trace.calls[program.name] = trace.calls.get(program.name, 0) + 1
         self.prefix = f"{program.name}.{number}."
         self.made: dict[int, Value | MatrixValue] = {}
@@ -58,6 +59,8 @@ class _Replay:
                 if not isinstance(value, MatrixValue):
                     self._wrong(inner, "a matrix", value)
                 for mine, theirs in zip((inner.rows, inner.columns), value.sides, strict=True):
+                    # widths of the inner program are those of what it is given; the same one twice has to be the same
+                    # outside
                     self._match(mine, theirs, inner)
             else:
                 value = self._number_or_vector(inner, value)
@@ -168,6 +171,7 @@ class _Replay:
         value, inner = self.made[entry.source], self.program[entry.source]
         assert isinstance(value, Value)
         at = dict(zip(inner.axes, entry.indices, strict=True))
+        # axes that only the caller's value has run along: the inner program becomes a family over them
         outer = [self._index(at[a]) if a in at else self.trace.indices([a])[0] for a in value.axes]
         neuron = entry.neuron if entry.neuron != OWN or value.width else NO_NEURON
         return Entry(Integer(value.uid), neuron, *outer)

@@ -52,6 +52,7 @@ def index_legal(program: Program, index: Expr, free: Mapping[Expr, str], axis: s
             return False
         table = program.tables[index.table]
         within = size is None or table.largest < size
+        # a −1 of the inner table would read the last entry of the outer one
         nested = any(isinstance(i, (Lookup, DataIndex)) for i in index.indices)
         return within and not nested and _read_legal(program, index, free, table)
     if isinstance(index, DataIndex):
@@ -79,6 +80,7 @@ def _plain_indices_legal(program: Program, index: DataIndex, free: Mapping[Expr,
 
 def _kron_legal(program: Program, kron: Kron, free: Mapping[Expr, str]) -> bool:
     """Whether a comparison is that of a running index with data of the same axis."""
+    # Kron orders its arguments by itself: either may be the data
     data, running = sorted(kron.indices, key=lambda i: isinstance(i, Symbol))
     if not isinstance(data, DataIndex) or running not in free:
         return False

@@ -70,6 +70,8 @@ def placed(
     if any(i == -1 for i in indices):
         return None
     for index, axis in zip(indices, source.axes, strict=True):
+        # a running index that stands alone is an axis of x itself; the second of two that are equal, a diagonal, is no
+        # other axis
         if index in running and index not in swap:
             swap[index] = axis_symbol(axis)
     own = tuple(s.name for s in swap.values())
@@ -78,6 +80,7 @@ def placed(
     for index, axis in running.items():
         if index in swap:
             continue
+        # what the place does not depend on is summed: many entries of y read the same entry of x
         if index not in looked_up:
             expr = sum_over(growing, expr, index, axis)
             continue
@@ -115,6 +118,7 @@ def gathered(growing: Growing, gradient: Entry, place: Place, source: Instructio
                 f"size: .bind({axis}=…)."
             )
         others = set().union(*(i.free_symbols for j, i in enumerate(indices) if j != number))
+        # each table by itself: for every entry the list of those that read it, instead of a matrix of zeros and ones
         if left.keys() >= index.free_symbols and not index.free_symbols & others:
             found = _by_reader(growing, expr, index, axis)
             if found is None:

@@ -71,6 +71,7 @@ def called_function() -> str | None:
         return None
     steps = [s for s in dis.get_instructions(frame.f_code) if _on_current_line(s, frame)]
     known = ChainMap(frame.f_locals, frame.f_globals)
+    # from the end: the call in progress is the last function that was loaded
     for before, step in reversed(list(itertools.pairwise([None, *steps]))):
         assert step is not None
         module = known.get(before.argval) if before is not None and before.opname.startswith("LOAD") else None

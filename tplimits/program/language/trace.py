@@ -244,6 +244,7 @@ def _call(
         elif isinstance(value, Value):
             return
         else:
+            # values inside of lists and dictionaries are named by their places, unless they have a name already
             known = {uid for _, uid in trace.bindings}
             for place, member in members(value):
                 if isinstance(member, Value) and member.trace is trace and member.uid not in known:

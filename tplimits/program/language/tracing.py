@@ -84,6 +84,7 @@ def exact(number: Any) -> Expr:
     >>> exact(0.75), exact(numpy.float32(2))
     (3/4, 2)
     """
+    # NumPy's numbers are no numbers.Rational, and float32 would be read by its decimal text
     if isinstance(number, numpy.generic):
         number = float(number) if isinstance(number, numpy.floating) else number.item()
     if isinstance(number, complex):

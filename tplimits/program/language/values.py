@@ -146,6 +146,7 @@ class Value(Refusals):
                 "use another tp.neuron for the other width",
             )
         trace.neuron_name[symbol] = index.name
+        # by name from here on: the neuron is no longer that of whoever reads the value
         expr = self.entry().xreplace({OWN: symbol})
         return self.derived(expr, width=None, neurons=self.neurons | {symbol})
 
@@ -234,6 +235,7 @@ class Value(Refusals):
         return self
 
     def __mul__(self, other: Any) -> Value:
+        # a product of two means that wait is a mean over two neurons each: no longer linear in either
         both = isinstance(other, Value) and self.waiting and other.waiting
         return apply(lambda a, b: a * b, (self, other), linear=not both)
 

@@ -107,6 +107,8 @@ class Lowering(Statements, Walker[None]):
         for position in range(len(self.program) - 1, -1, -1):
             if position in wanted:
                 wanted.update(self.program[position].operands)
+                # an instruction of data as far as the program knows: what it is the maximum of is not among its
+                # operands
                 if position in self.parts.maxima:
                     wanted |= sources(self.parts.maxima[position][0])
         for position, s in enumerate(self.program):
@@ -182,6 +184,7 @@ class Lowering(Statements, Walker[None]):
         """f = n₀^(−a_out) Σ_α x_α + shift, an array of the axes of the outputs."""
         readout, *shift = (self.program[p] for p in self.program.returns)
         axes = tuple(dict.fromkeys(a for p in self.program.returns for a in self._ordered(self.program[p])))
+        # inputs last, as everywhere: they are what loops step along by vectors
         axes = (*(a for a in axes if a != self.sample), self.sample)  # also where nothing depends on the inputs
         self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in axes} | {OWN: readout.width or "n"}
         indices = tuple(map(axis_symbol, axes))
@@ -201,11 +204,13 @@ class Lowering(Statements, Walker[None]):
         extents = self._extents(s)
         target = self.declare("g", extents, GRADIENT, name)
         n0 = width_symbol(self.program[self.program.returns[0]].width or "n")
+        # gradients of vectors and matrices were written n₀ times as large
         scale = sympy.S.One if isinstance(s, InitialScalar) else 1 / n0
         plain = len(uses) == 1 and all(
             len(set(use.indices)) == len(use.indices) and all(isinstance(i, Symbol) for i in use.indices)
             for use in uses
         )
+        # several uses, or places that are looked up, add to what is there: it has to be 0 first
         if not plain:
             running = tuple(Symbol(f"j{k}", integer=True) for k in range(len(extents)))
             self.extent_of = dict(zip(running, extents, strict=True))

@@ -38,6 +38,7 @@ def _counted(loops: Loops) -> Loops | None:
         if same == 0:
             continue
         summed = tuple(one for one in s.summed if one is not loop)
+        # a sum of n equal terms is n times one
         once = replace(s, body=same, summed=summed, scale=s.scale * width_symbol(loop.extent))
         found = (once,) if rest == 0 else (replace(s, body=rest), replace(once, add=True))
         return replace(loops, statements=(*loops.statements[:number], *found, *loops.statements[number + 1 :]))
@@ -138,6 +139,7 @@ def _inlined(loops: Loops, wanted: Collection[str]) -> Loops | None:
             continue
         using = [loops.statements[j] for j in readers.get(s.target, ())]
         trivial = isinstance(s.body, Read) and s.scale == 1
+        # written into several readers it would be computed several times; a mere copy costs nothing
         if using and (len(using) == 1 or trivial) and all(_fits(s, other, trivial) for other in using):
             rest = [_with(other, s) if other in using else other for other in loops.statements if other is not s]
             return replace(loops, statements=tuple(rest))
@@ -155,6 +157,7 @@ def _is_cheap(s: Statement) -> bool:
 
 def _fits(s: Statement, other: Statement, trivial: bool) -> bool:
     """Whether writing `s` into another statement neither repeats work nor reads at looked-up places."""
+    # a maximum is compared once and summed by others: its body must be what these see
     if other.largest and not trivial:
         return False
     found = [r for r in other.reads if r.array == s.target]
@@ -170,6 +173,7 @@ def _with(other: Statement, s: Statement) -> Statement:
     """A statement with the body of another in place of its array."""
     swap: dict[Expr, Expr] = {}
     own = [loop.index for loop in s.loops]
+    # through fresh names: an index of the one may be called like another index of the other
     fresh = [Symbol(f"x{k}", integer=True) for k in range(len(own))]
     body = (s.scale * s.body).xreplace(dict(zip(own, fresh, strict=True)))
     for read in other.reads:

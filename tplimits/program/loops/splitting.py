@@ -257,6 +257,7 @@ class _Splitting:
             return None
         self.running |= dict(bound)
         inside, own = self._entry(total.exp), self._entry(argument)
+        # the same function at another index: only then is the quotient one of a softmax
         if inside is None or own is None or inside.source != own.source:
             return None
         largest = self._largest(inside, tuple(bound))

@@ -37,6 +37,7 @@ class Statements(Places):
     ) -> None:
         """Add a statement; its running indices get the names i0, i1, … in order."""
         if summed and not kind.get("largest"):
+            # constant factors once behind the sum, not once a term
             factor, body = body.as_independent(Read, Kron, as_Add=False)
             scale = scale * factor
         loops = tuple(i for i in indices if isinstance(i, Symbol))
@@ -91,6 +92,7 @@ class Statements(Places):
         add: bool = False,
     ) -> None:
         """Fill an array by a sum; what data put at an index is added there."""
+        # δ[x, v] in one term puts it at an index of its own: terms with others are sums of their own
         terms = sympy.Add.make_args(sympy.expand_mul(summand) if summand.has(Kron) else summand)
         if not any(t.has(Kron) for t in terms):
             self.state(target, indices, self.whole(summand), bound, scale, add=add)

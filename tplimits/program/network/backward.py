@@ -114,6 +114,7 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     if not program.is_network:
         raise ProgramError(f"`{program.name}` is no network; gradients need one: decorate it by @tp.network.")
     growing = Growing(program)
+    # readout and shift apart: gradients of the one scale with n₀, those of the other do not
     main = Walk(growing, "d", train).from_ones(program.returns[0])
     shift = Walk(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
     trained = parameter_places(program)
@@ -167,6 +168,7 @@ class Walk:
 
     def run(self) -> None:
         """Walk back from all that has a gradient."""
+        # users come after what they read: when an instruction is reached its gradient is complete
         for position in range(len(self.program) - 1, -1, -1):
             for place, gradient in self._terms.pop(position, {}).items():
                 if gradient != 0:
@@ -214,6 +216,7 @@ class Walk:
         """Send the gradient of an instruction at one place on to what it reads."""
         s = self.program[position]
         at: dict[Expr, Expr] = {axis_symbol(a): i for a, i in zip(s.axes, place.indices, strict=True)}
+        # a gradient that is the number 1 needs no instruction where it only multiplies
         if not gradient.is_Number or not isinstance(s, (OuterNonlin, ScalarNonlin, Avg)):
             gradient = self._instruction(position, place, gradient)
             self.uses.setdefault(position, []).append(Use(gradient, place.axes, place.indices))
@@ -229,6 +232,7 @@ class Walk:
     def _matmul(self, s: MatMul, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]) -> None:
         assert s.operand is not None and isinstance(gradient, Entry)
         operand, indices = s.operand.xreplace(at), tuple(i.xreplace(at) for i in s.matrix_indices)
+        # the gradient of a matrix stays a product of two vectors: no instruction holds n² numbers
         use = Use(gradient, place.axes, indices, operand, s.transposed)
         self.uses.setdefault(s.matrix, []).append(use)
         if not self._needed[operand.source]:
@@ -280,6 +284,8 @@ class Walk:
         widths, names = list(s.slot_widths), list(s.slot_names or map(str, s.slots))
         factor, over = sympy.S.One, s.over
         if entry.neuron not in (OWN, NO_NEURON):
+            # ψ(x_α; x_β) by x_β: the neuron that the gradient belongs to and the one that is averaged over change
+            # places
             number = s.slots.index(entry.neuron)
             expr = expr.xreplace({OWN: entry.neuron, entry.neuron: OWN})
             over, widths[number], names[number] = widths[number], s.over, "α"
@@ -287,6 +293,7 @@ class Walk:
         expr = self._with_slots(s, expr * factor, axes, over, widths, names, hint)
         if entry.neuron != NO_NEURON:
             return expr
+        # an average is over one entry: the product gets a place
         expr = self._entry(expr, axes, over, s.line, hint)
         mean = self.growing.emit(Avg("", axes, s.line, operand=expr, over=over), f"mean {hint}")
         return self._widths(over, self._readout) * mean

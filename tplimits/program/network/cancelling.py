@@ -41,6 +41,7 @@ def refuse_output_that_cancels(program: Program) -> None:
     """
     position = program.returns[0]
     body = _body(program, position)
+    # most networks subtract nothing: writing them out would take longer than deriving them
     if body is None or not _subtracts(program, body):
         return
     entry = Entry(sympy.Integer(position), OWN, *map(axis_symbol, program[position].axes))
@@ -103,6 +104,7 @@ def _opened(program: Program, expr: Expr, depth: int) -> Expr:
     if not expr.has(Entry):
         return expr
     if isinstance(expr, AxisSum):
+        # negative numbers, which no traced program uses
         running = bound_axis_symbol(expr.axis, -1 - depth)
         return AxisSum(_opened(program, expr.summand.xreplace({expr.bound: running}), depth + 1), running, expr.args[2])
     return expr.func(*(_opened(program, a, depth) for a in expr.args))
@@ -139,6 +141,7 @@ def _mean_of(program: Program, product: Expr, depth: int) -> Expr:
     matrix, indices = program[s.matrix], [i.xreplace(at) for i in s.matrix_indices]
     assert isinstance(matrix, InitialMatrix)
     sizes = width_symbol(matrix.rows) / width_symbol(matrix.columns) if s.transposed else sympy.S.One
+    # ⟨y, W x⟩ = ⟨Wᵀy, x⟩: both written as one symbol of (y, x, W) cancel where they are subtracted
     outer, total = product / image, sympy.S.Zero
     for constant, inner in _terms(_written(program, s.operand.xreplace(at), depth)):
         sides = (inner, outer) if s.transposed else (outer, inner)
@@ -151,6 +154,7 @@ def _last_image(program: Program, product: Expr) -> Entry | None:
     powers = (f.as_base_exp() for f in sympy.Mul.make_args(product))
     own = (b for b, power in powers if isinstance(b, Entry) and b.neuron == OWN and power.is_Integer and power > 0)
     images = [b for b in own if isinstance(program[b.source], MatMul)]
+    # its operand may hold earlier images, and never the other way
     return max(images, key=lambda image: image.source, default=None)
 
 

@@ -65,6 +65,7 @@ class _Writer:
         elif isinstance(s, MatMul):
             assert s.operand is not None
             both = zip(self.powers[s.operand.source], self._own(self.network[s.matrix].name), strict=True)
+            # W x with W = sW₀ and x = s x₀ lacks s²: kept as an exponent, no instruction multiplies
             powers = tuple(a + b for a, b in both)
             s = moved(s, self._place)
         elif isinstance(s, Avg):
@@ -91,6 +92,7 @@ class _Writer:
         if not any(self.powers[position]):
             return position + self.more
         s = self.network[position]
+        # the output is read by others than this program: it has its factors
         body = self.read(Entry(Integer(position), OWN, *map(axis_symbol, s.axes)))
         self.instructions.append(OuterNonlin(f"{s.name}′", s.axes, s.line, body=body, over=s.width or "n"))
         return len(self.instructions) - 1

@@ -90,6 +90,7 @@ def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, 
     right = None if use.operand is None else on_grid(total, run, use.operand, sizes)[:, :, present]
     if use.transposed:
         assert right is not None
+        # d z ⊗ x for W x, x ⊗ d z for Wᵀ x: rows of the matrix first
         left, right = right, left
     return Rows(left, right, family[present], output[present])
 
@@ -119,6 +120,7 @@ def flat_index(
     for index, size in zip(indices, sizes, strict=True):
         place = grid.positions(index)
         if isinstance(index, Lookup):
+            # a row that a table gives no entry is the gradient of nothing
             present = present & (numpy.asarray(place) >= 0)
         flat = flat * size + place
     return flat.ravel(), present.ravel()

@@ -83,6 +83,7 @@ class Growing:
     def emit(self, instruction: Instruction, hint: str) -> Entry:
         """Add an instruction without a name, or find the same one; its entry at its own indices."""
         if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+            # bound indices are numbered anew each time: without one numbering equal gradients would not be found again
             instruction = replace(instruction, body=canonical_bound_axes(instruction.body))
         position = self._known.get(instruction)
         if position is None:
@@ -120,6 +121,7 @@ class Growing:
         """The program, verified."""
         for position, hint in self._hints.items():
             if not self.instructions[position].name:
+                # names at the end: a better one may turn up after an instruction was added
                 name = self._free(hint)
                 self.instructions[position] = replace(self.instructions[position], name=name)
                 self.names[name] = position

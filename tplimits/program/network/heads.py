@@ -185,6 +185,7 @@ def _scatter(run: Execution, use: Use, found: Array) -> None:
     value = grid.read(run.arrays[use.gradient.source], use.gradient.indices, tail=0)[0]
     at = [numpy.broadcast_to(grid.positions(i), shape) for i in use.indices]
     there = numpy.all([p >= 0 for p in at], axis=0)
+    # several places may be sent to one entry: plain indexing would keep the last alone
     numpy.add.at(found, tuple(p[there] for p in at), numpy.broadcast_to(value, shape)[there])
 
 
@@ -197,6 +198,7 @@ class Through(Loss):
 
     def fitting(self, f: Any) -> NDArray[Any]:
         outputs = self.head._fitting(f)
+        # by this loss's own targets: a batch or what is held out has others than the inner loss was made with
         replace(self.inner, targets=self.targets, train=self.train, weights=self.weights).fitting(self.head(outputs))
         return outputs
 

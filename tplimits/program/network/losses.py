@@ -80,6 +80,7 @@ class Loss(ABC):
         if (weights != 1).any():
             signal = signal * weights.reshape(weights.shape + (1,) * (signal.ndim - weights.ndim))
         found = numpy.zeros(outputs.shape)
+        # inputs that are not trained on send no signal, and do not count in the mean
         found[self.train] = signal / weights.sum()
         return found
 
@@ -87,6 +88,7 @@ class Loss(ABC):
         """The same for an array of expressions, with targets and weights as exact numbers."""
         f = self.fitting(f)
         found = numpy.full(f.shape, sympy.S.Zero, dtype=object)
+        # exact fractions of the doubles: limits in symbols decide zeros, and decimals would not cancel
         total = sympy.Add(*(exact(float(w)) for w in self.weights[self.train].ravel()))
         for place in numpy.ndindex(*self.weights.shape):
             if self.train[place[0]]:

@@ -76,6 +76,7 @@ def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
     """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
     for argument, entry in swap.items():
         body = body.xreplace({argument: entry})
+        # SymPy flattens h + relu(h) with h = a + b: the addends of h stand among others and are found one by one
         if isinstance(argument, sympy.Add):
             body = _without_addends(body, argument, entry)
     return body
@@ -106,7 +107,9 @@ def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[st
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
+    # under a sum over another axis the argument has an index that an instruction here would not have
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    # longest first: a shorter one may be a part of it
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
 
 

@@ -126,6 +126,7 @@ def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[st
     fresh = {name: schedule for name, schedule in schedules.items() if name not in known}
     if not fresh:
         return network, dict(given)
+    # before they become scalars: a constant that is stated by one of them moves along
     network = _along(network, fresh, rest)
     taken, names = {*network.names, *(s.name for s in network)}, dict[str, str]()
     for name in fresh:
@@ -154,6 +155,7 @@ class _Moved:
         self.first = dict(starts.values())
         self.entries = {symbol: Entry(Integer(k), NO_NEURON) for k, symbol in enumerate(self.first)}
         scalars = [InitialScalar(name, (), value=value, scheduled=True) for name, (_, value) in starts.items()]
+        # in front of everything, so that whatever reads them comes after
         own = range(self.more)
         self.program = network.replace(
             instructions=(*scalars, *map(self._written, network)),

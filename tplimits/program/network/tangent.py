@@ -106,6 +106,7 @@ class _Writer:
         parts, scales = [], []
         if s.matrix in self.of:
             parts.append(self.add(replace(s, matrix=self.of[s.matrix]), f"{name}₁"))
+            # a matrix is drawn with variance 1/columns whatever its rate: the scale stands before its image
             scales.append(self.scales.get(self.program[s.matrix].name, sympy.S.One))
         if s.operand.source in self.of:
             parts.append(self.add(replace(s, operand=self._moved(s.operand)), f"{name}₂"))
@@ -125,6 +126,7 @@ class _Writer:
             return sympy.S.Zero
         if body.has(*_BINDERS):
             return canonical_bound_axes(self._below_binders(body, moving))
+        # entries in the order in which they stand: layers of one form share one derivative
         dummies = {e: Symbol(f"e′{i}", real=True) for i, e in enumerate(moving)}
         slopes = _slopes(body.xreplace(dummies), tuple(dummies.values()))
         back = {d: e for e, d in dummies.items()}

@@ -64,6 +64,7 @@ def resolved(values: Mapping[Symbol, Expr]) -> dict[Symbol, Expr]:
     {a: 6, b: 3}
     """
     found = dict(values)
+    # each round writes out one link at least of every chain: what is left after so many is a circle
     for _ in range(len(found) + 1):
         if not any(v.free_symbols & found.keys() for v in found.values()):
             return found
@@ -110,12 +111,14 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
         size = bound.size(axis)
         if size is not None:
             substitution[size_symbol(axis)] = size
+    # constants may be stated in sizes of axes, which are known by now
     substitution = {s: v.xreplace(substitution) for s, v in substitution.items()}
     bound = bound.replace(
         instructions=tuple(_substituted(s, substitution) for s in bound.instructions),
         parts=tuple(bind(part, _known_to(part, values)) for part in program.parts),
     )
     try:
+        # a number may break a rule that a symbol does not: a power of n that is no rational, a division by 0
         verify(bound)
     except ProgramError as error:
         given = ", ".join(f"{name}={value}" for name, value in values.items())

@@ -178,8 +178,10 @@ class Kron(Leaf):
     def __new__(cls, i: Expr, j: Expr) -> Expr:
         if i == j and not i.has(Lookup):
             return sympy.S.One
+        # different numbers, for equal ones ended above
         if i.is_Integer and j.is_Integer:
             return sympy.S.Zero
+        # symmetric: one order of its arguments, so that equal δ are equal expressions
         if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
             i, j = j, i
         return super().__new__(cls, i, j)

@@ -61,6 +61,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
 def _truncated(x: Any, c: Any) -> Any:
     """√2 erfinv(erf(c/√2) erf(x/√2)), through the tail beyond |x| where erf is nearly 1 and would lose its digits."""
     inside, beyond = scipy.special.erf(c / math.sqrt(2)), scipy.special.ndtr(-c)
+    # the share of the law within ±T(x): beyond ½ the tail is inverted instead, which keeps its digits
     share = inside * scipy.special.erf(numpy.abs(x) / math.sqrt(2))
     near = math.sqrt(2) * scipy.special.erfinv(numpy.minimum(share, 0.5))
     far = -scipy.special.ndtri(scipy.special.ndtr(-numpy.abs(x)) * inside + beyond)
@@ -89,6 +90,7 @@ def standard_normal_mean(integrand: Expr, variable: Symbol) -> float:
 
 def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any:
     """The mean over one normal variable; arrays in `known` have a last dimension of length 1 for its nodes."""
+    # panels of one deviation, with kinks as ends: between them Gauss–Legendre converges exponentially
     ends = numpy.unique([*range(-_RANGE, _RANGE + 1), *_crossings(integrand, variable, known)])
     half = numpy.diff(ends)[:, None] / 2
     nodes = (ends[:-1, None] + half + half * _NODES).ravel()
@@ -200,6 +202,7 @@ def _power(base: Any, exponent: Expr, known: Mapping[Expr, Any], memo: dict[Expr
         return numpy.divide(1.0, base)
     if exponent == -sympy.S.Half:
         return numpy.divide(1.0, numpy.sqrt(base))
+    # whole exponents stay exact for negative bases, and NumPy multiplies instead of taking a logarithm
     if exponent.is_Integer and 0 < exponent <= 64:
         return numpy.power(base, int(exponent))
     return numpy.power(base, evaluate(exponent, known, memo))
@@ -221,6 +224,7 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     values = [numpy.asarray(known[s], dtype=numpy.float64) for s in others]
     if all(v.ndim == 0 for v in values):
         return one(*map(float, values))
+    # other panels for every entry: no nodes in common
     if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
         return numpy.vectorize(one, otypes=[float])(*values)
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
@@ -236,6 +240,7 @@ def orthogonal(normal: Array) -> Array:
     True
     """
     q, r = numpy.linalg.qr(normal)
+    # LAPACK leaves the signs of R open, and with them Q is not uniformly distributed
     signs = numpy.where(numpy.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     found: Array = q * signs[..., None, :] * math.sqrt(normal.shape[-1])
     return found

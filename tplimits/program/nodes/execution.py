@@ -165,6 +165,7 @@ class Execution(Setting, Walker[Array]):
             return self._body(s.body, s.axes, neurons, slice(0, self.draws), slice(None))
         n, slots = self.width[s.over], tuple(range(-len(s.slots), 0))
         axes = (*s.axes, *_reads(s.body).bound.values())
+        # slots multiply the array by a width each: pieces of it at a time
         entries = math.prod(self.width[w] for w in neurons.values()) * math.prod(self.shape(axes))
         batch, step = max(1, _CHUNK // entries), max(1, min(n, _CHUNK * n // entries))
         rows = []
@@ -182,6 +183,7 @@ class Execution(Setting, Walker[Array]):
     def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
         """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""
         value = self._written(body, axes, neurons, draws, own)
+        # exponentials of large logits overflow in numerator and denominator, while their quotient is a weight
         if not numpy.isfinite(value).all() and (other := with_differences(body)) != body:
             value = numpy.where(numpy.isfinite(value), value, self._written(other, axes, neurons, draws, own))
         return value

@@ -80,6 +80,7 @@ class _Builder:
                 # an index read from a table may say "no entry": then the whole value read there is zero
                 looks_up = any(isinstance(i, (Lookup, DataIndex)) for i in entry.indices)
                 is_operand = value.origin.kind in ("matmul", "avg")
+                # matrices and averages take one entry of an instruction as operand, no expression
                 if (looks_up or is_operand) and not self._is_entry(entry.source, roots, whole=looks_up):
                     roots.add(entry.source)
         self._split(roots, sorted(seen))
@@ -91,6 +92,8 @@ class _Builder:
         for uid in uids:
             value = self.trace.values[uid]
             read = [0 if e.source in roots else lengths[e.source] for e in _occurrences(value.expr)]
+            # what it would be with all maps written out, each as often as it is read: sharing does not help a written
+            # body
             lengths[uid] = sum(read) + _operations(value.expr) + len(read)
             if lengths[uid] > _LONGEST and not value.neurons:
                 roots.add(uid)
@@ -126,6 +129,7 @@ class _Builder:
         if isinstance(instruction, (OuterNonlin, ScalarNonlin)) and isinstance(instruction.body, Entry):
             source = instruction.body.source
             own = OWN if instruction.width else NO_NEURON
+            # a transposition or a selection reads other indices, and is an instruction of its own
             same = Entry(Integer(source), own, *self.trace.indices(instruction.axes))
             if instruction.body == same and self.instructions[source].axes == instruction.axes:
                 return source
@@ -219,6 +223,7 @@ def _ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[i
     """The body with its averaged indices renumbered so that the order of averaging does not matter."""
     if len(slots) > _SLOTS:
         return body, tuple(range(len(slots)))
+    # averaging over β1 then β2 is averaging over β2 then β1: the least of all bodies stands for them
     orders = list(itertools.permutations(range(len(slots))))
     bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
     first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))

@@ -33,6 +33,7 @@ def whole_number(value: Any, below: int | None = _MANY) -> int | None:
     (3, None, None, None)
     """
     try:
+        # True is an int of Python, and was meant as no number
         number = None if isinstance(value, bool) else int(operator.index(value))
     except Exception:  # the code of users
         return None
@@ -243,6 +244,7 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     [[0, 2]]
     """
     array, size = real_array(name, value), None if size is None else int(size)  # SymPy's would be slow
+    # indices that came through a float array are whole numbers all the same
     wrong = array != numpy.floor(array)
     if wrong.any():
         raise EvaluationError(

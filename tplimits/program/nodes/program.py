@@ -60,6 +60,7 @@ def root_axes(size_of: Mapping[str, str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for axis in size_of:
+        # circles end at what was passed already
         chain: dict[str, None] = {}
         while axis in size_of and axis not in found and axis not in chain:
             chain[axis] = None

@@ -69,6 +69,7 @@ class _Adaptive(Optimizer):
         )
 
     def _quotient(self, numerator: Expr, square: Expr) -> Expr:
+        # 0/0 where no gradient was ever seen: the update is 0 there, as with any ε > 0
         if exact_of(self._eps) == 0:
             return where(square, numerator / sympy.sqrt(square), 0)
         if self._convention == TORCH:

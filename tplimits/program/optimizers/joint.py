@@ -120,6 +120,7 @@ class Normalized(_Around):
         return self.by
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
+        # weights are n^(−b) w: the norm is taken of w, which is what is trained
         return NORM_POWER[kind] - (exponents.b if self.by == "weight" else 0)
 
 

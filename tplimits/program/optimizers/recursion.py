@@ -197,6 +197,7 @@ class Optimizer:
         readout = [self.output.coeff(x).subs(last) for x in symbols]
         direct = self.output.coeff(G).subs(last)
         found: list[Expr] = []
+        # backwards: the readout of the states is pulled through one step after another
         for step in range(t, -1, -1):
             at = {TIME: sympy.Integer(step)}
             fresh = sum(
@@ -215,6 +216,7 @@ class Optimizer:
 
         Judged on the first three steps, at rational gradients and to 40 digits.
         """
+        # no power of a number that hyperparameters are made of
         scale = sympy.Rational(7, 3)
         for degree in (0, 1):
             differences = [

@@ -52,6 +52,7 @@ def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
     sampler = _sampler(result, how, asked)
     stated = None
     if asked.claims is None:
+        # networks are shifted to one start, and the limit has to be that given this start
         start = (sampler.start if sampler.recipe.drifting else sampler.start[0]) if how.random_start else None
         run = _run(result, asked, asked.own["lr"], asked.own["steps"], start)
         stated = run.f, run.stderr, len(run.replicates) - 1
@@ -70,6 +71,7 @@ def _sampler(result: TrainingLimit, how: TrainedAs, asked: CheckAsked) -> Output
         start = 0.0 if own.get("f0") is None else own["f0"]
     else:  # outputs without training are sure: f_0, with weight decay a path
         steps = own["steps"] if recipe.drifting else 0
+        # at rate 0 the limit is f^dec itself
         f = _run(result, asked, 0.0, steps, None).f
         start = f if recipe.drifting else f[0]
     return finite.judged.output_sampler(

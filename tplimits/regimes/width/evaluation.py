@@ -56,6 +56,7 @@ def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str
         if isinstance(instruction, InitialScalar):
             values.update(_scalar_values(program, instruction, given))
     others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    # ratios are constants of the limit as others are
     values.update({width_ratio(width): ratio for width, ratio in others.items()})
     if given:
         raise EvaluationError(f"`{min(given)}` is not a constant or a given scalar of `{program.name}`.")
@@ -144,6 +145,7 @@ class _Evaluation:
 
     def __post_init__(self) -> None:
         others = self.method == "auto" and not self.state.fluctuations  # whose variance particles do not give
+        # where particles can take over, hard integrals are given up sooner
         self.budget = Budget(AUTO if others else QUADRATURE)
 
     @cached_property
@@ -156,6 +158,7 @@ class _Evaluation:
         try:
             return self._together(observables)
         except EvaluationError as error:
+            # no part of the request is left to have numbers of its own
             if len(observables) == 1:
                 raise
             first = error
@@ -198,9 +201,11 @@ class _Evaluation:
                 ) from None
             return self.by_particles(observables)
         coarse = [o for o in observables if _coarse(result[o.label])]
+        # particles do not give variances of fluctuation scalars
         if not coarse or self.state.fluctuations:
             return result
         sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        # `not … >=`: also where the quadrature has no error to compare with
         return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
 
     def _refuse(self, observables: Sequence[Observable]) -> None:
@@ -224,6 +229,7 @@ class _Evaluation:
         except Unsettled:
             return self._integrated(self.opened, observables)
         rough = any(n.error > _ROUGH * max(1.0, abs(n.value)) for n in closed.values())
+        # without rows of the table both routes are one integral
         if not rough or not self.state.engine.used_rows:
             return closed
         try:

@@ -76,6 +76,7 @@ def overwritten(low: Lowering, node: Node) -> Tensor:
         refuse(node, "it adds to what is there", "write it by index_add")
     whole, source = low.operand(node, "self"), low.operand(node, name)
     atoms = low.writer.atoms
+    # the operation itself is run on the numbers of entries, once with those of each tensor and −1 for the other
     shapes = {"self": [d.size(atoms) for d in whole.dims], name: [d.size(atoms) for d in source.dims]}
     terms = []
     for key, tensor in (("self", whole), (name, source)):
@@ -114,10 +115,12 @@ def bag(low: Lowering, node: Node) -> list[Tensor]:
         weight = low.entrywise(lambda w, m: w * m, [weight, spread(seen, weight.dims, [0])], weight.dims)
     rows = _rows(low, node, weight, indices, dims)
     count, bags = dims[0].outer, low.dims(node.number)[0].outer
+    # offsets are where bags begin: an index belongs to the last that begins at or before it
     member = torch.searchsorted(starts[:bags].contiguous(), torch.arange(count), right=True) - 1
     share = torch.nn.functional.one_hot(member, bags).double()
     found = low.contract([(rows, "ab"), (low.fixed(share), "ac")], "cb")
     if node["mode"] == 1:
+        # an empty bag is 0, as PyTorch has it, and not 0/0
         many = low.fixed(share.sum(0).clamp(min=1))
         if seen is not None:
             kept = low.contract([(_rows(low, node, seen, indices, dims[:1]), "a"), (low.fixed(share), "ac")], "c")

@@ -68,6 +68,7 @@ def plus(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[Dim, ...]) 
     """A sum of tensors with numbers in front; sums over neurons stay sums over neurons, and logits hidden."""
     hidden = [t.hidden for _, t in terms if t.hidden is not None]
     totals = [t for _, t in terms if isinstance(t.value, Total)]
+    # sums over different widths are no one sum over neurons
     if totals and len({t.value.vector.width for t in totals}) == 1:
         found = _sum_of_totals(low, terms, dims)
     else:
@@ -96,6 +97,7 @@ def _weighted(factors: list[Any], x: tuple[Any, ...]) -> Any:
 
 def _sum_of_totals(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[Dim, ...]) -> Tensor:
     ((f, t), *others) = terms
+    # a power of n in front is kept as the factor of the sum
     if not others and isinstance(f, Quantity) and t.value.shift is None:
         return low.broadcast(replace(t, value=Total(t.value.vector, factor=f * t.value.factor)), dims)
     along = [(f, low.broadcast(t, dims)) for f, t in terms]
@@ -114,6 +116,7 @@ def _sum_of_totals(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[D
             else:
                 shift = term if shift is None else shift + term
     if shift is not None and not isinstance(shift, Value):
+        # a plain number as a value of the program, which a shift has to be
         shift = vector.derived(low.writer.trace.constant(shift), width=None, axes=())
     return low.total(Total(vector, shift), dims, names)
 
@@ -129,6 +132,7 @@ def multiply(low: Lowering, node: Node) -> Tensor:
     for x, f in ((a, b), (b, a)) if not down else ((a, b),):
         if isinstance(x.value, MatrixValue) and _is_number(f):
             _refuse_own_number(low, node)
+            # a matrix stays a matrix: the number is applied to its products
             factor = f.value.now() if isinstance(f.value, Total) else f.value
             factor = 1 / factor if down else factor
             return replace(low.broadcast(x, dims), factor=x.factor * factor)
@@ -176,6 +180,7 @@ def larger(low: Lowering, node: Node) -> Tensor:
     """The larger or the smaller of two values; gradients of equal ones are shared, as PyTorch does."""
     sign = 1 if "max" in node.op else -1
     pair = [low.operand(node, "self"), low.operand(node, "other")]
+    # |·| has the slope 0 at 0: each of two equal values has half of the gradient
     return low.entrywise(lambda x, y: (x + y + sign * heads.abs(x - y)) / 2, pair, low.dims(node.number))
 
 
@@ -227,6 +232,7 @@ def masked(low: Lowering, node: Node) -> Tensor:
     if node.ref("condition" if node.op == "where" else "mask") not in low.found.data:
         return low.entrywise(lambda m, p, q: heads.where(m - sympy.S.Half, p, q), [mask, yes, no], dims)
     one = low.entrywise(lambda m: 1 - m, [mask], mask.dims)
+    # whichever side is −∞, the other one is what is left to see
     for x, other, seen in ((no, yes, one), (yes, no, mask)):
         if isinstance(other.value, (int, float)) and other.value <= HIDDEN:
             x = low.broadcast(x, dims)

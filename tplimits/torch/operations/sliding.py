@@ -50,6 +50,7 @@ def windowed(
 
     def cut(code: Any) -> Any:
         pads = [p for i in reversed(range(rank)) for p in (padding[i], padding[i] + ends[i])]
+        # padding writes 0, which has to read −1: no entry
         code = torch.nn.functional.pad(code + 1, pads) - 1
         for i in range(rank):
             span = (kernel[i] - 1) * dilation[i] + 1
@@ -75,6 +76,7 @@ def convolution(low: Lowering, node: Node) -> Tensor:
         bias = low.operand(node, "bias") if node.ref("bias") is not None else None
         return with_bias(low, node, product, bias, len(lead))
     bare = len(x.dims) == rank + 1
+    # without a batch: one of one entry in front, as all that follows counts from there
     if bare:
         x = replace(x, dims=(ONE, *x.dims), tables={a: t[None] for a, t in x.tables.items()})
     turned = "transpose" in node.op or bool(node.arguments[0].get("transposed"))
@@ -84,6 +86,7 @@ def convolution(low: Lowering, node: Node) -> Tensor:
     if turned:
         x, weight = _spaced(low, node, x, weight, stride, rank)
         extra = several(node["output_padding"], rank)
+        # the windows of the adjoint map: where an entry of x reaches is where a window reads it
         padding, after = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)], extra
         stride = [1] * rank
         if min(padding) < 0:
@@ -120,6 +123,7 @@ def _channels(low: Lowering, node: Node, cut: Tensor, weight: Tensor, at: str, t
         parts = (Dim(g), replace(channels, outer=channels.outer // g))
         own = (Dim(g), replace(out, outer=out.outer // g))
     else:  # each group has a few channels of a width: groups are the width itself
+        # at the first width, as `groups` there; the number is the same at all
         each = channels.inner * channels.outer * atoms[str(channels.width)] // groups[0]
         many = out.inner * out.outer * atoms[str(out.width)] // groups[0]
         parts = (replace(channels, inner=channels.inner // each), Dim(each))
@@ -190,10 +194,12 @@ def resampled(low: Lowering, node: Node) -> Tensor:
     rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
     sizes = [d.outer for d in x.dims[-rank:]]
     count = int(numpy.prod(sizes))
+    # linear in positions: what it does to each unit image is its matrix
     basis = torch.eye(count, dtype=torch.float64).reshape(1, count, *sizes)
     arguments = {k: (basis if k == name else v) for k, v in node.arguments[0].items()}
     result = node.target(**arguments)[0]
     if "nearest" in node.op:
+        # nearest: one entry each, which is moved and not multiplied by a matrix of ones and zeros
         source = (result * torch.arange(count).reshape(-1, *(1,) * rank)).sum(0).long()
         return low.move(node, x, dims, lambda code: code.flatten(-rank)[..., source])
     weights = low.fixed(result.reshape(*sizes, *result.shape[1:]))
@@ -227,6 +233,7 @@ def max_pool(low: Lowering, node: Node) -> Any:
     lead = len(x.dims) - rank
     counts = [d.outer for d in dims[lead:]]
     found: Tensor | None = None
+    # one maximum after the other over taps: all windows at once
     for tap in every(*(range(k) for k in kernel)):
         entry = low.move(node, x, dims, _tap(tap, lead, sizes, counts, (stride, padding, dilation)))
         found = entry if found is None else low.entrywise(heads.maximum, [found, entry], dims)

@@ -36,6 +36,7 @@ def order(node: Node, rank: int) -> list[int]:
     if node.op in ("movedim", "moveaxis"):
         source, to = ([v] if isinstance(v, int) else list(v) for v in (node["source"], node["destination"]))
         rest = [d for d in dims if d not in {dimension(s, rank) for s in source}]
+        # in the order of their new places: each insertion then meets the dimensions before it
         placed = sorted(zip((dimension(t, rank) for t in to), (dimension(s, rank) for s in source), strict=True))
         for at, d in placed:
             rest.insert(at, d)
@@ -73,10 +74,12 @@ def slice_(axes: Axes, node: Node) -> None:
         if any(shape[dim] % step or len(r) * step != shape[dim] for r, shape in zip(
             whole, axes.graph[operand].shapes, strict=True)):  # fmt: skip
             refuse(node, f"it takes one neuron of {step}, from a part of a width", "take them from all of it")
+        # every step-th neuron of all: the entries between them stay together as inner ones
         axes.product((node.number, 0, dim), step, (operand, 0, dim), 1)
         return
     starts = [s or 0 for s in node.get("start")]
     sizes = [shape[dim] for shape in node.shapes]
+    # counted from the end; which multiple of n that is depends on the whole
     starts = [s + axes.graph[operand].shapes[i][dim] if s < 0 else s for i, s in enumerate(starts)]
     part(axes, node, (operand, 0, dim), (node.number, 0, dim), starts, sizes)
 
@@ -125,6 +128,7 @@ def item(axes: Axes, node: Node) -> None:
 @rule("cat", "concat", "concatenate", "hstack", "vstack")
 def cat(axes: Axes, node: Node) -> None:
     """Parts side by side; widths are joined with widths."""
+    # a tensor of shape (0,) joins anything, as caches that are empty at first
     many = [r for r in places(node.arguments[0]["tensors"]) if axes.of(r) != (0,)]
     dims = axes.of(node.number)
     dim = dimension(node.arguments[0].get("dim") or 0, len(dims))
@@ -261,6 +265,7 @@ def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> Callable[[int], i
     used = [d for d, i in enumerate(indices) if isinstance(i, Ref)]
     rank = max(len(axes.of(indices[d].node)) for d in used)
     together = used == list(range(used[0], used[-1] + 1))
+    # as NumPy: indices that stand apart send their dimensions to the front
     start = used[0] if together else 0
     left = [d for d in range(len(dims)) if d not in used]
 

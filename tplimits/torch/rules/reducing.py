@@ -23,6 +23,7 @@ def reduction(axes: Axes, node: Node) -> None:
     taken = reduced(node, len(dims))
     if node.op not in ("sum", "mean", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm", "logsumexp"):
         for d in taken:
+            # the largest of n entries grows with n by their law, which no limit of means knows
             refuse_wide(axes, node, operand, d, "it takes an order of neurons")
     keep = bool(node.arguments[0].get("keepdim"))
     left = [d for d in range(len(dims)) if d not in taken]
@@ -85,6 +86,7 @@ def channel_norm(axes: Axes, node: Node) -> None:
         if len(set(groups)) == 1:
             axes.grid((x, 0, 1), groups[0])
         else:
+            # groups that grow in number have a fixed size
             sizes = {Fraction(shape[1], g) for shape, g in zip(axes.graph[x].shapes, groups, strict=True)}
             if len(sizes) > 1:
                 refuse(

@@ -80,6 +80,7 @@ def param_groups(
         for name in names:
             row = plan.row(name)
             numbers = _numbers(row, size, {**base, **own})
+            # one group for each set of numbers: fewer groups are fewer kernel calls of the optimizer
             key = (i, row.role, *(str(v) for v in numbers.values()))
             kept = {k: v for k, v in own.items() if k not in ("params", *numbers)}
             group = found[row.optimizer].setdefault(key, {"name": row.role, "params": [], **kept, **numbers})
@@ -169,6 +170,7 @@ def initialize(plan: Plan, model: Any, depth: int | None) -> Any:
             "the model is on the device meta, where parameters have no entries: call initialize_ after to_empty and "
             "your own initialisation."
         )
+    # all are looked at before any is scaled: a refusal leaves the model as it was
     for row, name in rows:
         _refuse_used(plan, row, name, parameters[name], size)
     for row, name in rows:
@@ -181,6 +183,7 @@ def initialize(plan: Plan, model: Any, depth: int | None) -> Any:
 
 def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, size: Size) -> None:
     """EvaluationError where entries are not those that make(n) draws."""
+    # the spread of few entries is off by chance alone
     if row.std is None or row.started is None or tensor.numel() < MANY:
         return
     wanted = row.std * size.to(row.started, row.deep.started)
@@ -203,6 +206,7 @@ def attach(plan: Plan, model: Any, at: str) -> Any:
     if at not in modules:
         raise EvaluationError(f"at={at!r}: the model has no such module; give one of {', '.join(list(modules)[1:9])}.")
     for name, module in modules.items():
+        # twice attached, outputs would have the factor squared
         if any(hasattr(hook, SCALED) for hook in module._forward_hooks.values()):
             where = f"module `{name}`" if name else "model"
             raise EvaluationError(f"the {where} has the factor already: remove the handle that attach returned first.")

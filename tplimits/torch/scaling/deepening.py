@@ -82,10 +82,12 @@ class Stack:
         repeated = {self.names.template(n) for n in self.repeated}
         ends = {}
         for end in dict.fromkeys(b.end for b in found):
+            # what a branch is made of, up to the stream it starts from and other branches
             inside = networkx.ancestors(net.graph.subgraph(set(net.graph) - (cut - {end})), end)
             own = [n for n, p in net.initial_names.items() if p in inside and self.names.template(n) in repeated]
             if own:
                 ends[end] = _closing(net, end)
+        # a weight that is read elsewhere too cannot take a factor that is meant for the end of a block
         shared = [end for end, closing in ends.items() if closing and not _alone(net, closing, set(ends))]
         return ends | dict.fromkeys(shared)
 
@@ -100,6 +102,7 @@ class Stack:
                 own = _own_coefficient(net, end, name) / inner if closing else 1.0
                 found.setdefault(self.names.template(name), []).append(abs(number * own))
         for name, numbers in found.items():
+            # within rounding of what a model writes, as 1/√(2L)
             if max(numbers) > 1.01 * min(numbers):
                 raise ProgramError(
                     f"blocks that end with `{name}` are added with different factors, {min(numbers):.3g} to "
@@ -186,6 +189,7 @@ def _started(stack: Stack, row: Row) -> Fraction:
     for depth in (min(DEPTHS), max(DEPTHS)):
         net, template = stack.nets[depth], stack.names.template(row.name)
         found = [float(e.std) for n, e in net.entries.items() if stack.names.template(n) == template]
+        # geometric: blocks may start with different sizes, as long as all change alike
         stds.append(math.prod(found) ** (1 / len(found)))
     return _quarter(row.name, stds[1] / stds[0], max(DEPTHS) / min(DEPTHS))
 

@@ -38,6 +38,7 @@ def refuse_seeded(make: Callable[[], Any]) -> None:
     states = []
     with torch.random.fork_rng(devices=()):
         for seed in (1, 2):
+            # two seeds of the outside: a make that sets its own ends in one state
             torch.manual_seed(seed)
             make()
             states.append(torch.get_rng_state())
@@ -81,6 +82,7 @@ def _as_it_stays(net: TorchProgram) -> Program:
         if isinstance(s, (MatMul, Avg)):
             assert s.operand is not None
             matrix = small.get(s.matrix, Fraction(0)) if isinstance(s, MatMul) else 0
+            # products and averages hand on what a buffer is small by; functions are damped where they read it
             small[p] = small.get(int(s.operand.source), Fraction(0)) + matrix
         elif s.name in off:
             small[p] = off[s.name]

@@ -72,7 +72,9 @@ class Values(TorchFunctionMode):
         return f"scores in {self._inside[-1]}" if self._inside[-1] else "scores"
 
     def _scores(self, q: Any, k: Any, *args: Any, scale: float | None = None, **kwargs: Any) -> None:
+        # the product here is not the model's, and must not be looked at in turn
         with torch._C.DisableTorchFunctionSubclass():
+            # grouped queries: several heads read one of keys
             repeated = q.shape[-3] // k.shape[-3] if q.dim() > 2 and k.dim() > 2 else 1
             keys = k.repeat_interleave(repeated, -3) if repeated > 1 else k
             scores = q.detach() @ keys.detach().transpose(-1, -2)
@@ -81,6 +83,7 @@ class Values(TorchFunctionMode):
 
     def _keep(self, name: str, value: Any) -> None:
         key, again = name, 1
+        # a module that is called twice has values of each call
         while key in self.found:
             again += 1
             key = f"{name} (call {again})"

@@ -59,6 +59,7 @@ def judged(φ: Expr) -> Finding:
     if φ.atoms(Entry):
         return Finding(φ, None, "it depends on scalars")
     slope = φ.diff(X)
+    # negative values at sample points refute the assumption; only bounds establish it, below
     for text, f in (("φ", φ), ("φ′", slope)):
         below = next((p for p in _both_sides() if (v := _value(f, p)) is not None and v < 0), None)
         if below is not None:
@@ -68,12 +69,14 @@ def judged(φ: Expr) -> Finding:
         return Finding(φ, False, f"φ({zero}) is not positive")
     for text, f in (("φ", φ), ("φ′", slope)):
         for at in _corners(φ):
+            # kinks away from 0 are moved there, where the reader looks
             lost = lost_by(_written(f).xreplace({X: X + at}), X)
             if lost is not None:
                 where = "" if lost.endswith("polynomial") else f" at {at}"
                 return Finding(φ, False, f"{text} is not pseudo-Lipschitz{where}")
     if not _is_like_relu(φ):
         return Finding(φ, False, "φ − relu^δ is bounded for no δ > 0")
+    # last, since it tells nothing where it fails: bounds may be too wide
     if not all(bounds(f)[0] >= 0 for f in (φ, slope)):
         return Finding(φ, None, "no negative value of φ or φ′ was found, and none was excluded")
     return Finding(φ, True)
@@ -99,6 +102,7 @@ def activations(body: Expr) -> Iterator[Expr]:
     if isinstance(body, (sympy.Add, sympy.Mul, AxisSum)) and len(_arguments(body)) > 1:
         parts: dict[frozenset[Expr], list[Expr]] = {}
         for part in body.args[:1] if isinstance(body, AxisSum) else body.args:
+            # summands or factors of one argument are one activation of it, as x sigmoid(x)
             parts.setdefault(_arguments(part), []).append(part)
         for same in parts.values():
             yield from activations(body.func(*same) if isinstance(body, sympy.Mul) else sympy.Add(*same))
@@ -107,6 +111,7 @@ def activations(body: Expr) -> Iterator[Expr]:
     if len(arguments) == 1:
         (argument,) = arguments
         φ = body.xreplace({argument: X})
+        # a constant factor changes no part of the assumption but the sign, which weights could have
         yield φ.as_independent(X, as_Add=False)[1] if not φ.atoms(Entry) else φ
 
 
@@ -180,9 +185,11 @@ def _is_like_relu(φ: Expr) -> bool:
     if len(values) < len(found) or not values[_FAR[-1]] > 0:
         return False
     right, left = [values[p] for p in _FAR], [abs(values[-p]) for p in _FAR]
+    # the growth over the last decades, 10⁶ to 10⁸: log to the base of their ratio, as a simple number
     δ = sympy.nsimplify(sympy.N(sympy.log(right[2] / right[1], 100)), rational=True, tolerance=1e-4)
     c = right[2] / _FAR[2] ** δ
     apart = [abs(v - c * p**δ) for v, p in zip(right, _FAR, strict=True)]
+    # bounded as far as can be seen: from one of these points to the next it does not grow by more than 1
     return bool(δ > 0 and all(b <= a + 1 for seen in (apart, left) for a, b in itertools.pairwise(seen)))
 
 

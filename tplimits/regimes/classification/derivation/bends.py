@@ -77,6 +77,7 @@ def _argument(head: Expr) -> Expr | None:
             inner = moving.as_coeff_Mul()[1]
             if isinstance(inner, _BENDS):
                 return _argument(inner)
+            # relu(c + x) and relu(c − x) are bends of one argument
             return -moving if moving.could_extract_minus_sign() else moving
     return None
 
@@ -92,6 +93,7 @@ def _is_of_bends(g: Expr) -> bool:
 
 def _at_zero(g: Expr, widths: frozenset[sympy.Symbol]) -> Expr:
     """The value of a function of bends at 0."""
+    # constants may hold powers of n: whether they cancel is asked at a large number
     value = g.subs(_T, 0)
     return sympy.S.Zero if value.subs(dict.fromkeys(widths, _N)) == 0 else value
 

@@ -64,6 +64,7 @@ class Parity:
     def of(cls, cosets: Iterable[Coset], order: Fraction, rest: Fraction | float) -> Parity:
         """A union, or fewer cosets that hold it where it has many parts."""
         found = frozenset(cosets)
+        # every product of unions multiplies their numbers; a larger set of terms only says less, never what is wrong
         return cls(found if len(found) <= MOST else fewer(found), order, rest)
 
     @property
@@ -84,29 +85,35 @@ class Parity:
     def plus(self, other: Parity) -> Parity:
         """The terms of a sum: those of the larger summand."""
         if not self.cosets or not other.cosets:
+            # 0 is no term of a sum
             return self if self.cosets else other
         first, second = (self, other) if self.order <= other.order else (other, self)
         rest = min(self.rest, other.rest)
         if first.order < second.order:
+            # the smaller summand is among the terms that are not told apart
             return replace(first, rest=min(rest, second.order))
         return Parity.of(self.cosets | other.cosets, self.order, rest)
 
     def times(self, other: Parity) -> Parity:
         """The terms of a product."""
+        # what is next in a product is the smaller terms of one factor times the largest of the other
         order, gap = self.order + other.order, min(self.gap, other.gap)
         return Parity.of(somewhere((a.times(b) for a in self.cosets for b in other.cosets), gap), order, order + gap)
 
     def power(self, e: sympy.Rational) -> Parity:
         """The terms of a power."""
         if not self.cosets:
+            # 0 to a negative power is infinite: nothing is known of its sign
             return self if e > 0 else Parity()
         order = self.order * Fraction(int(e.p), int(e.q))
         if e == 1:
             return self
+        # a root of a sum is a function like any other: of terms a + V any combination may come
         hull = spanned(self.hull)
         if e.is_Integer:
             hull = self.hull if e.is_odd else Coset(0, self.hull.basis, self.hull.where)
         if e < 0:
+            # outside of `where` a reciprocal is not 0 but infinite
             hull = replace(hull, where=frozenset())
         return Parity(frozenset([hull]), order, order + self.gap)
 
@@ -116,6 +123,7 @@ class Parity:
         if not self.cosets:
             return self if linear or isinstance(node, _ODD) else Parity()
         if isinstance(node, _ODD):
+            # odd functions keep the sign of a sum only where all terms change it together: of the hull
             return self._with(self.hull, max(self.order, Fraction(0)))
         if isinstance(node, _EVEN):
             return self._with(Coset(0, self.hull.basis), self.order if isinstance(node, sympy.Abs) else Fraction(0))
@@ -136,8 +144,10 @@ def _order(c: Coset) -> tuple[Any, ...]:
 def hull_of(cosets: Iterable[Coset]) -> Coset:
     """The smallest coset that holds others."""
     first, *others = sorted(cosets, key=_order)
+    # a coset a + V holds another b + U just when V holds U and a + b
     basis = span([b for c in (first, *others) for b in c.basis] + [first.shift ^ c.shift for c in others])
     every = [dict(c.where) for c in (first, *others)]
+    # a condition holds for the union if each of them has one
     kept = {i for i in every[0] if all(i in w for w in every)}
     return Coset(
         reduced(first.shift, basis), basis, frozenset((i, frozenset().union(*(w[i] for w in every))) for i in kept)
@@ -157,6 +167,7 @@ def somewhere(cosets: Iterable[Coset], gap: Fraction | float) -> frozenset[Coset
     every = frozenset(cosets)
     found = frozenset(c for c in every if c.is_somewhere)
     if not found and gap < INFINITY:
+        # smaller terms may be anywhere, so that conditions of the larger ones say nothing
         return frozenset(replace(c, where=frozenset()) for c in every)
     return found
 
@@ -175,6 +186,7 @@ def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
     pairs = {pair: hull_of(pair) for pair in combinations(left, 2)}
 
     def added(pair: tuple[Coset, Coset]) -> tuple[bool, int]:
+        # how many terms a union gains that neither part has; none for a + V and b + V with V ∪ (a + b)
         return pair[0].where != pair[1].where, 2 ** len(pairs[pair].basis) - sum(2 ** len(c.basis) for c in pair)
 
     while pairs:
@@ -183,6 +195,7 @@ def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
             break
         hull = pairs[pair]
         left = [c for c in left if c not in (*pair, hull)]
+        # the hull may be one of the pair, or stand in the list already
         pairs = {p: held for p, held in pairs.items() if not {*pair, hull} & {*p}}
         pairs |= {(c, hull): hull_of((c, hull)) for c in left}
         left.append(hull)
@@ -204,6 +217,7 @@ def span(vectors: Iterable[int]) -> tuple[int, ...]:
     for v in vectors:
         v = reduced(v, found)
         if v:
+            # descending: `reduced` clears the leading bit of each in turn
             found = sorted([*found, v], reverse=True)
     return tuple(found)
 

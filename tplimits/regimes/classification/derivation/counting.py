@@ -82,6 +82,7 @@ class Counting:
     @cached_property
     def start(self) -> Step:
         """The first step, before anything has moved."""
+        # not by way of `steps`: the start alone is asked for often, and later steps cost a pass each
         return next(self.counted()).step
 
     @property
@@ -145,6 +146,7 @@ class Counting:
     @cached_property
     def scales(self) -> dict[str, Fraction]:
         """The size of a feature where everything nonlinear and all that is read is of order 1: n^0 but for factors."""
+        # what the program multiplies by powers of n is not of order 1, and is not meant to be
         powers = self.scaling.positions
         found = {self.name(p): as_fraction(powers[p]) for p in self.hidden}
         return found | {self.reading(r): -as_fraction(self.scaling.parameters[r]) for r in self.start.reads}
@@ -211,6 +213,7 @@ class Counting:
     @cached_property
     def vectors(self) -> tuple[str, ...]:
         """The features that are vectors, each once: what a readout multiplies may have a name of its own."""
+        # scalars have no kernel
         found = {p: self.name(p) for p in self.hidden if self.network[p].width is not None}
         for readout in self.start.reads:
             found.setdefault(self.backward.gradients[readout][0].gradient.source, self.reading(readout))
@@ -231,7 +234,9 @@ class Counting:
             sizes, arguments = self.passes.sizes(self.backward.program, moves, self.passes.aligned(own))
             step = self.step(sizes, arguments)
             fresh = {name: self._move(name, step) for name in self.exponents}
+            # updates of several steps are a sum: as large as the largest, which none of the later ones takes back
             moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
+            # the part of each update that goes through one average alone: only that is aligned with it
             shares = {c: self.passes.shares(c, sizes, moves) for c in own}
             own = {
                 c: {name: max(kept.get(name, NOTHING), fresh[name] + shares[c][name]) for name in fresh}
@@ -247,6 +252,7 @@ class Counting:
         if scaled == NOTHING:
             return NOTHING
         optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+        # behind a stopped gradient nothing moves, whatever the optimizer
         if optimizer.is_still or name in at_rest(self.network):
             return NOTHING
         extra = optimizer.extra_power(self.roles.kinds[name], e)
@@ -273,6 +279,7 @@ class Counting:
     def _summed(self, sizes: Mapping[int, Size]) -> Size:
         """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
         returned = self.network.returns[0]
+        # a sum over n neurons is n times an average, in which what is centred falls by n^(−½)
         mean = self.passes.averaged(returned, sizes[returned]).times(1 - as_fraction(self.parametrization.a_out))
         return Size(mean.start, mean.change)
 
@@ -282,6 +289,7 @@ class Counting:
         scalar = self.roles.kinds[name] == "scalar"
         found = [self.passes.gradient(self.backward, name, sizes) - a_out]
         for use in self.backward.shift_gradients[name]:
+            # what is added to the output has no sum over neurons: its gradient with respect to one entry is 1/n of that
             found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
         return max(found) + as_fraction(e.d - e.a)
 
@@ -290,6 +298,7 @@ def updated(optimizer: Optimizer, scaled: Power) -> Power:
     """The power of n of Q_t, where n^d g has size n^scaled."""
     if optimizer.degree is not None:
         return scaled * optimizer.degree
+    # of no degree: bounded ones, as Adam with an ε, are linear in small gradients and of order 1 for large ones
     return scaled if not optimizer.is_bounded else min(scaled, Fraction(0))
 
 

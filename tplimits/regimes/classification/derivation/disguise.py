@@ -39,6 +39,7 @@ def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
     found: set[int] = set()
     for p in sorted(positions):
         subtracts = _subtracts(network, network[p])
+        # what reads another zero may vanish because of it alone, and counting will find that
         if subtracts and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
             found.add(p)
     return frozenset(found)
@@ -124,6 +125,7 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
         return False
     bound = network.sized({a: _SIZE for a in network.all_axes if network.size(a) is None})
     s = bound[position] if instead is None else instead
+    # values of scalars may be special, as 0: numbers without a pattern take their place
     before = (replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound.instructions[:position])
     instructions: list[Instruction] = [*before, s]
     names = {name: p for name, p in bound.names.items() if p < position}
@@ -133,6 +135,7 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
     program = bound.replace(instructions=tuple(instructions), returns=(len(instructions) - 1,), inputs=(), names=names)
     program, ratios = program.released, {w: _RATIO for w in program.widths if w != "n"}
     try:
+        # one set of data may hit a zero by chance
         return all(_is_zero(width.evaluation.integrated(program, ratios, _data(bound, at))) for at in _STARTS)
     except TplimitsError:
         return False

@@ -135,9 +135,11 @@ class InequalityTable:
         found = {f"a + b of {p.name}": self.start_of(p) for p in self.readouts}
         for p in self.readouts:
             if p.linear and p.moves:
+                # what a readout has learned reads the features too, and may be larger than what it started with
                 found[f"a + c of {p.name}"] = self.a_out + p.exponents.a + self._c(p, sympy.S.Zero)
         if self.other_start is not None:
             found["a_out"] = self.a_out
+        # with symbols no scale is known to be the least: each has its conditions
         if all(not A.free_symbols for A in found.values()):  # numbers: the smallest alone matters
             least = min(found, key=lambda k: found[k])
             return ((least, found[least]),)
@@ -196,6 +198,7 @@ class InequalityTable:
         for p in self.moving:
             if not p.faithful_needed or (p.kind == "scalar" and p.inner):
                 continue
+            # the largest gradient comes from the readout with the least A
             d, fit = p.exponents.d, self.faithful_d(p, A)
             yield Inequality(
                 "gradients", p.name, "d", d, "=", fit, f"has scaled gradients of size n^({d - fit}) at the start"
@@ -229,6 +232,7 @@ class InequalityTable:
 
     def _scales_of(self, p: Parameter) -> list[tuple[str, Expr]]:
         """The scales that r of a parameter depends on."""
+        # only a linear update sees the size of its gradient, which the readouts behind a parameter set
         if not p.linear or p.kind == "readout" or (p.kind == "scalar" and not p.inner) or len(self.scales) == 1:
             return [("", self.scales[0][1])]
         return [(f" [A = {name}]", A) for name, A in self.scales]
@@ -241,6 +245,7 @@ class InequalityTable:
         for p in self.moving:
             for name, A in self.scales if p.inner and p.kind != "readout" else ():
                 label = f"A + r [A = {name}]" if len(self.scales) > 1 else "A + r"
+                # a scalar moves f by a centred sum over neurons, n^(−½) of an aligned one
                 once = HALF if p.kind == "scalar" else sympy.S.One
                 yield Inequality("output", p.name, label, A + self.r(p, A), "=", once)
 

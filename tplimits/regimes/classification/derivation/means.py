@@ -75,24 +75,29 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
     """
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
+    # what is returned is summed over neurons without an Avg of its own
     sums[network.returns[0]] = network.returns[0]
     if len(program) > LARGEST:
         return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
+    # gradients may diverge where the network has a limit, which then still tells of forward averages
     limits = _limits(program) or _limits(network)
     seen = _by_symmetry(network, program, dict(starts))
     falls = {p: fall for p, fall in seen.falls.items() if p not in always}
     if unknown or limits is None:  # what no expectation tells a symmetry may
+        # only where the expectations are silent: what they have judged not to vanish stays so
         always |= seen.always & unknown.keys()
         unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
         if limits is None:
             return Means(always | seen.centred, always, seen.zeros, falls, unknown)
     start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
     end = network.returns[0]
+    # the output decides about a_out: worth a number where algebra sees no zero
     if end not in always | start and vanishes_at_generic_data(network, end):
         start |= {end}
     scalars = {p: value for p, value in limits.scalars.items() if p < len(network)}
     zeros = frozenset(p for p, value in scalars.items() if _is_zero_limit(network[p], value))
+    # integrals of all others that could be zero without being seen to
     hidden = disguised(network, scalars.keys() - zeros - always - start)
     averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
     zeros, start = zeros | hidden - averages, start | averages
@@ -188,6 +193,7 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     given = []
     for position, s in enumerate(program):
         is_scalar = isinstance(s, (Avg, ScalarNonlin, InitialScalar))
+        # matrices stay: products that are needed refer to them by position
         if is_scalar or (position not in needed and not isinstance(s, InitialMatrix)):
             given.append(position)
             instructions.append(InitialScalar(s.name, s.axes, s.line))

@@ -35,9 +35,11 @@ def below_norms(late: Any) -> Any:
         return None
     before = replace(late, program=program)
     names = parameter_places(program)
+    # each round ties one more initial vector at least, or ends
     for _ in range(len(names)):
         after = replace(before, readouts=tuple(names[p] for p in sorted(tied)))
         partners, hidden = _partners(program, before.values, after.values)
+        # all that is added to what shrinks shrinks too: the norm above sees nothing
         if partners <= tied:
             if hidden:
                 return None

@@ -60,6 +60,7 @@ SOME = ("°", "°°")
 def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -> Parities:
     """The terms of all values, with members of families told apart where products need it."""
     coarse = Parities(program, at_start, orders)
+    # telling members apart costs a bit for each, and is needed by few programs
     apart = coarse.split()
     return Parities(program, at_start, orders, apart) if apart else coarse
 
@@ -97,6 +98,7 @@ class Parities:
             if position in self.program.inputs or isinstance(s, InitialScalar):
                 found = Parity()
             elif isinstance(s, (Avg, ScalarNonlin)):
+                # training moves scalars: with any value they have any sign, and are as large as anything
                 found = self._scalar(s) if self.at_start else Parity()
             elif isinstance(s, InitialMatrix):
                 found = self._one(self._bit(position, tuple(map(axis_symbol, s.axes))), (), self._order(s))
@@ -120,6 +122,7 @@ class Parities:
     def _is_odd(self, coset: Coset) -> bool:
         seen = [i for i in range(coset.used.bit_length()) if coset.used >> i & 1]
         ranges = {**self.ranges, **dict(coset.where)}
+        # two members that may be one change their signs together: a term odd in both may be even in the one
         same = [1 << i | 1 << j for i, j in combinations(seen, 2)
                 if self._may_agree(self.members[i], self.members[j], ranges)]  # fmt: skip
         return reduced(coset.shift, span((*coset.basis, *same))) != 0
@@ -162,8 +165,10 @@ class Parities:
         bit = self._bit(position, tuple(map(axis_symbol, s.axes)))
         if s.law.mean == s.law.std == 0:
             return Parity(frozenset())
+        # a vector that is given, or a constant, has no negative that is as likely
         if s.law.shape == GIVEN or s.law.std == 0:
             return self._one(0, (), self._order(s))
+        # around another mean than 0 it has terms that are odd in it and terms that are not
         return self._one(bit if s.law.mean == 0 else 0, () if s.law.mean == 0 else (bit,), self._order(s))
 
     def of_entry(self, entry: Entry) -> Parity:
@@ -172,6 +177,7 @@ class Parities:
 
     def _read(self, position: int, indices: tuple[Expr, ...]) -> Parity:
         axes = self.program[position].axes
+        # a matrix product has the indices of the matrix alone; the axes beyond are those of the vector
         swap = {axis_symbol(a): i for a, i in zip(axes, indices, strict=False) if i != axis_symbol(a)}
         found = self.values[position]
         if not swap:
@@ -189,6 +195,7 @@ class Parities:
                 at = left.bit_length() - 1
                 left ^= 1 << at
                 position, indices = self.members[at]
+                # by exclusive or: two members that become one at these indices cancel, as W² is even
                 out ^= self._bit(position, tuple(i.xreplace(swap) for i in indices))
             return out
 
@@ -201,6 +208,7 @@ class Parities:
 
     def _inside(self, index: Expr, values: frozenset[int] | None) -> Where:
         """Where an index is among these values, and no lookup in it tells that there is no entry."""
+        # an entry whose lookup says −1 is zero: the condition is one on the index that the table is asked with
         if isinstance(index, Lookup) and len(index.indices) == 1:
             table = self.program.tables[index.table].values
             inner = frozenset(i for i, v in enumerate(table.tolist()) if v >= 0 and (values is None or v in values))
@@ -251,6 +259,7 @@ class Parities:
                       found.order, found.rest)
             for mark in SOME
         )  # fmt: skip
+        # products of two such sums meet in the same member or in two different ones: both kinds of terms are kept
         return found if one == found else one.plus(other)
 
     def _some(self, mark: str, coset: Coset, bound: Symbol) -> Symbol:

@@ -64,6 +64,7 @@ class Passes:
         starts = {}
         for name, e in self.exponents.items():
             s = self.network[self.network.initial_names[name]]
+            # beside what is natural: matrices have n^(−½) in the program itself
             start = as_fraction(e.a + e.b) - (HALF if isinstance(s, InitialMatrix) else 0)
             if start:
                 starts[name] = start
@@ -98,6 +99,7 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
+                # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons
                 if position in self.means.zeros:
                     start = min(sizes[position].start, -HALF)
                     sizes[position] = replace(sizes[position], start=start, fallen=start)
@@ -110,6 +112,7 @@ class Passes:
         e, moved = self.exponents[name], moves.get(name, NOTHING)
         s = self.network[self.network.initial_names[name]]
         if isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0:
+            # weights that start at 0 have no size until they move
             return Size(NOTHING, moved)
         return Size(-as_fraction(e.a + e.b), moved)
 
@@ -118,6 +121,7 @@ class Passes:
         assert s.operand is not None
         matrix, x = sizes[s.matrix], sizes[s.operand.source]
         kept = x.times(matrix.start + HALF)
+        # what has moved in x passes the random matrix like anything else; what has moved in W is aligned with x
         return replace(kept, move=max(kept.move, matrix.move + 1 + x.total))
 
     def averaged(self, position: int, x: Size, aligned: Power | None = None) -> Size:
@@ -127,6 +131,7 @@ class Passes:
         """
         centred, always = position in self.means.centred, position in self.means.always
         move = x.move if aligned is None else max(aligned, x.move - HALF)
+        # whatever scalars are, the mean vanishes: before and after they have moved
         if always:
             return Size(x.start - HALF, move, x.loose - HALF, x.start - HALF)
         if position in self.means.falls:
@@ -147,6 +152,7 @@ class Passes:
         found: list[Power] = [NOTHING]
         for use in backward.gradients[name]:
             power = sizes[use.gradient.source].total + (1 if scalar else 0)
+            # the gradient of a matrix entry is a product of both sides, with no sum over neurons
             found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0))
         return max(found)
 
@@ -172,8 +178,10 @@ class Passes:
         """The power of n of the gradient of each parameter through an average, next to the whole of it."""
         s = self.network[c]
         assert isinstance(s, Avg) and s.operand is not None
+        # the gradients through the average are those of the network that returns what is averaged
         path = total_of(self.network.replace(returns=(s.operand.source,)))
         on_path = self.sizes(path.program, moves, {})[0]
+        # what the output's gradient is at the average multiplies all that goes through it
         incoming = max((sizes[u.gradient.source].total for u in self.backward.adjoints.get(c, ())), default=NOTHING)
         found: dict[str, Power] = {}
         for name in self.exponents:

@@ -33,9 +33,11 @@ def levelled(network: Program) -> tuple[Program, sympy.Expr]:
         sum(exponent_of(f, widths) for f in sympy.Mul.make_args(term) if f.free_symbols & widths and not f.has(Entry))
         for term in sympy.Add.make_args(s.body)
     ]
+    # the largest term decides: smaller ones keep what they have less
     own = -sympy.Rational(max(powers))
     if own == 0:
         return network, own
+    # all widths are in proportion, and count as one
     body = s.body.xreplace(dict.fromkeys(widths, N)) * N**own
     changed = [replace(s, body=body) if i == network.returns[0] else t for i, t in enumerate(network)]
     return replace(network, instructions=tuple(changed)), own
@@ -100,6 +102,7 @@ def _weights(program: Program, position: int) -> set[str]:
     for term in terms_of(s.body):
         entries = [f for f in sympy.Mul.make_args(term) if isinstance(f, Entry)]
         factors = [random[int(f.source)] for f in entries if int(f.source) in random]
+        # one term without such a weight keeps its size when the weights are made smaller
         if not factors:
             return set()
         found.update(factors)

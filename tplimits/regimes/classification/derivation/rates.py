@@ -109,14 +109,17 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
         output = max(found.step.output.start, found.step.output.move)
         if output in (0, NOTHING):
             break
+        # a factor on the output also changes all gradients, and with them what moves: one correction may not do
         found = replace(found, a_out=found.a_out + sympy.Rational(output))
     else:
         raise NoLimitError(
             f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle."
         )
+    # rates of readouts that take the factor follow from their gradients, as all others
     if readouts := _folding(network, found.kinds):
         found = replace(found, readouts=readouts)
     elif found.a_out != found.own:
+        # a readout that is an embedding too cannot take the factor, unless a norm hides it from all else
         found = below_norms(found) or found
     return _table(found, {network[p].name: -power for p, power in scores.items()})
 
@@ -159,6 +162,7 @@ class _Late:
     def b(self) -> dict[str, Any]:
         """Natural starts n^(−b)."""
         kinds = self.kinds.kinds
+        # a natural start is n^(−½) for a matrix and n^0 else, but for powers that the program multiplies
         found = {
             name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - self.shifts[name] for name in kinds
         }
@@ -184,6 +188,7 @@ class _Late:
         return {
             name: -as_fraction(b) - (HALF if self.kinds.kinds[name] == "matrix" else 0)
             for name, b in self.b.items()
+            # a parameter that nothing reaches has no rate to choose
             if self.small.rates[name] != NOTHING
         }
 
@@ -191,6 +196,7 @@ class _Late:
     def _sizes(self) -> tuple[dict[int, Size], dict[int, Size]]:
         """The sizes of all values, where scores move by the gradients through them as far as these reach."""
         passes = self.small.passes
+        # once without alignment of single averages, which needs sizes itself
         first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
         own = {}
         for c in passes.multiplied:
@@ -226,6 +232,7 @@ class _Late:
         for name, wanted in self.wanted.items():
             optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
             extra = optimizer.extra_power(self.kinds.kinds[name], Exponents.of((0, self.b[name], 0, 0)))
+            # n^(−c) times the update, of size n^updated, has to be n^wanted
             found[name] = sympy.Rational(updated(optimizer, self.step.gradients[name]) - wanted) - extra
         return found
 

@@ -79,6 +79,7 @@ class Equations:
         left = [s for k, s in self.unknowns.items() if k not in known]
         at = {self.unknowns[k]: v for k, v in known.items()}
         equations = [z for z in (z.xreplace(at) for z in self.zero) if z != 0]
+        # without equations every choice fits, with nothing to choose there must be none left
         found = sympy.linsolve(equations, left) if equations and left else sympy.FiniteSet(tuple(left))
         if any(not z.free_symbols for z in equations) or not found:
             return None
@@ -109,11 +110,13 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
     """
     strict, kinds = equations(network), roles(network).kinds
     none = dict.fromkeys(strict.unknowns, sympy.S.Zero)
+    # no powers, or powers that cancel: nothing has to be moved
     if strict.holds(none):
         return strict.scaling(none, readable=not strict.fluctuations)
     small = equations(network, "small terms").holds({})
     readable, unique = not strict.fluctuations, strict.unique and not small
     if parametrization is not None and not parametrization.symbols:
+        # the s with which a + s + b is natural
         wanted = {
             name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - e.a - e.b
             for name, e in parametrization.of(network).items()
@@ -126,6 +129,7 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
                 return found.scaling(values, readable, unique)
     if small:
         return strict.scaling(none, readable=False)
+    # one parameter alone that takes all: a matrix first, as √n (W x) is how such powers are written
     matrices_first = sorted(none, key=lambda k: kinds[k] != "matrix")
     for name in matrices_first:
         values = strict.solved({k: sympy.S.Zero for k in none if k != name})
@@ -153,11 +157,13 @@ def equations(network: Program, reading: str = "strict") -> Equations:
             assert s.operand is not None
             reader.positions[position] = reader.positions[s.operand.source]
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+            # the same scalar may be multiplied by √n in one body and be small in another
             reader.grown = multiplied_by_powers(s.body, reader.widths)
             reader.powers = {}  # what the body multiplies by powers of n is its own
             reader.positions[position] = sympy.expand(reader.power(s.body))
         else:
             reader.positions[position] = unknowns.get(s.name, sympy.S.Zero)
+    # the power of the output is the parametrization's, a_out
     zero = (*reader.zero, *(reader.positions[p] for p in network.returns))
     return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), frozenset(reader.fluctuations))
 
@@ -203,5 +209,6 @@ class _Reader:
         if isinstance(node, sympy.Add) or (self.reading == "homogeneous" and isinstance(node, HOMOGENEOUS)):
             self.zero += [p - parts[0] for p in parts[1:]]
             return parts[0]
+        # any other function: its arguments have to be of order 1
         self.zero += parts
         return sympy.S.Zero

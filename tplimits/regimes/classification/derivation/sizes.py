@@ -125,6 +125,7 @@ def size_of(
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:
     """Bends of one argument: what they are at 0, and the argument, as far as they follow it."""
     start = exponent_of(found.at_zero, widths)
+    # a clamp: beyond its constants it follows its argument no more
     if found.is_bounded:
         bound = max(exponent_of(c, widths) for c in found.constants)
         x = Size(*(min(p, bound) for p in x.powers))
@@ -142,7 +143,9 @@ def product(parts: list[Size]) -> Size:
     moves, loose, fallen = [], [], []
     for i, p in enumerate(parts):
         others = parts[:i] + parts[i + 1 :]
+        # a change is aligned with whatever it meets
         moves.append(p.move + sum((q.total for q in others), Fraction(0)))
+        # with what has moved in alignment it is counted there, as part of the total of that factor
         loose.append(p.loose + sum((max(q.start, q.loose) for q in others), Fraction(0)))
         fallen.append(p.fallen + sum((q.start for q in others), Fraction(0)))
     # −∞ + ∞ is no number
@@ -178,8 +181,10 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     if isinstance(node, SATURATING):
         return Size(min(start, zero), *(min(c, zero) for c in changes))
     if isinstance(node, JUMPS):
+        # a change as large as the argument flips signs, a smaller one those of a share of entries
         return Size(zero, *(min(zero, c - start) if c != NOTHING else NOTHING for c in changes))
     if isinstance(node, functions.softplus):
+        # softplus is log 2 at 0 and follows its argument beyond
         return Size(max(start, zero), *changes)
     return Size(zero, *(min(c, zero) for c in changes))
 

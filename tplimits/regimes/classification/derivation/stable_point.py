@@ -87,6 +87,7 @@ def _first_moving(counting: Counting) -> str:
 def _starts_at_zero(counting: Counting, title: str) -> bool:
     """Whether f_0 tends to 0, not to a Gaussian of variance ⟨x|x⟩."""
     network, first = counting.network, counting.steps[0]
+    # the sum over neurons is of order 1: Gaussian in the limit
     if counting.readout_at_start >= 0:
         return False
     if len(network.returns) > 1 and first.output.start >= 0:

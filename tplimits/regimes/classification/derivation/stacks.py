@@ -96,6 +96,7 @@ def branches(program: Program) -> tuple[Branch, ...]:
             for terms in _sums(program, s.body):
                 plain = [p for p, is_plain in terms if is_plain and program[p].operands]
                 for end, _ in terms:
+                    # a term made from another term is a branch; the last such term is the stream right before it
                     streams = [q for q in plain if q != end and q in behind[end]]
                     if streams:
                         found[end] = max(streams)
@@ -115,6 +116,7 @@ def summed(program: Program, node: sympy.Expr) -> list[tuple[int, bool]]:
     for term in sympy.Add.make_args(node):
         factors = [f for f in sympy.Mul.make_args(term) if f.has(Entry)]
         vectors = [f for f in factors if isinstance(f, Entry) and f.neuron != NO_NEURON]
+        # gains multiply a branch and are not what it is; a sum of initial vectors alone has no other
         made = [f for f in vectors if not isinstance(program[f.source], InitialVector)] or vectors
         if len(made) == 1:
             terms.append((int(made[0].source), len(factors) == 1))
@@ -174,10 +176,12 @@ def _counted(program: Program, factor: float) -> dict[int, Value]:
             values[position] = Value({position: 1.0}, kind, float(s.law.mean != 0))
         elif isinstance(s, MatMul):
             assert s.operand is not None
+            # the same weights read at the same member: terms that passed them last are one random vector
             last = (s.matrix, s.transposed, *(i for i in s.matrix_indices if i.is_number))
             values[position] = Value({last: values[s.operand.source].size}, "vector")
         elif isinstance(s, Avg):
             assert s.operand is not None
+            # an average is one number, random by itself, of the size of the mean
             values[position] = Value({position: values[s.operand.source].mean})
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
@@ -189,6 +193,7 @@ def _counted(program: Program, factor: float) -> dict[int, Value]:
 def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
     """Whether a term is a bias that starts at 0; what multiplies something else does not stay there."""
     entry = next((f for f in sympy.Mul.make_args(term) if f.has(Entry)), None)
+    # a bias is alone in its term but for numbers
     if not isinstance(entry, Entry) or sum(f.has(Entry) for f in sympy.Mul.make_args(term)) > 1:
         return False
     s = program[entry.source]
@@ -225,6 +230,7 @@ def _mean(vectors: Sequence[Value], whole: float) -> float:
     if len(vectors) == 1:
         return vectors[0].mean * rest
     a, b = vectors
+    # streams of different weights are orthogonal; means of either multiply
     return rest * max(sum(x * b.parts.get(k, 0.0) for k, x in a.parts.items()), a.mean * b.mean)
 
 
@@ -262,4 +268,5 @@ def power_of(what: str, sizes: Sequence[float]) -> Fraction:
             f"{what} goes like L^{first:.1f}, then like L^{last:.1f} as the depth L doubles: by no power. Blocks that "
             "are added to what they read need a factor L^(-1/2) or L^(-1)."
         )
+    # extrapolated: beside a term smaller by 1/L the distance to the exponent halves at each doubling
     return Fraction(round(2 * (2 * last - first)), 2)

@@ -159,12 +159,14 @@ class StabilityVerdict:
             if start != natural:
                 yield f"{name} starts like n^({start}) instead of n^({natural})"
         for p, size in counting.start.arguments.items():
+            # inside of a function that saturates, growth shows in no size
             if size.start > 0:
                 yield f"what {counting.name(p)} is a function of starts like n^({size.start})"
         if counting.start.output.start > 0:
             summed = counting.network.returns[0]
             why = "" if summed in counting.means.centred else f": the mean of `{counting.name(summed)}` is not zero"
             yield f"f starts like n^({counting.start.output.start}){why}"
+        # a value that grows does so in every later step: it is told once, where it begins
         seen = set()
         for t, step in enumerate(counting.steps):
             moving: list[tuple[str, Power, Power]] = [  # growth that a bounded function hides
@@ -187,6 +189,7 @@ class StabilityVerdict:
                 continue
             powers = [step.gradients[p.name] for step in counting.steps]
             wrong = next(((t, power) for t, power in enumerate(powers) if power != 0), None)
+            # a parameter without a gradient at the start, as behind a readout of 0, has no size to be wrong
             if wrong and powers[0] != NOTHING:
                 yield f"{p.name} has scaled gradients n^d g of size n^({wrong[1]}) in step {wrong[0]}"
 
@@ -207,6 +210,7 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
     refuse_output_that_cancels(network)
+    # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
         network = with_zeros_apart(network)
     exponents, found = parametrization.of(network), roles(network)
@@ -247,6 +251,7 @@ def _table(
     optimizer: Any,
     network: Program,
 ) -> InequalityTable:
+    # SymPy decides no inequality between symbols that may be complex
     real = real_symbols(exponents, parametrization.a_out)
     backward, rest = total_of(network), at_rest(network)
     rows = []
@@ -267,6 +272,7 @@ def _least_scales(network: Program, found: Roles) -> tuple[Expr, Expr | None]:
 
     A sum over neurons is of order √n where the mean is zero, as it is for readouts that are drawn around zero, and n.
     """
+    # of order √n or n without a_out: the least A is the power that takes it back to order 1
     sum_starts = sympy.S.Half if network.returns[0] in means_of(network).centred else sympy.S.One
     readouts = found.named("readout")
     drawn = all(is_centred(network, network.initial_names[r]) for r in readouts)

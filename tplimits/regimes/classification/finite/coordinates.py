@@ -217,10 +217,12 @@ def coordinate_check(
             sampling.seed + n, draws=many, keep=keep, ratios=ratios,
         )  # fmt: skip
 
+    # a network of half the width costs a quarter: narrow ones are nearly free, and their noise is as large
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
     # f before training is one number a network and input: it takes many networks, narrower ones where these differ
     narrow = sorted({n // 4 for n in sizes if n >= 8})
     starts = [trained(n, 0, 16 * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
+    # Bonferroni: the level is shared by all rows
     found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
     return CoordinateCheck(
@@ -310,6 +312,7 @@ def _size(values: Array) -> Array:
 def _moving(sizes: Sequence[Array]) -> list[Array]:
     """The sizes of networks in which something moves; none where it does not in most."""
     found = [s[s > 0] for s in sizes]
+    # a value that is zero in most networks, as behind a dead relu, has no typical size
     return [x if 2 * len(x) >= len(s) and len(x) > 1 else x[:0] for x, s in zip(found, sizes, strict=True)]
 
 

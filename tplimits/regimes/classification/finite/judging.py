@@ -64,12 +64,14 @@ def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> P
         return Power(math.inf if any(not math.isfinite(t) for t in typical) else -math.inf, 0.0, typical)
     logs = [numpy.log(numpy.asarray(many, dtype=float)) for many in sizes]
     x = numpy.log(numpy.asarray(widths, dtype=float))
+    # centred, so that slope and level are uncorrelated
     x = x - x.mean()
     squares = float((x * x).sum())
     means = numpy.array([y.mean() for y in logs])
     b = float((x * means).sum()) / squares
     free = sum(len(y) - 1 for y in logs)
     pooled = sum(float(((y - y.mean()) ** 2).sum()) for y in logs) / free if free else 0.0
+    # one variance of all widths: few networks at each tell it badly
     scatter = math.sqrt(sum(pooled / len(y) * xi**2 for y, xi in zip(logs, x, strict=True))) / squares
     residual = means - means.mean() - b * x
     line = math.sqrt(float((residual**2).sum()) / max(len(x) - 2, 1) / squares) if len(x) > 2 else 0.0

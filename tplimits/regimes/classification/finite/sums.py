@@ -43,6 +43,7 @@ def two_powers(
     False
     """
     n, y = numpy.asarray(widths, dtype=float), numpy.asarray(sizes, dtype=float)
+    # errors of logarithms are relative ones; without scatter widths would be fitted exactly, and nothing judged
     weights = 1 / (numpy.maximum(spread, 1e-3) * y)
     columns = numpy.stack([n**power, n ** (power - gap)], axis=1) * weights[:, None]
     normal = columns.T @ columns

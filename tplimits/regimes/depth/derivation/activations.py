@@ -86,10 +86,12 @@ def components(
     >>> components(relu(U), 2)
     ([(1/2, Basis(power=1, sign=False, function=1)), (1/2, Basis(power=1, sign=True, function=1))], None)
     """
+    # functions without such a form first: they are basis functions under a name, and the rest is piecewise polynomial
     named, function = separated(function)
     body = signed(function)
     polynomial = sympy.expand(body)
     cut = None
+    # ε inside of a smooth function, s·tanh(u/s): its Taylor series in ε is a polynomial in u, order by order
     if not _polynomial(polynomial):
         polynomial, cut = expansion(body, limit, mean)
         if not _polynomial(polynomial):
@@ -116,6 +118,7 @@ def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: Fals
         at_zero = argument.is_polynomial(U) and sympy.degree(argument, U) == 1 and argument.xreplace({U: S.Zero}) == 0
         if not at_zero and stays(argument):
             continue
+        # step(a u) = (1 + sgn(a) sgn(u))/2: all jumps at 0 through one sign, whose square is 1
         body = body.xreplace({jump: (1 + _side(argument, function) * SIGN) / 2})
     return body
 
@@ -135,6 +138,7 @@ def _side(argument: Expr, function: Expr) -> int:
             f"{name} has a kink away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
             "have moments here. Take what is added inside the activation out of it."
         )
+    # a slope such as 1 + c/√n has the sign of its leading term once n is large enough
     series = laurent(slope, EPS, 2)
     first = slope if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
     if first.is_positive or first.is_negative:  # for n large enough
@@ -179,6 +183,7 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
     merged: dict[int, Basis] = {}
     for basis, token in column:
         old = merged.get(token, Basis(0, False))
+        # two functions of one neuron at one token are one function: their product is no independent factor
         merged[token] = Basis(old.power + basis.power, old.sign != basis.sign, old.function * basis.function)
     if odd_together(merged.values()):
         return ()
@@ -186,6 +191,7 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
         closed = _closed(merged)
         if closed is not None:
             return closed
+    # means at three tokens and more have no name here: a factor stands at one or two
     if len(merged) > 2:
         return None
     return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
@@ -199,6 +205,8 @@ def _closed(merged: dict[int, Basis]) -> tuple[Moment, ...] | None:
         return tuple(Moment(S.One, 0, f) for f in _paired(plain))
     if len(signed) == 1 and not plain:
         token, basis = signed[0]
+        # E |u|^(2k+1) = 2^k k! √(2/π) σ^(2k+1): odd powers times the sign are all that is left here, even ones vanish
+        # above
         half = (basis.power - 1) // 2
         return (Moment(sympy.Integer(2**half * factorial(half)), 1, (("s", (token,), 0),) * basis.power),)
     if len(signed) == 2 and not plain and all(b.power == 1 for _, b in signed):
@@ -212,6 +220,7 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
     """The joint cumulant of the functions of one column, or None."""
     found: list[Moment] = []
     for blocks in partitions(tuple(range(len(column)))):
+        # cumulants from moments: Möbius function of the lattice of partitions
         sign = (-1) ** (len(blocks) - 1) * factorial(len(blocks) - 1)
         terms = [Moment(sympy.Integer(sign), 0, ())]
         for block in blocks:

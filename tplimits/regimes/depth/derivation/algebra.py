@@ -120,10 +120,12 @@ def product(a: ProductTerm, b: ProductTerm) -> ProductTerm:
 
 def multiplied(a: Poly, b: Poly, most: int) -> Poly:
     """Two sums without summed indices in common, multiplied; terms above `most` are cut."""
+    # exactly zero, whatever is missing in the other: without this the cut of the other would stay
     if any(not p.terms and p.cut is None for p in (a, b)):
         return ZERO
     terms = tuple(product(x, y) for x in a.terms for y in b.terms if x.pert + y.pert <= most)
     cuts = [
+        # what is missing in a, times the largest of b, is missing in the product
         None if a.cut is None else a.cut + lowest_of_all(b),
         None if b.cut is None else b.cut + lowest_of_all(a),
         most if len(terms) < len(a.terms) * len(b.terms) else None,

@@ -95,9 +95,11 @@ class Around:
         """The function as a sum of terms."""
         lowering = self.lowering
         fixed, small = self.parts()
+        # nothing fluctuates: the function of a constant is a constant, kink or not
         if small.cut is None and not _opened(small, tuple(self.env.values())):
             return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
         pieces, exact = self._pieces(fixed, lowering.limit)
+        # the powers that are left out begin one beyond the limit, less what their coefficients grow by
         rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
         if all(is_smooth(*key) for key in pieces):
@@ -116,6 +118,7 @@ class Around:
         found = []
         for (power, sign), coefficient in pieces.items():
             if power * order <= lowering.limit:
+                # a scalar of order 1 is Gaussian as a whole alone: its own terms are no small quantities
                 smooth = is_smooth(power, sign) and order > 0
                 term = self._power(int(power)) if smooth else self._kink(scalar, at, order, (power, sign))
                 found.append(multiplied(coefficient, term, lowering.limit))
@@ -129,6 +132,7 @@ class Around:
             front, inner = term.as_independent(ARGUMENT, as_Add=False)
             found.append(lowest(lowering.number(front.xreplace(self.constants))))
             if inner.free_symbols & widths:  # coefficients may grow with the power
+                # a width inside of the function comes out with its powers: √n tanh(y√n) has n^(k/2) before y^k
                 further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
                 found += [lowest(c) for c in further.values()]
                 break
@@ -138,6 +142,7 @@ class Around:
         """y^power."""
         found = Poly((ProductTerm(S.One, self.lowering.model.zero_powers, 0, ()),))
         for _ in range(power):
+            # lowered anew: the summed indices of each factor have to be its own
             again = self.parts()[1]
             if again.terms and lowest(again) <= 0:  # small in their sum alone: all of them are kept, or none
                 again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
@@ -209,6 +214,7 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
     # its size is the first order at which its variance does not vanish, which cancellations may put above its terms
     for order in range(lowest(small), lowering.limit + 1):
         terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
+        # of size 1 by this power of n, if its variance then has a part of order 1
         candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
         # a model of its own: a scalar that turns out to be of another size must leave no trace
         laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
@@ -226,6 +232,7 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
             )
         if 0 in spread.forms and not vanishes(spread[0], known):
             _insist_on_gaussian(lowering, laws, local, shown)
+            # the same scalar read twice is one: functions of it are multiplied before their mean is taken
             if candidate not in lowering.model.scalars:
                 lowering.model.scalars.append(candidate)
             return lowering.model.scalars.index(candidate), at, order
@@ -237,6 +244,7 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
 
 def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
     """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
+    # one average over neurons that are alike, given the rest: the central limit theorem
     if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms if t.pert < 1):
         return
     second = laws.moment([(0, local)] * 2)[0]

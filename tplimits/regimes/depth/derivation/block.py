@@ -123,6 +123,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
     scale = S.One
     if in_stack:
         scale, drift = _without_growth(program, drift, layer.arrays.values)
+    # the drift first: what is of too low an order there is the plainer reason, and Cov(V′) takes longer
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
@@ -200,6 +201,7 @@ def _verdict(name: str, diffusion: Form) -> DepthVerdict:
 def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.ndarray]) -> tuple[Expr, Orders]:
     """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
     order_zero = drift[0]
+    # other blocks of the stack may undo a factor s, V → s V; anything else at order 1 cannot be undone by numbers
     growth = order_zero.terms.get(IDENTITY, S.Zero)
     if not vanishes(order_zero - collected([(IDENTITY, growth)]), arrays):
         shown, where = defined(order_zero, arrays)
@@ -227,10 +229,13 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
     for k, part in enumerate(parts):
         before = sympy.Mul(*(p.scale for p in parts[:k]))
         after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
+        # to order 1/n the parts add up: each sees V as scaled by those before, and is scaled by those after
         drift = drift + part.drift.degree_scaled(before).scaled(after)
+        # weights of different blocks are independent: covariances add
         diffusion = diffusion + part.diffusion.degree_scaled(before).scaled(after**2)
         roots.append(part.root.rescaled(before, after) if part.root is not None else None)
     root = None
+    # one block without a structured root leaves none for the sum
     if all(r is not None for r in roots):
         known = [r for r in roots if r is not None]
         isotropic = sympy.expand(sympy.Add(*(r.isotropic for r in known)))

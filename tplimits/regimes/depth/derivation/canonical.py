@@ -52,8 +52,10 @@ def _least(factors: Factors, colour: dict[int, int]) -> Factors:
     twins = {i: c for i, c in colour.items() if c in shared}
     forms: dict[Factors, dict[int, int]] = {}
     for chosen in [i for i, c in colour.items() if c == first]:
+        # one of the equal vertices gets a colour of its own, between the others
         split = {i: 2 * c + 1 for i, c in colour.items()}
         split[chosen] -= 1
+        # of choices that a symmetry exchanges one is enough: their least forms are equal
         forms.setdefault(_piece(factors, split, chosen, twins), split)
     return min(_least(factors, split) for split in forms.values())
 
@@ -110,6 +112,7 @@ def _refined(factors: Factors, colour: dict[int, int]) -> dict[int, int]:
             if keys[i] != previous:
                 rank, previous = rank + 1, keys[i]
             ranks[i] = rank
+        # nothing was told apart in this round: further rounds would not either
         if rank + 1 == classes:
             return ranks
         colour, classes = ranks, rank + 1

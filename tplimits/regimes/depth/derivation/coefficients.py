@@ -61,6 +61,7 @@ class Splitter:
             if dimension.size.is_Symbol:
                 symbol = Symbol(f"size {number}", positive=True)
                 ratio[symbol] = number
+                # a width that grows is a ratio times n: in ε all that is large is a power of one variable
                 swap[dimension.size] = EPS**-2 if number == 0 else symbol * EPS**-2 if dimension.grows else symbol
         small, cut = expansion(expr.xreplace(swap), self.limit, self.mean)
         found: dict[tuple[tuple[int, ...], int], Expr] = {}
@@ -74,6 +75,7 @@ class Splitter:
                 else:
                     rest *= base**exponent
             growing = sum(p for p, d in zip(powers, self.dimensions, strict=True) if d.width and d.grows)
+            # powers of n make up what is left of the order: ratios stand as powers of their own widths
             powers[0] = -order - growing
             key = (tuple(powers), order)
             found[key] = found.get(key, S.Zero) + rest
@@ -154,9 +156,11 @@ def _monomials(expr: Expr) -> list[tuple[Rational, list[tuple[Expr, int]]]]:
             if base.is_Rational and exponent.is_Integer:
                 number *= base**exponent
             elif exponent.is_Rational:
+                # c^(−3/2) is (c^(−1/2))³: negative and broken powers as generators of their own, exponents stay whole
                 unit = Rational(1 if exponent > 0 else -1, exponent.q)
                 factors.append((base**unit, abs(int(exponent.p))))
             else:
+                # a symbol in the exponent: the power as a whole is one generator
                 factors.append((base**exponent, 1))
         found.append((number, factors))
     return found

@@ -72,6 +72,7 @@ class Contraction:
             (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(placed_pairs), frozenset())
+        # what nothing joined is the product of the means, which a covariance has not
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[ProductTerm, bool | None]]) -> Sum:
@@ -96,6 +97,7 @@ class Contraction:
         if joined is False:
             if {copy for label, _, copy in factors if label[0] in RANDOM} != {0, 1}:
                 return  # nothing random is left on one side: it cannot be joined any more
+            # of what is not random any more the copy is forgotten, so that equal products merge
             factors = tuple(f if f[0][0] in RANDOM else (f[0], f[1], 0) for f in factors)
         else:
             factors = tuple((label, at, 0) for label, at, _ in factors)
@@ -114,6 +116,7 @@ class Contraction:
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
             self._insist_on_independence(matrix, factors)
+            # a symmetric Gaussian: half of all products are gone before any partition is made
             if odd_together(layer.basis for layer in layers):
                 continue
             rest = ProductTerm(coeff, powers, pert, _without(factors, mine))
@@ -183,6 +186,7 @@ class Contraction:
         open_to = {OPEN - place: change.get(i, i) for place, i in enumerate(tokens)}
         if len(block) == 2 and all(layer.basis == LINEAR for layer in layers):
             first, second = layers
+            # Cov of two rows of W u, W v: (1/columns) Σ u v, one Gram matrix for each pairing
             gram = self._gram(first, second, len(block[0][1]) - first.families - 1)
             return [(term, open_to, block[0][2]) for term in gram]
         if any(layer.operand is not None for layer in layers):
@@ -191,6 +195,7 @@ class Contraction:
                 f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
                 "this kind are not covered: use a matrix of its own for each product."
             )
+        # a cumulant under its own name: written out at the end, when equal ones have merged
         factor = (column_label(tuple(layer.basis for layer in layers)), tuple(open_to), block[0][2])
         return [(ProductTerm(self.one, self.model.zero_powers, 0, (factor,)), open_to, block[0][2])]
 
@@ -212,6 +217,7 @@ class Contraction:
                     powers, factors = self._closed(term.factors, times(term.powers, a.columns, -2), summed)
                     coeff = self.one if self.counting else term.coeff
                     self._add(found, ProductTerm(coeff, powers, term.pert, factors), None)
+            # by operands: heads and layers of one block ask for the same few again and again
             self._grams[key] = tuple(ProductTerm(c, p, pert, f) for (f, p, pert, _), c in found.items())
         return self._grams[key]
 
@@ -236,6 +242,7 @@ class Contraction:
             return powers, factors
         tokens = tuple(f[1][0] for f in holding)
         label = "V" if len(holding) == 2 else f"Q|{len(holding)}"
+        # a V between the two copies belongs to neither, and joins nothing: it is a number
         copies = {f[2] for f in holding}
         rest = tuple(f for f in factors if index not in f[1])
         return times(powers, dimension, 2), (*rest, (label, tokens, copies.pop() if len(copies) == 1 else 0))

@@ -79,6 +79,7 @@ class _Sequence:
 
     def layer(self, layer: Layer) -> Layer:
         """The same matrix times the operand of this sequence."""
+        # the matrix keeps its number: that it is the same is what joins two sequences
         return layer if layer.operand is None else replace(layer, operand=self.operand(layer.operand))
 
     def operand(self, operand: int) -> int:

@@ -77,6 +77,7 @@ class OneLayer:
 
     def gram(self, first: int, second: int) -> Poly:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
+        # summed indices of the second X′ beyond all of the first: a number in common would join two sums
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
         return with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
@@ -105,6 +106,7 @@ class OneLayer:
         held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
         # what comes with 1/n is joined to nothing at that order
         near = [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
+        # functions with a kink hold weights that the other side may be made of: joined to it through R
         left_moved = [(c, b) for a, b in near for c in self.responses([a])]
         right_moved = [(a, c) for a, b in near for c in self.responses([b])]
         plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
@@ -127,6 +129,7 @@ class OneLayer:
     def _once(self, term: ProductTerm) -> Iterator[tuple[ProductTerm, ProductTerm]]:
         for place, kink in enumerate(term.factors):
             if kink[0][0] == "G":
+                # Stein: E P G(R) = E P E G + Cov(P, R) E G′ + …, R written out as what it is made of
                 moved = (*term.factors[:place], differentiated(kink), *term.factors[place + 1 :])
                 for r in self._placed(kink, next_number(term.factors)):
                     yield term._replace(factors=moved), r
@@ -153,6 +156,7 @@ class OneLayer:
     def _insist_on_one_response(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> None:
         """Refuse noise for which a second average would have to be joined to the same scalars."""
         both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
+        # a second average joined to the same scalars costs n^(−1/2) more, and is refused where that is kept
         twice = self.contraction.joined(p for t in both for p in self._twice(t))
         found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
@@ -218,6 +222,7 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
         )
     model = lowering.model
     laws = Laws(replace(model, operands=dict(model.operands)), lowering.arrays)
+    # all coefficients of one derivation in one ring, so that they add and cancel without simplification
     scalars = [scalar.poly for scalar in model.scalars]
     ring = Ring([t.coeff for p in (*polys, *scalars, *model.averages.values()) for t in p.terms])
     model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}

@@ -51,12 +51,14 @@ def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) 
     roots = math.lcm(*(int(p.exp.q) for p in powers))
     if roots > _ROOTS:
         raise NoLimitError(f"`{shown}` holds roots of order {roots}, which are not expanded.")
+    # in τ = t^(1/roots) powers are whole on both sides
     right, left = (_side(body, shown, point, side, most * roots, roots) for side in (1, -1))
     found = {}
     for k in sorted({*right.terms, *left.terms}):
         r, l = right.terms.get(k, S.Zero), left.terms.get(k, S.Zero)  # noqa: E741
         for sign, value in ((False, (r + l) / 2), (True, (r - l) / 2)):
             settled = sympy.expand(value)
+            # zero in disguise would make a smooth point a kink, and ask for a law that is not there
             if settled != 0 and sympy.simplify(settled) != 0:
                 found[Rational(k, roots), sign] = settled
     alone = all(_is_power(jump.args[0].xreplace({ARGUMENT: point + ARGUMENT})) for jump in body.atoms(step))
@@ -75,6 +77,7 @@ def _side(body: Expr, shown: Expr, point: Expr, side: int, most: int, roots: int
     τ = Dummy("τ", positive=True)
     moved = body.xreplace({ARGUMENT: point + side * τ**roots})
     while moved.has(step):
+        # steps inside of steps: the inner ones are decided first
         jump = min(moved.atoms(step), key=lambda j: len(j.atoms(step)))
         moved = moved.xreplace({jump: _value(jump.args[0], τ, shown)})
     found = laurent(moved, τ, most)

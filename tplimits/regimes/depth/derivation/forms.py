@@ -107,10 +107,12 @@ def settle(expr: Expr) -> Expr:
     expanded = _snapped(sympy.expand(expr))
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
+    # an exact fraction that came through arithmetic of doubles
     if expanded.is_Float:
         return sympy.nsimplify(expanded)
     if not expanded.has(sympy.Pow) or (expanded.is_number and not expanded.is_Add):
         return expanded
+    # a rational function has a normal form, in which zero is 0
     together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
     if _is_rational(expanded):
         return together
@@ -129,6 +131,7 @@ def _snapped(expr: Expr) -> Expr:
     found = []
     for number, rest in terms:
         simple = exactly(float(number))
+        # what is smaller beside the largest term is rounding of array entries that cancelled
         if abs(number) > TOLERANCE * largest:
             found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
     return _without_disguised_zeros(found)
@@ -186,6 +189,7 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
     sums: dict[Any, dict[tuple[Factors, tuple[int, ...], Expr], Any]] = {}
     for factors, powers, number, coefficient in plain if resolver is None else resolver.resolved(written):
         order = model.order_of(powers)
+        # below 1/n: no part in drift or noise of a layer
         if order > MOST:
             continue
         target = sums.setdefault(order, {})
@@ -217,6 +221,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             if label[0] == "Y" and order < MOST:
                 raise NoLimitError(model.weights[label].refusal)
         moments = _written_out(factors)
+        # no value, but its order is known: a verdict may be possible without it
         if moments is None or any(f[0][0] == "Q" for f in factors):
             opaque[factors] = min(order, opaque.get(factors, order))
             continue

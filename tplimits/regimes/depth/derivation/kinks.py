@@ -33,13 +33,16 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     written = lowering.reading.inlined(expr).replace(maximum, _greater).replace(minimum, lambda x, y: -_greater(-x, -y))
     if not _has_kink(written) or not lowering.reading.is_scalar(written):
         return None
+    # relu of a constant is a number: no kink that the state could meet
     constants = {c: Dummy(real=True) for c in written.atoms(*_BENT) if not c.has(*_SCALARS)}
     written = written.xreplace(constants).replace(_is_even_root, lambda p: abs(p.base.base) ** (p.base.exp * p.exp))
     back = {d: c for c, d in constants.items()}
     body = elementary(written)
     forms = [(written, a) for a in _heads(written)] + [(body, a) for a in _arguments(body)]
+    # both as written and in steps: one of the forms may show that all of it is a function of one scalar
     functions = [(f, a) for form, a in forms for f in [_function_of(form, a)] if f is not None]
     choices = [(lowering.around(f, a.xreplace(back), env, back), a) for f, a in functions]
+    # a scalar whose widths stand before the function rather than inside has the simpler series
     for found, argument in sorted(choices, key=lambda choice: choice[0].mixes_sizes):
         if body.has(step):
             return found.lowered() if found.settles_at_kink() else None

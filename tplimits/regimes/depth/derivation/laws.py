@@ -72,6 +72,7 @@ class Laws(Cumulants):
             kinks = [f for f in factors if f[0][0] == "G"]
             self._insist_on_independence(kinks, factors)
             values = [(0, v) for v in (self.joint if joined is False else self.expectation)(kinks)]
+            # a mean with a value is refused by its order; one that vanishes, as of a sign, leaves noise of order 1
             if order <= 0 and joined is None:
                 _refuse_large(values)
             # corrections are smaller by n^(−1/2): beyond order 1 they are past ε², which nothing is kept of
@@ -111,6 +112,7 @@ class Laws(Cumulants):
         """E of a product of factors, in the limit."""
         found: Value = [(S.One, ())]
         for cluster in self._clusters(merged(kinks)):
+            # joint Gaussian means are named at two scalars; three have no closed form here
             if len(cluster) > 2:
                 raise NoLimitError(
                     "not covered: the mean of a product of three or more dependent functions of scalars, each with a "
@@ -131,18 +133,22 @@ class Laws(Cumulants):
 
     def corrections(self, kinks: Sequence[Factor]) -> Value:
         """What E of a product is more than its limit, at n^(−1/2), the means of the scalars apart."""
+        # powers of one scalar at one place are one power first: |R|·|R| is R², not two dependent factors
         kinks = merged(kinks)
         found: Value = []
         for a, b, c in itertools.combinations_with_replacement(range(len(kinks)), 3):
             scalars = [(scalar_of(kinks[i]), tokens_of(kinks[i], k)) for k, i in enumerate((a, b, c))]
             third = self.third(distinct_tokens(scalars, (a, b, c)))
             if third:
+                # κ₃ is symmetric: each set of three stands for all orders of it in the sum over triples, of which 1/3!
+                # is taken
                 orders = len(set(itertools.permutations((a, b, c))))
                 found += self._corrected(kinks, (a, b, c), third, Rational(orders, 6))
         for a, b in itertools.combinations_with_replacement(range(len(kinks)), 2):
             scalars = distinct_tokens(
                 [(scalar_of(kinks[i]), tokens_of(kinks[i], k)) for k, i in enumerate((a, b))], (a, b)
             )
+            # the variance of R at finite n, off its limit by n^(−1/2)
             odd = self.covariance(*scalars[0], *scalars[1])[1]
             if odd:
                 found += self._corrected(kinks, (a, b), odd, S.Half if a == b else S.One)
@@ -184,6 +190,7 @@ class Laws(Cumulants):
 
     def _one(self, kink: Factor) -> Value:
         label = label_of(kink)
+        # σ^(p − d) times a number: derivatives by R lower the power of its deviation
         number = normal_moment(label.power, label.sign, label.derivatives)
         if number == 0:
             return []
@@ -200,6 +207,7 @@ class Laws(Cumulants):
     def _two(self, a: Factor, b: Factor) -> Value:
         (number, first), (other, second) = (without_derivatives(label_of(f)) for f in (a, b))
         number = number * other
+        # a product of one odd and one even function of two Gaussians has mean zero
         if number == 0 or (first.sign + first.derivatives + second.sign + second.derivatives) % 2:
             return []
         if first.derivatives or second.derivatives:

@@ -58,6 +58,7 @@ class MeanLabel(str):
 def mean_label(definition: Definition) -> MeanLabel:
     """The label of a definition: "κ|…" where exchanging its two tokens changes nothing, else "K|…"."""
     text = _written(definition)
+    # the canonical form of products may then exchange its indices
     symmetric = definition.rank == 2 and _written(_turned(definition)) == text
     found = MeanLabel(f"{'κ' if symmetric else 'K'}|{hashlib.sha256(text.encode()).hexdigest()[:12]}")
     found.definition = definition
@@ -90,6 +91,7 @@ def _sorted(factors: Factors) -> Factors:
 
 def of_columns(functions: tuple[Expr, ...], tokens: tuple[int, ...]) -> Factor:
     """E Π f_i(h_i) of one neuron of a dense layer at one or two tokens, as a factor."""
+    # one order for E f(u) g(u′) and E g(u) f(u′) at exchanged tokens
     if len(functions) == 2 and sympy.srepr(functions[1]) < sympy.srepr(functions[0]):
         functions, tokens = functions[::-1], tokens[::-1]
     own = [LOCAL + i for i in range(len(tokens))]

@@ -68,6 +68,7 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
     try:
         return lowering.of_scalars(exprs, env)
     except NotSmall as reason:
+        # inside of a larger expression of scalars: the whole of it becomes the weight, not this part
         if outer:
             raise
         lowering.here = here
@@ -82,6 +83,7 @@ def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr
     if entries(_limit(lowering, written, reason)):
         return _as_weight(lowering, weight(lowering, written, reason), env)
     found = []
+    # I + F(S)/√n: what does not fluctuate is lowered as ever, and F alone is the weight
     for term in Add.make_args(expand_mul(written, deep=False)):
         if not entries(term):
             found.append(lowering.alone(term, env))
@@ -139,6 +141,7 @@ def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: I
         s = program[expr.source]
         indices = [change.get(i, i) for i in expr.indices]
         if isinstance(s, Avg):
+            # an average is S/√n with S of order 1: the limit of the function is then taken in n alone
             return Entry(*expr.args[:2], *indices) / N ** Rational(1, 2)
         if isinstance(s, InitialScalar):
             return s.value
@@ -147,6 +150,7 @@ def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: I
     if isinstance(expr, ArrayEntry):
         return ArrayEntry(expr.args[0], *(change.get(i, i) for i in expr.indices))
     if isinstance(expr, AxisSum):
+        # a bound index of its own: two softmax denominators in one expression sum over the same axis
         bound = Symbol(f"{expr.axis}″{next(fresh)}", integer=True)
         inner = _written(program, expr.summand, {**change, expr.bound: bound}, fresh)
         return AxisSum(inner, bound, expr.args[2])

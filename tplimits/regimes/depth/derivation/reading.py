@@ -42,6 +42,7 @@ class Reading:
             body = None
             if isinstance(s, (OuterNonlin, ScalarNonlin)) and not (isinstance(s, OuterNonlin) and s.slots):
                 body = self.inlined(s.body)
+                # a sum written out in each of its users would be lowered as often, with indices that never cancel
                 body = None if body.has(AxisSum) else body
             self._inlined[position] = body
         return self._inlined[position]
@@ -67,6 +68,7 @@ class Reading:
         scale = sympy.S.One
         if s.transposed:  # the variance is 1/columns of W, the sum goes over its rows
             scale = sympy.sqrt(width_symbol(matrix.rows) / width_symbol(matrix.columns))
+        # W(c x) = c W x: the state itself as operand has V as its Gram
         number, rest = self.inlined(s.operand).as_independent(Entry, as_Add=False)
         if isinstance(rest, Entry) and rest.source == self.program.state and not number.has(ArrayEntry):
             return scale * number, rest
@@ -109,6 +111,7 @@ class Reading:
                 assert s.operand is not None
                 inside[s.matrix] |= self.matrices_of[s.operand.source]
                 transposed[s.matrix].add(s.transposed)
+                # matrices are averaged one after the other, each Gaussian given what is inside its operands
                 if s.matrix in inside[s.matrix] or len(transposed[s.matrix]) > 1:
                     how = "and its transpose" if len(transposed[s.matrix]) > 1 else "twice in a row"
                     raise NoLimitError(

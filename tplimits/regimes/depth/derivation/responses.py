@@ -57,6 +57,7 @@ class Response:
             both = product(one, other)
             (a1, a2), (b1, b2) = (f[1] for f in both.factors if f[0] == "R")
             rest = tuple(f for f in both.factors if f[0] != "R")
+            # E R_ab R_cd = V_ac V_bd for G with independent entries
             found.append(((*rest, ("V", (a1, b1), 0), ("V", (a2, b2), 0)), both.coeff))
             if self.symmetric:
                 found.append(((*rest, ("V", (a1, b2), 0), ("V", (a2, b1), 0)), both.coeff))
@@ -94,6 +95,7 @@ def responses_of(layer: OneLayer, group: frozenset[int]) -> list[Response] | Non
         pairs.setdefault(part.pair, []).append(part)
     found = []
     for pair, parts in pairs.items():
+        # terms that identify the families differently need different G, correlated with one another
         if len({_pattern(p) for p in parts}) > 1:
             return None
         names = tuple(layer.model.names[m] for m in sorted(set(pair)))
@@ -120,6 +122,7 @@ def _parts(layer: OneLayer, group: frozenset[int]) -> Iterator[_Part | None]:
             yield None
             continue
         (neuron,) = neurons
+        # the first token of R is that of the matrix with the lower number, in all terms of the pair
         ordered = sorted(dense, key=lambda f: (model.layers[f[0]].matrix, f))
         first, second = (model.layers[f[0]] for f in ordered)
         families = ordered[0][1][: first.families], ordered[1][1][: second.families]
@@ -160,6 +163,7 @@ def _by_member(layer: OneLayer, parts: Sequence[_Part]) -> list[Form]:
                 if apart[k]:
                     at[i] = member[k]
                 else:
+                    # members that enter alike: a sum of so many independent R is √members times one
                     powers = times(powers, i // SPAN, 1)
             factors = arrays.sliced(part.factors, at)
             scale, factors = arrays.arranged(factors, indices(factors))

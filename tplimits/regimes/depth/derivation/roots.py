@@ -67,7 +67,9 @@ def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Fo
     merged = proportional_as_one(responses)
     rest = diffusion
     for response in merged:
+        # groups are independent given V at leading order: what their noise leaves of Σ is that of the others
         rest = rest - response.covariance()
+    # one coefficient tells s, the rest of the form has to agree with it
     isotropic = rest.terms.get(next(iter(SIGMA_LIN.terms)), S.Zero)
     if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values):
         return None, (

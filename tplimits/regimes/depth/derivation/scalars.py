@@ -49,6 +49,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
     fixed, small = parts(lowering, lowering.lower(inner, env))
     lifted = small.terms and lowest(small) <= 0
+    # single terms may be of order 1 while their sum is small: softmax logits minus their mean
     if lifted:
         insist_on_small(lowering, expr, small, env)
     elif isinstance(expr, sympy.exp) and _invisible(small):
@@ -66,10 +67,12 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     derivative = function
     for j in range(lowering.limit // least + 1):
         if j:
+            # each factor lowered anew, with summed indices of its own
             _, again = parts(lowering, lowering.lower(inner, env))
             if lifted:  # small in their sum alone: all of them are kept, or none
                 again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
             power = multiplied(power, again, lowering.limit)
+            # with 1/j! built in step by step
             derivative = derivative.diff(_ARGUMENT) / j
         found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
     cut = lowering.limit if small.terms or small.cut is not None else None
@@ -87,6 +90,7 @@ def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapp
         name = f"what is taken to the power {expr.exp} in `{lowering.program[lowering.here].name}`"
         if not fixed.terms or any(t.factors for t in fixed.terms):
             return
+        # (s + y)^p depends on y/s alone
         around = sympy.Add(*_numbers(lowering, fixed))
     if name not in lowering.model.expanded:
         _, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
@@ -166,6 +170,7 @@ def parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     fixed = [
         t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
     ]
+    # functions of the state, however large, are no point to expand around: it would be another one in every layer
     rest = [t for t in poly.terms if t not in fixed]
     return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)
 

@@ -41,12 +41,14 @@ def measured(poly: Poly, model: Model, free: frozenset[int]) -> Poly:
     for t in poly.terms:
         orders = [model.order_of(powers) for _, powers in _second_moment(t, model, free)]
         if orders:
+            # of a second moment of order ε^(2k) the variable itself is of order ε^k
             terms.append(t._replace(pert=min(orders) // 2))
     return Poly(tuple(terms), poly.cut)
 
 
 def _second_moment(term: ProductTerm, model: Model, free: frozenset[int]) -> list[tuple[Factors, tuple[int, ...]]]:
     """The products in E[term²], their coefficients counted as 1."""
+    # with coefficients they might cancel, and the size of a single term would be taken for smaller than it is
     counting = Contraction(model, 1, counting=True)
     change = {i: _FREE - place for place, i in enumerate(sorted(i for i in free if i >= 0))}
     own = term._replace(factors=renamed(term.factors, change), pert=0)
@@ -64,6 +66,7 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
     contraction = Contraction(exact, ring.ring.one)
     held = indices(f for t in poly.terms for f in t.factors)
     change = {i: free_index(place) for place, i in enumerate(sorted(held & free))}
+    # pert 0: bounds of single terms must not cut what is measured here
     terms = [t._replace(factors=renamed(t.factors, change), pert=0) for t in ring.poly(poly).terms]
     mean, covariance = contraction.mean(terms), contraction.covariance(terms, terms)
     return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
@@ -86,6 +89,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
                 "scale, and is no average of mean zero of products with the state alone; its limit law is not known."
             )
         for other, second in model.averages.items():
+            # indices of the second average begin beyond those of the first
             axes = 1 + max((OPEN - 1 - i for t in poly.terms for f in t.factors for i in f[1] if i < 0), default=0)
             left = [t._replace(factors=_opened(t.factors, 0)) for t in terms]
             right = [t._replace(factors=_opened(t.factors, axes), pert=0) for t in second.terms]

@@ -45,6 +45,7 @@ def splitting(drift: Form, root: Root) -> Splitting:
     """The drift and the responses of a root, split."""
     responses = tuple(left_factor(r.form) for r in root.responses)
     for response, split in zip(root.responses, responses, strict=True):
+        # (1 + E) V (1 + E)ᵀ adds E V Eᵀ, whose mean is of the order of the drift: taken out here, put in by the step
         drift = drift - _second_moment(response, split.factor)
     return Splitting(left_factor(drift), responses)
 
@@ -64,6 +65,7 @@ def left_factor(form: Form) -> Split:
         if right is not None:
             share = S.Half if left is not None else S.One  # its mirror image has the other half
             taken.append((_without(factors, right), share * coefficient))
+        # the mirror image of what was taken is the other half of X V + V Xᵀ and is no rest
         elif left is None or canonical(_mirrored(factors)) not in form.terms:
             rest[factors] = coefficient
     return Split(collected(taken), Form(rest))

@@ -35,6 +35,7 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     """
     held = sorted({label for factors in form.terms for label in held_labels(factors)})
     fixed = [label for label in held if label[0] in ARRAYS]
+    # without arrays and means, different canonical products are linearly independent: a form with terms is not zero
     if not form or not (fixed or any(definition_of(label) for label in held)):
         return not form
     m = _tokens([form.terms], arrays)
@@ -42,6 +43,8 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     inside = {s for factors in form.terms for s in held_symbols(factors)}
     symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
     tokens = sorted({i for factors in form.terms for _, at, _ in factors for i in at if i < 0})
+    # a polynomial that is not zero vanishes at a random point with probability 0; three, for one may be small by
+    # accident
     for _ in range(_DRAWS):
         # entries of one sign and size: no term is small by accident beside the others
         square = rng.uniform(0.5, 1.5, (m, m))

@@ -55,6 +55,7 @@ def refused(
             (order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)
         ]
         unknown = min(orders.opaque.values(), default=None)
+        # what has no closed form is of higher order than what is certainly too large: the verdict does not rest on it
         if low and (unknown is None or low[0][0] < unknown):
             return _too_large(name, what, low, arrays)
         if orders.opaque:  # what is known at its order is a part only
@@ -130,6 +131,7 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
     """
     wanted: list[Expr] = []
     for coefficient in coefficients:
+        # a coefficient vanishes with its numerator; parameters are taken as different from zero, denominators too
         numerator = sympy.fraction(sympy.together(coefficient))[0]
         factors = [f for f in _factors(numerator) if not _nonzero(f)]
         if not factors:
@@ -141,11 +143,13 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
     )
     if not symbols or not all(w.is_polynomial(*symbols) for w in wanted):
         return tuple(wanted)
+    # the ideal of all coefficients: its basis is 1 where they have no zero in common
     basis = list(sympy.groebner(wanted, *symbols, order="lex").exprs)
     if basis == [S.One]:
         return None
     reduced = []
     for expr in basis:
+        # g²(a − 1)² = 0 for g ≠ 0 is a − 1 = 0
         factors = [f for f in _factors(expr) if not _nonzero(f)]
         if not factors:
             return None

@@ -52,6 +52,7 @@ class _Frames:
         self._same: UnionFind = UnionFind()
         self._fixed: list[tuple[Hashable, tuple[int, Expr]]] = []
         self._known: set[int] = set()
+        # from the end: instructions that nothing reads fix no frame of the state
         self.of(program.returns[0])
         for position, s in enumerate(program):
             if isinstance(s, Avg):
@@ -60,6 +61,7 @@ class _Frames:
 
     def reason(self, position: Hashable) -> tuple[int, Expr] | None:
         """What fixes the frame of a vector: an instruction, and the function in it."""
+        # asked when all is joined: what fixes one vector fixes all of its frame
         own = self._same[position]
         return next((why for node, why in self._fixed if self._same[node] == own), None)
 
@@ -68,6 +70,7 @@ class _Frames:
 
     def of(self, position: int) -> int:
         """The frame of a vector, after all that decides it has been read."""
+        # known before its operands are read: a vector met twice is not followed twice
         if position in self._known:
             return position
         self._known.add(position)
@@ -81,6 +84,7 @@ class _Frames:
         elif isinstance(s, OuterNonlin):
             for e in _vectors(s.body):
                 self._join(position, self.of(e.source))
+            # a function of neurons reads entries, and a tuple of neurons even those of several vectors
             if s.slots or not self._is_linear(s.body):
                 self._fixed.append((position, (position, s.body)))
         elif isinstance(s, InitialVector) and position != self.program.state and not _turns(s):
@@ -89,11 +93,13 @@ class _Frames:
 
     def _average(self, position: int, operand: Expr) -> None:
         """An average: of products of two vectors, or of what fixes their frames."""
+        # one part that is no product of two vectors reads single entries: the average fixes all its frames
         if all(two is not None for two in self._products(operand)):
             for two in self._products(operand):
                 assert two is not None
                 sources = [e.source for factor in two for e in _vectors(factor)]
                 for source in sources:
+                    # an inner product stays as it is only if both vectors are turned together
                     self._join(self.of(source), sources[0])
             return
         for e in _vectors(operand):
@@ -104,6 +110,7 @@ class _Frames:
         inside = self._body(expr)
         if inside is not None:
             yield from self._products(inside)
+        # a scalar reads no neuron
         elif not _vectors(expr):
             yield ()
         elif isinstance(expr, sympy.Add):

@@ -36,6 +36,7 @@ class Layers:
     def at(cls, program: Program, m: int, constants: Mapping[str, Any], ratios: Mapping[str, float] | None) -> Layers:
         """With numbers put in for m tokens; EvaluationError where one is missing."""
         found = []
+        # blocks of a stack follow one another as one layer
         for part in program.parts or (program,):
             assert part.state is not None
             tokens = part[part.state].axes[0]
@@ -62,6 +63,7 @@ class Layers:
         derivative = numpy.eye(len(law.value))
         for layer in self._layers:
             law, own = layer.moved(law)
+            # the chain rule, last block on the left
             derivative = own @ derivative
         return law, derivative
 
@@ -72,6 +74,7 @@ class Layers:
             finer = Layers(self.blocks, place + 1)
             numbers = finer._numbers(V)
             off = float(numpy.abs(numbers - known).max())
+            # the coarser one is kept: agreement with a finer one is the evidence for it, and it is the quicker one
             if off <= _AGREED * max(1.0, float(numpy.abs(known).max())):
                 return Layers(self.blocks, place), off
             known = numbers
@@ -82,6 +85,7 @@ class Layers:
 
     def _numbers(self, V: Array) -> Array:
         law, derivative = self.moved(fixed(V))
+        # everything that coefficients are made of: a mean may have converged where its derivative has not
         parts = (law.value, law.root, law.shift, law.covariance, derivative)
         found: Array = numpy.concatenate([p.ravel() for p in parts])
         return found

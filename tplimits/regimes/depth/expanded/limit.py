@@ -76,6 +76,7 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
             raise refused
         refuse_fixed(part)
     found = NumericSDE(program)
+    # two tokens are the fewest with a correlation
     m = found.tokens or 2
     V = numpy.full((m, m), _LOOK) + (1 - _LOOK) * numpy.eye(m)
     try:
@@ -83,6 +84,7 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
     except EvaluationError:
         return found  # constants or sizes are open: it is judged when they are given
     try:
+        # tried before the map is judged: where there is no expansion, the refusal of the formulas says more
         layers.moved(fixed_at(V))
     except (NoLimitError, EvaluationError):
         raise refused from None
@@ -138,6 +140,7 @@ class NumericSDE(Told):
         V = _covariances(V)
         layers = self._layers(V.shape[-1], ratios, constants)
         found = []
+        # coefficients of one V cost an expansion, and callers ask for drift and diffusion at the same V in turn
         for one in V.reshape(-1, *V.shape[-2:]):
             key = (what, id(layers), one.tobytes())
             if key not in self._known:
@@ -208,6 +211,7 @@ class NumericSDE(Told):
         given = named_once(constants, named, "simulate", EvaluationError)
         layers = self._layers(2, ratios, given)
         start = manifold.attracted(layers, V)
+        # a curve is over the correlation at fixed variances: other starts with these variances share it
         key = ("curve", id(layers), tuple(numpy.diag(start).round(9)))
         if key not in self._known:
             resolved, _ = layers.resolved(start)

@@ -60,11 +60,14 @@ def attracted(layers: Layers, V: Array) -> Array:
         V = moved
         if steps[-1] <= _NEAR:
             break
+        # compared over many layers: one step may come nearer by little, where complex eigenvalues turn V about the
+        # fixed point
         if k >= 2 * _LOOK and steps[-1] > _SLOW**_LOOK * steps[-1 - _LOOK]:
             raise NoLimitError(_collapsing(layers, f"after {k} layers V still moves by {steps[-1]:.2g} of it in each"))
     law, J = layers.moved(fixed(V))
     P, G = projection(layers, J)
     rest = law.value - fixed(V).value
+    # one step of Newton off the manifold; along it V must stay, or π would be another point
     V = full(fixed(V).value + G @ (rest - P @ rest))
     return V
 
@@ -92,16 +95,19 @@ def _collapsing(layers: Layers, what: str) -> str:
 def projection(layers: Layers, J: Array) -> tuple[Array, Array]:
     """P on the eigenvalue 1 of J and G = (1 − J)⁻¹ on the rest; NoLimitError where M does not attract."""
     size = len(J)
+    # J is not symmetric, and its eigenvectors near 1 are ill-conditioned; null spaces by singular values are not
     left, sizes, right = numpy.linalg.svd(J - numpy.eye(size))
     count = int((sizes <= _ONE).sum())
     if not count:
         raise NoLimitError(_collapsing(layers, "it has a fixed point alone, where all V end"))
     tangent, normal = right[size - count :].T, left[:, size - count :]
     inside = normal.T @ tangent
+    # left and right null vectors are orthogonal: 1 has a Jordan block, and powers of J grow like their number
     if numpy.linalg.svd(inside)[1].min() < _ONE:
         raise NoLimitError(_collapsing(layers, "V moves along its fixed points by as much as it is off them"))
     P = tangent @ numpy.linalg.solve(inside, normal.T)
     rest = J @ (numpy.eye(size) - P)
+    # J R has 0 in the place of each 1
     largest = float(numpy.abs(numpy.linalg.eigvals(rest)).max())
     if largest > _SLOW:
         raise NoLimitError(
@@ -130,14 +136,18 @@ def coefficients(layers: Layers, V: Array) -> Coefficients:
     P, G = projection(layers, J)
     C, b, R = law.covariance, law.shift, numpy.eye(len(J)) - P
     tangent, mixed, fast = P @ C @ P.T, P @ C @ R.T @ G.T, R @ C @ R.T
+    # Σ_k Jᵏ (R C Rᵀ) Jᵏᵀ solves Q = J Q Jᵀ + R C Rᵀ on the image of R
     off_manifold = mixed + mixed.T + scipy.linalg.solve_discrete_lyapunov(J @ R, fast)
 
     def curvature(Q: Array) -> Array:
         """½ D²M : Q."""
+        # the expansion of a layer whose input varies by Q/n has ½ D²M : Q in its bias, so that no second derivative is
+        # taken
         found: Array = layers.moved(replace(start, covariance=Q))[0].shift - b
         return found
 
     bent = curvature(tangent)
+    # along a curve γ of fixed points D²M(γ′, γ′) = (1 − J) γ″, of which P leaves nothing
     if float(numpy.abs(P @ bent).max()) > _ONE * max(1.0, float(numpy.abs(tangent).max())):
         raise NoLimitError(_collapsing(layers, "V moves along the eigenvalue 1 of DM at second order: M has no others"))
     drift = P @ (b + curvature(off_manifold)) + G @ bent
@@ -156,14 +166,17 @@ def _insist_on_order(layers: Layers, root: Array, scale: float) -> None:
 def judge(layers: Layers, V: Array) -> None:
     """NoLimitError unless the fixed points of M near V are a manifold: a second one along it, of the same dimension."""
     own = coefficients(layers, V).projection
+    # any direction along the eigenvalue 1, and a generic one: a special one may have fixed points by symmetry
     along = own @ numpy.random.default_rng(0).standard_normal(len(own))
     step = full(_ALONG * along / numpy.abs(along).max() * numpy.abs(V).max())
+    # half as far until V + step is a covariance well away from the singular ones
     for _ in range(8):
         if numpy.linalg.eigvalsh(V + step)[0] > 0.5 * numpy.linalg.eigvalsh(V)[0]:
             break
         step = step / 2
     there = attracted(layers, V + step)
     moved = own @ (fixed(there).value - fixed(V).value)
+    # the trace of a projection is its dimension
     same = abs(numpy.trace(coefficients(layers, there).projection) - numpy.trace(own)) < 0.5
     if not same or numpy.abs(moved - fixed(step).value).max() > 0.5 * numpy.abs(step).max():
         raise NoLimitError(_collapsing(layers, "near a fixed point there are no others"))

@@ -81,6 +81,7 @@ class ChainSampler:
     def variances(self) -> Array:
         """The variances of the controls."""
         rng = numpy.random.default_rng(0)
+        # variances of controls do not depend on the width: one small layer tells how many there are
         layer = self._layer(2 + self.start.tokens, 1, rng)
         x, u = self.start.states(1, layer.width["n"], rng)
         layer.advance(x)
@@ -103,6 +104,7 @@ class ChainSampler:
         return self.members * self.layers(n) * layer_work(self.program, n, self.ratios, self.weights == "law")
 
     def _layer(self, n: int, draws: int, rng: Any) -> Layer:
+        # a width that stays has a ratio that falls with n
         ratios = {**(self.ratios or {}), **{w: size / n for w, size in self.fixed.items()}}
         return Layer(self.program, n, self.start.tokens, draws, rng, self.weights, ratios, self.given)
 

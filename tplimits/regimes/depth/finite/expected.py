@@ -79,6 +79,7 @@ class Expectation:
             read = members(s)
             assert read is not None
             root = layer.met[s.matrix, read.fixed].root
+            # one normal of Z at a time: what it does to the state is B_j
             for member, row in numpy.ndindex(root.shape[1], root.shape[-1]):
                 column = numpy.zeros((*root.shape[:3], 1))
                 column[:, member, :, 0] = root[:, member, :, row]
@@ -106,6 +107,7 @@ class Expectation:
         rng = numpy.random.default_rng(0)
         drawn = {p: self.layer.arrays[p] for p in self.products}
         others = {p: rng.standard_normal(a.shape) for p, a in drawn.items()}
+        # linear in all products together, at two points and a combination of them
         zero, first, second, both = (
             self._state({p: a * drawn[p] + b * others[p] for p in drawn}) for a, b in ((0, 0), (1, 0), (0, 1), (2, -3))
         )

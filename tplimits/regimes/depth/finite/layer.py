@@ -72,6 +72,7 @@ def drawn_by_products(program: Program) -> frozenset[int]:
     for matrix, products in uses.items():
         read = [members(p) for p in products]
         sides, kinds = {p.transposed for p in products}, {r is not None and r.fixed is None for r in read}
+        # met from both sides, products are no longer those of fresh normal entries
         if None not in read and len(sides) == 1 and len(kinds) == 1:
             found.add(matrix)
     return frozenset(found)
@@ -141,6 +142,7 @@ class Layer(Execution):
         across = self.width[matrix.columns if s.transposed else matrix.rows]
         met = self.met.get((s.matrix, read.fixed))
         every = x if met is None else numpy.concatenate([met.x, x], axis=2)
+        # of all that the matrix has met: the rows of the new vectors hold how far they are made of old ones
         L = cholesky(every @ numpy.swapaxes(every, -1, -2) / self.width[matrix.columns])
         new = L[..., -x.shape[2] :, :]
         if self.weights == "law":
@@ -149,6 +151,7 @@ class Layer(Execution):
             product = from_members(new @ z, read.dimensions, self.shape(s.axes))
         else:
             product = super()._matmul(s)
+            # real weights have the same Z, read back off their products: controls need it
             z = self._whitened(by_member(product, read.dimensions), new, None if met is None else met.z)
         self.met[s.matrix, read.fixed] = Met(every, z, new)
         return product
@@ -160,6 +163,8 @@ class Layer(Execution):
             known = z.shape[-2]
             left = product[..., row, :] - (L[..., row, None, :known] @ z)[..., 0, :]
             pivot = L[..., row, known, None]
+            # a vector in the span of others is met without a new normal: whatever stands for it has no part in the
+            # product
             fresh = self.rng.standard_normal(left.shape) if (pivot == 0).any() else left
             one = numpy.where(pivot > 0, left / numpy.where(pivot > 0, pivot, 1.0), fresh)
             z = numpy.concatenate([z, one[..., None, :]], axis=-2)

@@ -55,6 +55,7 @@ def covariances(V: Any, name: str = "V") -> Array:
     if not numpy.isfinite(array).all():
         raise EvaluationError(f"{name} has NaN or infinite entries.")
     largest = float(numpy.abs(array).max(initial=0.0))
+    # a Gram matrix from float32 or from products summed in another order is symmetric up to rounding only
     if float(numpy.abs(array - numpy.swapaxes(array, -1, -2)).max(initial=0.0)) > 1e-9 * max(largest, 1e-300):
         raise EvaluationError(f"{name} is not symmetric; a covariance is.")
     if (numpy.diagonal(array, axis1=-2, axis2=-1) < 0).any():
@@ -64,6 +65,7 @@ def covariances(V: Any, name: str = "V") -> Array:
 
 def positive(V: Array, name: str = "V") -> Array:
     """The same covariance matrices; EvaluationError where one has a negative eigenvalue beyond rounding."""
+    # entries near the ends of the doubles would overflow or vanish inside the eigensolver
     scale = numpy.maximum(numpy.abs(V).max(axis=(-2, -1), initial=0.0), 1e-300)
     values = numpy.linalg.eigvalsh(V / scale[..., None, None])
     if (values[..., 0] < -_ROUNDING * values.sum(axis=-1)).any():
@@ -80,6 +82,7 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
 
     Raises EvaluationError for a constant without a value.
     """
+    # constants inside the definitions of Gaussian means count too, though they stand in no coefficient
     held = {s for factors in form.terms for s in held_symbols(factors)}
     missing = sorted({s.name for s in held.union(*(c.free_symbols for c in form.terms.values())) - values.keys()})
     if missing:
@@ -140,9 +143,11 @@ def _at_tokens(
         for label, held, _ in factors:
             if label[0] in ARRAYS:
                 sizes = zip(arrays[label].shape, held, strict=True)
+                # einsum would say as much, but of letters that the caller has never seen
                 other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
                 if other is not None:
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
+            # kept for the other terms: a Gaussian mean stands in many
             elif label not in known:
                 known[label] = gaussian_mean(label, V, values, arrays)
         total = total + number * at_indices(factors, known.__getitem__, tokens, optimize=len(factors) > 2)
@@ -162,9 +167,11 @@ def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Ma
     assert definition is not None
     tokens = tuple(LOCAL + i for i in range(definition.rank))
     found = (_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances)
+    # a covariance that has no term with a token in it came back with size 1 there
     laws = list(numpy.broadcast_arrays(*found))
     if isinstance(definition, Deviation):
         with numpy.errstate(divide="ignore"):
+            # a power below zero of a vanishing variance is infinite: `at` refuses it, and paths stop there
             return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))
     function = mean_function(definition, values)
     if len(laws) == 3:  # by rounding a covariance passes what its variances allow
@@ -200,7 +207,9 @@ def polar(V: Array) -> tuple[Array, Array, Array, Array]:
     root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]
     with numpy.errstate(invalid="ignore", divide="ignore"):
+        # a token of length zero counts as parallel to all: kernels vanish at ρ = 1, where they would be NaN
         rho = numpy.clip(numpy.where(scale > 0, V / scale, 1.0), -1.0, 1.0)
+    # 1 − ρ² would cancel near ρ = 1, and arccos ρ lose half of its digits; the sine and arctan2 do not
     sine = numpy.sqrt((1.0 - rho) * (1.0 + rho))
     return scale, rho, sine, numpy.arctan2(sine, rho)
 

@@ -58,8 +58,10 @@ class Dense:
             return found, clipped
         noise = numpy.zeros((int(finite.sum()), *V.shape[1:]))
         a, b = covariance.pairs(V.shape[-1])
+        # one normal for each pair α ≤ β: the noise is symmetric, and Σ over all m² pairs would be singular
         noise[:, a, b] = noise[:, b, a] = (_roots(diffusion[finite]) @ gaussians[finite][..., None])[..., 0]
         moved = V[finite] + h * drift[finite] + numpy.sqrt(h) * noise
+        # the drift is symmetric up to the order of its sums only, and eigh reads one triangle
         values, vectors = numpy.linalg.eigh((moved + numpy.swapaxes(moved, 1, 2)) / 2)
         negative = values[:, 0] < 0
         kept = (vectors * values.clip(min=0.0)[:, None, :]) @ numpy.swapaxes(vectors, 1, 2)
@@ -76,10 +78,12 @@ class Dense:
         states = numpy.empty((count, normals.SIZE), dtype=numpy.uint64)
         for stream, state in zip(normals.streams(settings.seed, count), states, strict=True):
             normals.start(stream, state)
+        # the full tensor Σ^(αβ,δω) is held before its pairs are taken
         at_once = max(1, min(count, _ENTRIES // m**4))
         gaussians, spare = numpy.empty((count, m * (m + 1) // 2)), numpy.empty(m * (m + 1) // 2)
 
         def step(first: int, V: Array, going: NDArray[numpy.int64]) -> tuple[Array, NDArray[numpy.bool_]]:
+            # a stopped path draws nothing; each has its own stream, so that no other one moves
             for path in first + going:
                 normals.draw(states[path], halves, gaussians[path], spare)
             return self.step(V[going], h, gaussians[first + going])
@@ -111,6 +115,7 @@ def advance(
         if at and going.size:
             moved, dropped = step(V, going)
             finite = numpy.isfinite(moved).all(axis=(1, 2))
+            # a path that leaves the numbers stays at the last V that was one
             V[going[finite]] = moved[finite]
             clipped[going] += dropped
             stopped[going[~finite]] = at
@@ -122,6 +127,7 @@ def advance(
 def _roots(diffusion: Array) -> Array:
     """Symmetric roots; EvaluationError where a matrix is not positive."""
     values, vectors = numpy.linalg.eigh(diffusion)
+    # beyond rounding a negative eigenvalue is no noise: clipping it would be the law of another SDE
     if (values[:, 0] < -_ROUNDING * numpy.abs(values).sum(axis=1)).any():
         raise EvaluationError(
             f"Σ is not positive: it has the eigenvalue {float(values[:, 0].min()):.6g} at a V of a path; there is no "

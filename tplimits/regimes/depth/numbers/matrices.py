@@ -21,6 +21,7 @@ def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
     m = V.shape[0]
     trace = 0.0
     for i in range(m):
+        # of absolute values: the diagonal of shift − V may cancel in the trace
         trace += abs(shift + sign * V[i, i])
     least = PIVOT * trace
     for j in range(m):
@@ -38,6 +39,7 @@ def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
             entry = sign * V[i, j]
             for k in range(j):
                 entry -= L[i, k] * L[j, k]
+            # |V_ij|² ≤ V_ii V_jj: below a pivot that is zero the column of a positive matrix vanishes
             if root == 0.0 and abs(entry) > math.sqrt(least * abs(shift + sign * V[i, i])):
                 return False
             L[i, j] = entry * inverse
@@ -57,6 +59,7 @@ def eigensystem(A: Any, U: Any) -> None:
             scale += A[i, i] * A[i, i]
             for j in range(i):
                 off += A[i, j] * A[i, j]
+        # squares: entries off the diagonal below 1e-16 of those on it; `not` ends at NaN too
         if not off > 1e-32 * scale:
             return
         for p in range(m - 1):
@@ -68,6 +71,7 @@ def eigensystem(A: Any, U: Any) -> None:
 @njit(nogil=True, error_model="numpy")
 def _rotate(A: Any, U: Any, p: int, q: int) -> None:
     m = A.shape[0]
+    # the smaller of the two angles that clear A_pq, |t| ≤ 1: with the larger one sweeps need not converge
     angle = (A[q, q] - A[p, p]) / (2.0 * A[p, q])
     t = 1.0 / (abs(angle) + math.sqrt(angle * angle + 1.0))
     if angle < 0.0:
@@ -92,9 +96,11 @@ def root(V: Any, B: Any, spare: Any) -> bool:
     m = V.shape[0]
     for i in range(m):
         for j in range(m):
+            # rotations take both triangles to be equal
             spare[i, j] = 0.5 * (V[i, j] + V[j, i])
     eigensystem(spare, B)
     for j in range(m):
+        # U √λ is a root as good as a triangular one; callers are told by False that it is full
         size = math.sqrt(max(spare[j, j], 0.0))
         for i in range(m):
             B[i, j] *= size
@@ -116,6 +122,7 @@ def is_outside(V: Any, low: float, high: float, spare: Any) -> bool:
     trace = 0.0
     for i in range(V.shape[0]):
         trace += V[i, i]
+    # the largest eigenvalue is at most the trace, and high − V has a factor just when none is above `high`
     if trace > high and not cholesky(V, high, -1.0, spare):
         return True
     return low > 0.0 and not cholesky(V, -low, 1.0, spare)

@@ -21,6 +21,7 @@ _folded = njit(folded.of)
 @njit(nogil=True, error_model="numpy")
 def polar(V: Any, a: int, b: int, scale: float) -> tuple[float, float, float]:
     """The correlation of two tokens with √(V_aa V_bb) = scale, √(1 − ρ²) and arccos ρ."""
+    # as in `covariance.polar`, of which this is the compiled twin
     rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
     sine = math.sqrt((1.0 - rho) * (1.0 + rho))
     return rho, sine, math.atan2(sine, rho)
@@ -38,6 +39,7 @@ def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
         s[a] = math.sqrt(max(V[a, a], 0.0))
     for a in range(m):
         N[a, a] = 0.0
+        # the diagonal is zero exactly
         for b in range(a):
             scale = s[a] * s[b]
             rho, sine, angle = polar(V, a, b, scale)
@@ -54,6 +56,7 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
             # G_ij + G_ji is one normal of variance 2: half of the draws are saved
             K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
             k += 1
+        # G_ii + G_ii: twice one normal, not the sum of two
         K[i, i] = 2.0 * scale * normals[k]
         k += 1
 
@@ -62,6 +65,8 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
 def centres(scale: float, centre: Any) -> None:
     """√(1 − s h (i + ½)) with scale = √(s h/2)."""
     for i in range(centre.shape[0]):
+        # with i entries of variance s h left of the diagonal and s h/2 on it, E (S Sᵀ)_ii = 1; s h m ≤ 1 is asked of
+        # steps
         centre[i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0))
 
 
@@ -105,10 +110,12 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
             for j in range(m):
                 # symmetric to the last bit, as the factor of the next step takes it to be
                 fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
+    # the factor is for the noise of the next step; that it exists is the check for this one
     positive = root(fresh, B, spare)
     transpose(B, Bt)
     if positive:
         return 0
+    # V is taken to be what its factor says: without the negative eigenvalues that `root` has dropped
     multiply(B, Bt, m, m, fresh)
     return 1
 
@@ -141,15 +148,19 @@ def multiply_and_add(
         for i in range(m):
             for j in range(m):
                 fresh[i, j] = V[i, j] + D[i, j]
+        # from here on `held` is the size of the diagonal blocks above which the left factor is zero: 1 for a triangular
+        # one
         held = 1
         if not root(fresh, B, spare):
             clipped, held = 1, m
     if noisy:
+        # S is lower triangular, so that the blocks of B stay as they are
         multiply(B, S, held, 1, other)
     else:
         copy(B, other)
     if factored:
         for i in range(m):
+            # 1 + X; the loops that fill X write all of it at the next step
             X[i, i] += 1.0
         multiply(X, other, blocks, held, B)
         held = max(blocks, held)

@@ -28,6 +28,7 @@ def _tile(width: int) -> Any:
 
     def tile(typing: Any, A: Any, B: Any, out: Any, i: Any, j: Any, start: Any, stop: Any) -> Any:
         """out[i : i + 4, j : j + width] = A[i : i + 4, start:stop] B[start:stop, j : j + width], in C order."""
+        # addresses are computed from the rows alone: another layout would be read as garbage, silently
         if any(array != types.Array(types.float64, 2, "C") for array in (A, B, out)):
             raise errors.TypingError(f"tiles are of float64 matrices in C order; these are {A}, {B}, {out}.")
         return types.void(A, B, out, types.intp, types.intp, types.intp, types.intp), code
@@ -47,6 +48,7 @@ def _tile(width: int) -> Any:
         for total in sums:
             builder.store(ir.Constant(vector, [0.0] * width), total)
         with cgutils.for_range_slice(builder, start, stop, index(1), index) as (k, _):
+            # aligned to one double only: tiles start at any column
             piece = builder.load(builder.bitcast(address(arrays[1], k, j), vector.as_pointer()), align=8)
             for row, total in zip(rows, sums, strict=True):
                 one = builder.insert_element(
@@ -74,6 +76,7 @@ def multiply(A: Any, B: Any, left: int, right: int, out: Any) -> None:
     triangular matrix has blocks of one row, and the number of all rows says nothing.
     """
     m = A.shape[0]
+    # no tile fits; the loops are short enough as they are
     if m < _ROWS:
         for i in range(m):
             for j in range(m):
@@ -83,14 +86,17 @@ def multiply(A: Any, B: Any, left: int, right: int, out: Any) -> None:
                 out[i, j] = total
         return
     for i in range(0, m, _ROWS):
+        # the last tile reaches back over rows that are done: no smaller tile has to be compiled
         row = min(i, m - _ROWS)
         held = _end(row + _ROWS, left, m)
         column = 0
         while m - column >= _WIDE:
             _wide(A, B, out, row, column, _begin(column, right), min(held, _end(column + _WIDE, -right, m)))
             column += _WIDE
+        # one wide tile that overlaps costs less than two narrow ones
         if m - column > _NARROW and m >= _WIDE:
             column = m - _WIDE
+            # the last columns: `_end` would say m
             _wide(A, B, out, row, column, _begin(column, right), held)
         else:
             while column < m:
@@ -116,6 +122,7 @@ def diagonal_blocks(A: Any) -> int:
     """Half of the rows where A is zero in its upper right quarter, else all of them."""
     m = A.shape[0]
     half = m // 2
+    # no half, so no blocks of a covariance of tokens and their tangents
     if m % 2:
         return m
     for i in range(half):

@@ -36,6 +36,7 @@ def tables(moment: MomentFunction, instead: str) -> tuple[Array, ...]:
     says what has the numbers then.
     """
     sides = [(term, side) for term in range(len(moment.factors)) for side in range(len(moment.variables))]
+    # the highest first: what grows too fast for its table overflows there, and gets the next one
     for highest in HIGHEST:
         try:
             with numpy.errstate(over="ignore"):
@@ -48,14 +49,18 @@ def tables(moment: MomentFunction, instead: str) -> tuple[Array, ...]:
 
 def _made(moment: MomentFunction, term: int, side: int, highest: float, instead: str) -> Array:
     """The table of one function."""
+    # two points before LOWEST and the rest of the six behind `highest`: inside, interpolation is centred
     count = math.ceil(math.log(highest / LOWEST) / _STEP) + _POINTS
     points = math.log(LOWEST) + _STEP * numpy.arange(-2, count - 2)
+    # half way between points Lagrange's error is largest; every eighth cell, as rows cost an integral each
     middle = numpy.exp(points[2:-3:8] + _STEP / 2)
     rows, between = moment.rows(side, numpy.exp(points), term), moment.rows(side, middle, term)
     table = _table(rows.coefficients)
+    # orders are chosen by what is left out, and may differ between the two calls
     order = min(rows.order, between.order)
     read = numpy.array([_read(table, float(c))[:order] for c in middle])
     off = numpy.sqrt(((read - between.coefficients[:, :order]) ** 2).sum(axis=1))
+    # by Cauchy a change of a_k by `off` changes Σ a_k b_k by at most off times the norm of b, on either side
     error = float(((2 * off * between.norm + between.tail**2) / (between.norm**2 + middle)).max())
     if not error < TOLERANCE:
         raise EvaluationError(
@@ -67,6 +72,7 @@ def _made(moment: MomentFunction, term: int, side: int, highest: float, instead:
 
 def _table(coefficients: Array) -> Array:
     """Coefficients behind the number of them that matter."""
+    # Parseval: Σ a_k² is E f², and its tail what is lost of it
     left = numpy.cumsum((coefficients**2)[:, ::-1], axis=1)[:, ::-1]
     kept = (left > _LEFT_OUT * numpy.maximum(left[:, :1], 1e-300)).sum(axis=1)
     return numpy.ascontiguousarray(numpy.concatenate([kept[:, None].astype(float), coefficients], axis=1))
@@ -89,6 +95,7 @@ def place(c: float, weights: Any) -> int:
         weight = 1.0
         for j in range(_POINTS):
             if j != i:
+                # the variance lies t cells behind the third of the six points
                 weight *= (t + 2.0 - j) / (i - j)
         weights[i] = weight
     return cell
@@ -103,6 +110,7 @@ def highest(table: Any) -> float:
 @njit(nogil=True, error_model="numpy")
 def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     """E f(u) h(u′); NaN above the tables."""
+    # a path that ends in NaN is stopped: better than a value that is extrapolated
     if not (c11 <= highest(A) and c22 <= highest(B)):
         return math.nan
     v, w = numpy.empty(_POINTS), numpy.empty(_POINTS)
@@ -111,6 +119,7 @@ def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     rho = min(max(c12 / scale, -1.0), 1.0)
     many = 0
     for q in range(_POINTS):
+        # a product of coefficients matters only where both do
         many = max(many, min(int(A[i + q, 0]), int(B[j + q, 0])))
     total, power = 0.0, 1.0
     for k in range(1, many + 1):

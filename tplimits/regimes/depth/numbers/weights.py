@@ -66,6 +66,7 @@ class Drift:
 
     def _replicate(self, V: Array, replicate: int) -> Array:
         fields: dict[str, Array] = {}
+        # one draw for all weights of a program: factors of one term are random together
         for program in {w.program.name: w.program for w in self.limit.weights.values()}.values():
             scalars = self._scalars(program, V, replicate)
             for label, weight in self.limit.weights.items():
@@ -133,6 +134,7 @@ class Drift:
 @lru_cache(maxsize=2 * _REPLICATES)
 def _drawn(dimension: int, replicate: int, points: int) -> Array:
     sobol = scipy.stats.qmc.Sobol(dimension, seed=numpy.random.default_rng([dimension, replicate]))
+    # a scrambled point may be 0, where the normal quantile is infinite; the cut is at seven standard deviations
     return numpy.asarray(scipy.special.ndtri(sobol.random(points).clip(1e-12, 1 - 1e-12)))
 
 
@@ -166,6 +168,7 @@ class _Field:
         if isinstance(leaf, AxisSum):
             array, axes = self.of(leaf.summand)
             if leaf.bound not in axes:
+                # a summand without the index is added once for every member
                 return array * self.drift._size(self.program, leaf.axis), axes
             place = axes.index(leaf.bound)
             return array.sum(axis=1 + place), (*axes[:place], *axes[place + 1 :])
@@ -174,6 +177,7 @@ class _Field:
         else:
             array, at = self.program.arrays[leaf.array].values[None], leaf.indices
         different = tuple(dict.fromkeys(at))
+        # an index that stands twice, as in S[i, i], takes the diagonal
         places: Any = [0, *(1 + different.index(i) for i in at)]
         kept: Any = [0, *range(1, 1 + len(different))]
         values: Any = array

@@ -83,6 +83,7 @@ def noise(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> float:
     forms = sde.limit.forms
     if forms.isotropic is None or forms.responses or len(sde.limit.parts) > 1:
         raise NoLimitError(why)
+    # two places: a drift may vanish at one of them
     for V in (0.7, 1.9):
         drift = covariance.contracted(forms.drift["V"], numpy.array([[V]]), values, sde.limit.arrays, 2)
         if abs(float(drift[0, 0])) > _ZERO * V:
@@ -96,6 +97,7 @@ def noise(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> float:
 def _homogeneous(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> bool:
     """Whether twice the state gives twice the next one, with the same weights."""
     block, given = bound_block(sde.program.released, 1, constants)
+    # homogeneity holds at any width and any weights or at none: one small network of fixed weights decides
     x = numpy.random.default_rng(0).standard_normal((2, 1, 12))
     one, two = (
         Layer(block, 12, 1, 2, numpy.random.default_rng(1), "real", ratios, given).advance(c * x) for c in (1.0, 2.0)
@@ -113,6 +115,7 @@ def chain(
         raise EvaluationError(f"readout={readout!r}: a readout is {' or '.join(map(repr, READOUTS))}.")
     s = noise(sde, constants or {}, ratios)
     steps = max(1, int(numpy.ceil(T / h)))
+    # steps that end at T itself, at most as long as asked for
     h = T / steps
     rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
     jumps = numpy.sqrt(2 * s * h) * rng.standard_normal((count, steps))
@@ -120,11 +123,15 @@ def chain(
     V = start * numpy.exp(numpy.concatenate([numpy.zeros((count, 1)), numpy.cumsum(jumps - s * h, axis=1)], axis=1))
     G = numpy.empty((count, steps + 1))
     if readout == "normal":
+        # ζ is one number along the path, drawn once
         G[:, -1], pulled = 1.0, V[:, -1] * rng.standard_normal(count) ** 2
     else:
         G[:, -1], pulled = 0.0, V[:, -1] ** 2
     for k in reversed(range(steps)):
+        # half of what is added before the factor of the step and half behind it: the trapezoidal rule along an exact
+        # flow
         half = s * h / 2 * pulled
+        # exp of −s τ and Itô's −s τ: without a source G is a geometric Brownian motion, which is exact
         factor = numpy.exp(numpy.sqrt(2 * s * h) * rng.standard_normal(count) - 2 * s * h)
         G[:, k] = (G[:, k + 1] + half / V[:, k + 1]) * factor + half / V[:, k]
     return Chain(numpy.arange(steps + 1) * h, V, G, readout, s)

@@ -82,6 +82,7 @@ def tangent_forms(limit: BlockLimit) -> TangentForms:
         return TangentForms(drift, limit.diffusion, None, None, (), ())
     left = limit.drift
     for response in limit.root.responses:
+        # x ← (1 + X) x brings E[X V Xᵀ] into the mean of the new V by itself: what is left of the drift goes without it
         left = left - _second_moment(response, _rows(response.form))
     return TangentForms(
         drift,
@@ -126,12 +127,14 @@ def _rows(form: Form) -> list[_Row]:
     """The terms X_(α, x) V_(x, β) of a form in two sequences, V_(x, β) left out."""
     found = []
     for factors, coefficient in form.terms.items():
+        # X_(α, x) V_(x, β): nothing else of the term may hold a token of the second sequence
         right, left = _only(factors, 1, BETA), _only(factors, 0, ALPHA)
         if right is not None:
             share = S.Half if left is not None else S.One  # its mirror image has the other half
             a, b = factors[right][1]
             rest, token = (*factors[:right], *factors[right + 1 :]), a if b == BETA else b
             if token == ALPHA:  # a number times V_αβ
+                # a fresh summed token, tied to α by an identity, so that all rows have one shape
                 token = COPIES * SPAN + next_number(factors)
                 rest = (*rest, ("I", (ALPHA, token), 0))
             found.append(_Row(rest, share * coefficient, token))
@@ -165,6 +168,7 @@ def _second_moment(response: Response, rows: Sequence[_Row]) -> Form:
         held = {i for _, at, _ in two.factors for i in at if i >= 0} | {two.token}
         change = {i: i + beyond + (SPAN if sequence_of(i) == 0 else 0) for i in held} | {ALPHA: BETA}
         every = (*one.factors, *renamed(two.factors, change))
+        # E R_tk R_uv = V_tu V_kv for R = L G Lᵀ with L Lᵀ = V, and the other pairing too where G + Gᵀ stands for G
         (t, k), (u, v) = (f[1] for f in every if f[0] == "R")
         rest = (*(f for f in every if f[0] != "R"), ("V", (one.token, change[two.token]), 0))
         pairs = [((t, u), (k, v))] + ([((t, v), (k, u))] if response.symmetric else [])

@@ -67,12 +67,14 @@ def _of_factor(factor: Factor, here: Callable[[int], bool], beyond: int, sequenc
     if definition is not None:
         yield from _of_definition(definition, at, beyond, sequence)
     elif label == "V":
+        # both places of V_ii move, which is where 2 C_ii comes from
         for i, j in (at, at[::-1]):
             if here(i):
                 yield (("C", (j, i), 0),), S.One
     elif label == "C" and here(at[0]):
         yield (("D", at, 0),), S.One
     elif label == "N":
+        # N is symmetric, A is not: its first token is the one that moved
         for i, j in (at, at[::-1]):
             if here(i):
                 yield (("A", (i, j), 0),), S.One
@@ -92,6 +94,7 @@ def _of_definition(definition: Definition, at: tuple[int, ...], beyond: int, seq
     for outer, number, terms in _partial(definition):
         for inner, coefficient in terms:
             held = {i for _, held, _ in inner for i in held if i >= 0}
+            # indices of sums inside the definition are numbered behind those of the product it stands in
             placed = renamed(inner, {**change, **{i: i + beyond for i in held}})
             for found, c in _moved((placed, coefficient), sequence):
                 yield (((mean_label(outer), at, 0), *found) if outer is not None else found), number * c
@@ -100,6 +103,7 @@ def _of_definition(definition: Definition, at: tuple[int, ...], beyond: int, seq
 def _partial(definition: Definition) -> Iterator[tuple[Definition | None, Expr, Terms]]:
     """The derivatives of a definition by its covariances, with numbers and these covariances."""
     if isinstance(definition, Deviation):
+        # ∂ v^(p/2)/∂v = (p/2) v^((p−2)/2)
         lower = replace(definition, power=definition.power - 2)
         yield (lower if lower.power != 0 else None), definition.power / 2, definition.variance
         return
@@ -110,6 +114,7 @@ def _partial(definition: Definition) -> Iterator[tuple[Definition | None, Expr, 
         slopes = list(functions)
         for k in (a, b):
             slopes[k] = _slope(slopes[k])
+        # the derivative of a constant factor: the whole mean drops out
         if 0 not in slopes:
             yield replace(definition, functions=tuple(slopes)), S.Half if a == b else S.One, terms
 

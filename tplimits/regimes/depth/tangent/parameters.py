@@ -91,6 +91,7 @@ def start(layer: OneLayer, matrix: int) -> Start:
     exact = replace(layer, model=writer.model)
     orders = by_order(exact.contraction.mean(gram.terms), writer.model, layer.ring, layer.arrays)
     held = [(order, form) for order, form in sorted(orders.forms.items()) if form]
+    # a part that cannot be averaged at the leading order, or before it, would be missing in the form
     if min(orders.opaque.values(), default=MOST + 1) <= (held[0][0] if held else MOST):
         raise NoLimitError(
             f"the gradient of `{name}`: its size in one layer holds moments of an activation's slope that have no "
@@ -103,11 +104,14 @@ def start(layer: OneLayer, matrix: int) -> Start:
         )
     order, form = held[0]
     group = frozenset().union(*(layer.groups(p) for p, s in enumerate(layer.program) if isinstance(s, Avg)))
+    # a mean over neurons, which is its own limit; a response through averages fluctuates
     if order == 0 or matrix not in group:
         return Start(name, _together(form), order // 2)
     found = _random(exact, writer, gram, group, order)
+    # C holds one δX where D holds two: half of the power of 1/n
     across = _random(exact, writer, writer.gram(across=True), group, order // 2)
     mean = Start(name, _together(form), order // 2)
+    # only D quadratic and C linear in one R can be drawn together
     if found is None or across is None or found.responses != 2 or across.responses not in (0, 1):
         return replace(
             mean,
@@ -140,6 +144,7 @@ class _Writer:
 
     def gram(self, across: bool = False) -> Poly:
         """(1/n) Σ δX′ δX′ at a token of the first sequence and one of the second, or `across` (1/n) Σ X′ δX′."""
+        # sums of the second state are numbered behind all of the first: its terms are multiplied with every one of them
         apart = 2 + max((next_number(t.factors) for p in self.layer.states.values() for t in p.terms), default=0)
         left, right = self._at(ALPHA, 1, not across), self._at(BETA, apart + 1, True)
         return averaged(multiplied(left, right, self.layer.most), 0)
@@ -175,6 +180,7 @@ class _Writer:
             beside = replace(layer, matrix=self.fresh, basis=LINEAR)
             for number, basis in _slope(layer.basis):
                 yield number, (beside,) if basis is None else (replace(layer, basis=basis), beside)
+        # the product rule: W stands in this factor, or before it in what this matrix is applied to
         if layer.operand is not None and layer.basis == LINEAR:
             moved = self._operand(layer.operand)
             if moved is not None:
@@ -184,6 +190,7 @@ class _Writer:
         """The number of the derivative of an operand; None where it is zero."""
         if operand not in self._operands:
             found = self.poly(self.model.operands[operand])
+            # kept: several layers apply their matrices to one vector, and its derivative must be one operand
             self._operands[operand] = operand + _MOVED if found.terms else None
             if found.terms:
                 self.model.operands[operand + _MOVED] = found
@@ -215,16 +222,19 @@ class _Random(NamedTuple):
 def _random(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int], order: int) -> _Random | None:
     """The Gram matrix given the weights in averages: a factor R for every δX′."""
     model, terms, partners, dimensions, many = writer.model, [], set(), set(), set()
+    # the fresh weights and those in averages stay as they are: R is made of both
     keep = group | {writer.fresh}
     contraction = Contraction(model, layer.ring.ring.one, layer.most + 4)
     for (factors, powers, _, _), coefficient in contraction.mean(gram.terms, keep).items():
         dense = [f for f in factors if f[0][0] == "F"]
         neurons = sorted({f[1][-1] for f in dense})
         grown = [i for i in neurons if model.dimensions[i // SPAN].width and model.dimensions[i // SPAN].grows]
+        # the sum over neurons of a pair is √n R with R of order 1, one half power of n
         if model.order_of(powers) - len(grown) > order:
             continue
         pairs = [sorted((f for f in dense if f[1][-1] == i), key=lambda f: _matrix(model, f, writer)) for i in neurons]
         many.add(len(pairs))
+        # R pairs two linear products at one neuron; a function of one, or a third product, is no Gaussian response
         if any(len(p) != 2 or any(model.layers[f[0]].basis != LINEAR for f in p) for p in pairs):
             return None
         found: list[Factor] = []

@@ -67,6 +67,7 @@ class TangentPaths:
         D = self.joint[:, self.m :, self.m :]
         found, whole = projection(D, readout), projection(D)
         with numpy.errstate(divide="ignore"):
+            # D holds squares of entries, and so the square of their rounding; the scale never leaves the logarithm
             return numpy.asarray(numpy.log(numpy.where(found > _ROUNDING**2 * whole, found, 0.0)) + self.scale)
 
     @property

@@ -47,6 +47,7 @@ def joint_state(V: Any, C: Any, D: Any) -> tuple[Array, Array, Array]:
     found = [real(x, name) for x, name in zip((V, C, D), "VCD", strict=True)]
     if any(x.shape != found[0].shape or x.ndim < 2 or x.shape[-1] != x.shape[-2] for x in found):
         raise EvaluationError(f"V, C and D have shapes {', '.join(str(x.shape) for x in found)}; all are (…, m, m).")
+    # each block may be a covariance and all of it none: C is bounded by V and D together
     joint = numpy.block([[found[0], found[1]], [numpy.swapaxes(found[1], -1, -2), found[2]]])
     covariance.positive(covariance.covariances(joint, "(V, C; Cᵀ, D)"), "(V, C; Cᵀ, D)")
     return found[0], found[1], found[2]
@@ -78,8 +79,10 @@ def diffusion_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> Ar
         each = {pair: contracted(form, (V, C, D), values, sde.limit.arrays, 4) for pair, form in forms.items()}
     a, b = covariance.pairs(2 * m)
     found = numpy.empty((*V.shape[:-2], len(a), len(a)))
+    # a ≤ b: a tangent and no token before it make V, one of both C, two tangents D
     block = ["VCD"[int(i >= m) + int(j >= m)] for i, j in zip(a, b, strict=True)]
     for p, q in numpy.ndindex(found.shape[-2:]):
+        # forms were derived for one order of each pair of blocks; the covariance is symmetric
         one, two = (p, q) if "VCD".index(block[p]) <= "VCD".index(block[q]) else (q, p)
         at = (a[one] % m, b[one] % m, a[two] % m, b[two] % m)
         found[..., p, q] = each[block[one], block[two]][(..., *at)]
@@ -123,6 +126,7 @@ def simulated(
         raise EvaluationError(f"E has shape {D.shape}; it is a token, ({m}, {m}), or (paths, {m}, {m}).")
     start = numpy.zeros((*numpy.broadcast_shapes(V.shape[:-2], D.shape[:-2]), 2 * m, 2 * m))
     start[..., :m, :m], start[..., m:, m:], start[..., :m, m:] = V, D, across
+    # C of one path need not be symmetric: the lower block is its transpose
     start[..., m:, :m] = numpy.swapaxes(start[..., :m, m:], -1, -2)
     compiled = stage.Compiled.at(_simulator(sde, fed), values)
     if not settings.halve:
@@ -172,6 +176,7 @@ def gradients(
                 start = (began, C, D, stopped)
                 rows.append(_row(sde, name, place, start, T, readout, asked, ratios, constants, order))
     if TOTAL in names:
+        # all weights of all layers: nothing is perturbed at the start, each layer adds its own
         paths = simulated(sde, V, numpy.zeros((m, m)), {**asked, "T": T}, ratios, constants, False, fed=True)
         rows.append(_ended(TOTAL, 0.0, paths, readout, sde.limit.source[1] - 1))
     return Gradients(sde.program.name, T, m, readout, tuple(rows), asked["seed"], {**(constants or {})})
@@ -212,6 +217,7 @@ def _states(
     """V at a time, of each path, and which were stopped before."""
     count = asked["paths"]
     if t == 0:
+        # no time, no step: every path is where it starts
         return numpy.broadcast_to(V, (count, *V.shape[-2:])).copy(), numpy.zeros(count, dtype=bool)
     # the seed is one for all places: the same networks are looked at in several layers
     paths = simulated(sde, V, numpy.eye(V.shape[-1]), {**asked, "T": t}, ratios, constants, False, fed=False)
@@ -233,6 +239,7 @@ def _started(sde: TangentSDE, name: str, V: Array, seed: int, ratios: Any, const
         form, more = start.quadratic, {"R": _response(V, start.symmetric, members, seed)}
     D, C = covariance.contracted(form, V, values, arrays, 2, more), numpy.zeros(V.shape)
     if start.quadratic is not None:
+        # where softmax sees equal tokens its derivative vanishes: rounding would be given a logarithm and a correlation
         D = numpy.where(numpy.abs(D) > _ROUNDING * _largest(form, V, values, arrays, more), D, 0.0)
     if start.linear is not None and start.linear:
         seen = numpy.diagonal(D, axis1=-2, axis2=-1)[..., None, :] > 0.0  # no response, nothing across
@@ -251,6 +258,7 @@ def _response(V: Array, symmetric: bool, members: Sequence[int], seed: int) -> A
     """L G Lᵀ, or L (G + Gᵀ) Lᵀ, with L Lᵀ = V, for every path and, as last indices, the members of families."""
     values, vectors = numpy.linalg.eigh(V)
     root = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[..., None, :]
+    # a stream beside those of the paths, which are seeded by the number alone
     G = numpy.random.default_rng([seed, 7]).standard_normal((*V.shape, *members))
     G = G + numpy.swapaxes(G, 1, 2) if symmetric else G
     return numpy.einsum("pab,pbc...,pdc->pad...", root, G, root, optimize=True)
@@ -271,6 +279,7 @@ def _row(
     V, C, D, stopped = start
     left = (1.0 - place) * T
     if left > 0:
+        # layers behind the parameter are not those before it, and must not see their noise once more
         seed = int(numpy.random.SeedSequence([asked["seed"], len(name), int(1e6 * place)]).generate_state(1)[0])
         later = {**asked, "T": left, "seed": seed}
         paths = simulated(sde, V, D, later, ratios, constants, False, fed=False, across=C)

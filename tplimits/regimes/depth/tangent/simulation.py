@@ -64,6 +64,7 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
             "drift_at and diffusion_at have numbers."
         )
     known = dict(arrays)
+    # the drift grows with dt, a response with √dt: else both are forms of one kind
     parts: list[tuple[Expr, Part, dict[str, str]]] = [(S.One * _STEP, forms.drift_part, {})]
     for k, response in enumerate(forms.responses):
         parts.append((sympy.sqrt(_STEP), response, {label: f"R{k}{name}" for label, name in RESPONSES.items()}))
@@ -88,6 +89,7 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
         add("X", part.factor.own, number, names)
         add("Y", part.factor.tangent, number, names)
     add("DD", source, _STEP * _FED, {})
+    # C_ab ≠ C_ba: only V and D are filled by halves
     outputs = [Output(name, tuple(found), name in ("DV", "DD")) for name, found in terms.items()]
     made = tangent_source(outputs, forms.symmetric)
     every = [c for found in scaled.values() for c in found] + [c for mean in made.means for c in mean.coefficients]
@@ -122,6 +124,7 @@ class Compiled:
         """Paths from joint covariances (paths, 2m, 2m) or one for all; `halves` is 2 for the coarse run of a pair."""
         steps, every, h = settings.grid(halves)
         count, size = settings.paths, start.shape[-1]
+        # Bartlett's triangle has 1 − s h (i + ½) below a root, with i up to 2m − 1 here
         if self.isotropic * h * size > 1:
             raise EvaluationError(
                 f"dt={h:g} is too large for {size // 2} tokens and their tangents: steps need 2·s·dt·m ≤ 1, where "
@@ -133,6 +136,7 @@ class Compiled:
         stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
         states = streams(settings.seed, count)
         c = numpy.array(covariance.numbers(self.simulator.coefficients, {**self.values, _STEP: h, _FED: float(fed)}))
+        # the interval is for the state: a tangent may grow or vanish as it likes, its size is kept as a logarithm
         low, high = settings.interval(start[..., : size // 2, : size // 2])
         batch = self.simulator.functions["batch"]
 

@@ -56,9 +56,11 @@ class Brackets(Expectations):
 
     def form(self, expr: Expr, side: int) -> Of:
         """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
+        # written for input 1, so that the same form of either input is one node and one table
         first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
         mine = sorted(free_indices(first), key=lambda s: s.name)
         given = {on_first(i) if side == 2 else i: i for i in free_indices(expr)}
+        # the indices in the order of the node's axes, as this use has them
         theirs = [given[i] for i in mine]
         names = _axes_named(mine)
         body = first.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
@@ -105,6 +107,7 @@ class Brackets(Expectations):
 
     def mean_of(self, leaf: Of) -> Expr:
         node = self.nodes[leaf.node]
+        # centred: Gaussian, or linear in a fresh δθ
         if node.gaussian or node.degree or node.body is None:
             return S.Zero
         if leaf.node not in self.means:
@@ -123,6 +126,7 @@ class Brackets(Expectations):
         self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
     ) -> Expr:
         single = len(nodes) == 1
+        # before it is remembered: every later bracket would rest on it
         self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
         # equal definitions share a table, whatever vectors they are of
         key = (value, left, right, single)
@@ -203,6 +207,7 @@ class Brackets(Expectations):
             return self._primitive(p, q, same)
         if a.over != b.over and a.over and b.over:
             raise NoLimitError(f"`{a.name}` and `{b.name}` live on different widths and are multiplied.")
+        # independent and centred; of functions the mean of each may remain
         if a.gaussian and b.gaussian and not overlap(a.sources, b.sources):
             return S.Zero
         mine = terms(a.body) if a.body is not None else terms(left)
@@ -216,9 +221,11 @@ class Brackets(Expectations):
             return sympy.Mul(*(Kron(axis_symbol(x), second(axis_symbol(x)).xreplace(merge)) for x in a.axes))
         if a.view is not None and b.view is not None:
             assert a.operand is not None and b.operand is not None
+            # (2.18): W and Wᵀ count as different matrices
             if (a.view.matrix, a.view.transposed) != (b.view.matrix, b.view.transposed):
                 return S.Zero
             theirs = [on_second(j).xreplace(merge) for j in b.view.indices]
+            # different members of a family of matrices are independent
             same = sympy.Mul(*(Kron(i, j) for i, j in zip(a.view.indices, theirs, strict=True)))
             if same == 0:
                 return S.Zero

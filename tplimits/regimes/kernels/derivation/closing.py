@@ -68,6 +68,7 @@ def closed_form(function: MeanFunction) -> tuple[Expr, tuple[str, ...]] | None:
     if len(function.variables) > _MOST_VARIABLES:
         return None
     gaussians = Gaussians()
+    # as images of one matrix: the width engine takes covariances of such hats from whoever knows them
     names = {z: gaussians.add(z.name, HatSource((0, (), False), i)) for i, z in enumerate(function.variables)}
     gaussians.hat_covariance = lambda a, b: function.covariance(a.use, b.use)
     engine = Expectations(gaussians)

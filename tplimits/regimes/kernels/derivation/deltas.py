@@ -40,12 +40,14 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> 
         for factor in sympy.Mul.make_args(term):
             (deltas if factor.has(DiracDelta) else rest).append(factor)
         key = sympy.Mul(*deltas)
+        # coefficients of one delta together: only their sum may vanish at its place
         gathered[key] = gathered.get(key, S.Zero) + sympy.Mul(*rest)
     kept = {key: value for key, value in gathered.items() if not _vanishes(key, value, variables)}
     return integrand if len(kept) == len(gathered) else sympy.Add(*(k * v for k, v in kept.items()))
 
 
 def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Symbol]) -> bool:
+    # a jump has any value between its sides there: what vanishes beside every value vanishes
     jumps = {f: sympy.Dummy(real=True) for f in coefficient.atoms(step, sympy.sign)}
     bounded = coefficient.xreplace(jumps)
     for delta in deltas.atoms(DiracDelta):
@@ -103,6 +105,7 @@ def conditional(term: Expr, variables: Sequence[Symbol], covariance: Covariance)
     >>> found.density, found.integrand, found.covariance[w, w]
     (sqrt(2)/(2*sqrt(pi)*sqrt(c)), w**2, d - m**2/c)
     """
+    # one delta in a term: products of two were refused before
     (delta,) = term.atoms(DiracDelta)
     names: dict[Expr, Symbol] = {}
     rows = [[_named(covariance[a, b], names) for b in variables] for a in variables]
@@ -116,6 +119,7 @@ def conditional(term: Expr, variables: Sequence[Symbol], covariance: Covariance)
             "Gaussian variables. Jump where a linear form vanishes, or smooth the jump."
         ) from None
     values = {symbol: value for value, symbol in names.items()}
+    # where the form vanishes one of its variables is a function of the others
     gone = next(i for i, a in enumerate(form.slope) if a != 0)
     kept = [i for i in range(len(variables)) if i != gone]
     others = [variables[i] for i in kept]

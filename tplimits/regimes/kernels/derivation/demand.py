@@ -44,6 +44,8 @@ class Demand:
     def of(self, table: KernelTable, leaf: TableEntry, own: bool) -> Ties:
         """The entries of a table that serve a leaf: of an input with itself equal places are kept apart."""
         mine = ties(table, leaf)
+        # variances are read by every law, often when nothing else of the table is: kept apart they stay one number a
+        # place
         if own and mine and len(mine) == len(table.left) == len(table.right):
             return mine
         return (self.own if own else self.cross)[leaf.table]
@@ -79,6 +81,7 @@ def demand(recursion: Recursion, nngp: Expr, ntk: Expr) -> Demand:
     for root in roots:
         asked.by(root, False)
         asked.by(root, True)
+    # later tables first: what a table asks of earlier ones depends on what is asked of it
     for table in reversed(tables):
         expr, number = definitions[table.number], table.number
         if number in asked.cross:
@@ -106,6 +109,7 @@ class _Asked:
                 self.variances[leaf.table] = found
                 continue
             known = self.own if alone else self.cross
+            # tied only where every reader asks for equal places: one that does not needs the whole table
             known[leaf.table] = known.get(leaf.table, found) & found
 
 

@@ -141,6 +141,7 @@ def derive_kernels(
     infinite = tuple(infinite)
     rates = dict(train) if isinstance(train, Mapping) else {}
     made_from = (network, rates or (None if train is None else tuple(train)), infinite, tuple(assumed))
+    # linear arguments get names: each is one Gaussian node, and its tangent another
     network = with_preactivations(written_out(network), infinite)
     free, interior = _scalars(network)
     _refuse_conditional(network, interior, train)
@@ -149,17 +150,20 @@ def derive_kernels(
     if wrong := [t for t in train or () if t in rest]:
         raise ProgramError(f"tp.Kernels(train=…): `{wrong[0]}` holds places of neurons, which are not trained.")
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in {*interior, *rest})
+    # Θ holds δθ twice: a factor r of squared gradients is √r on δθ
     moved, network = tangent(network, trained, {n: sympy.sqrt(r) for n, r in rates.items()}), network.released
     vector = network.returns[0]
     state = Recursion(network, moved, infinite, (vector,), assumed)
     axes = network[vector].axes
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
+    # before K is taken: ⟨x|x′⟩ is the covariance of the output for a fresh readout alone
     readout(KernelSources(state), left, vector)
     nngp = state.inner(left, right)
     ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
+        # the NNGP stays where Θ is infinite: training behind the jump or pole may still be asked for
         refusal = state.judged.why_infinite(p)
         try:
             ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
@@ -167,6 +171,7 @@ def derive_kernels(
             refusal = str(error)
         except NotAFunction:
             refusal = _TWO_JUMPS
+        # a delta of a random logit is left over: no mean over draws meets it
         if not refusal and _holds_delta(state, ntk):
             ntk, refusal = S.Zero, _JUMP_OF_LOGIT
     shift = _shift(network, {t: rates.get(t, S.One) for t in trained}, free)
@@ -191,6 +196,7 @@ def _scalars(network: Program) -> tuple[set[int], set[str]]:
     """Scalar parameters that are only added to the output, and the names of all others."""
     scalars = {p for p, s in enumerate(network) if isinstance(s, InitialScalar) and p not in network.inputs}
     readout = networkx.ancestors(network.graph, network.returns[0])
+    # below the readout a scalar moves the law of everything after it; added to the output it shifts a covariance
     return scalars - readout, {network[p].name for p in scalars & readout}
 
 
@@ -234,6 +240,7 @@ def _shift(network: Program, trained: Mapping[str, Expr], free: set[int]) -> tup
     nngp, ntk, constant = S.Zero, S.Zero, body
     for entry in body.atoms(Entry):
         scalar = network[entry.source]
+        # such a scalar would correlate the shift with the readout
         if entry.source not in free:
             raise NoLimitError(
                 f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that "
@@ -243,6 +250,7 @@ def _shift(network: Program, trained: Mapping[str, Expr], free: set[int]) -> tup
         slope = _slope(body, entry, network, position)
         constant = constant.xreplace({entry: scalar.value if scalar.value is not None else scalar.law.mean})
         same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
+        # a scalar with a value is no random variable, but its gradient is there all the same
         nngp += (slope * scalar.law.std) ** 2 * same if scalar.value is None else S.Zero
         ntk += slope**2 * same * trained.get(scalar.name, S.Zero)
     return nngp, ntk, constant
@@ -260,6 +268,7 @@ def _independent(kernels: KernelTables, axis: str) -> bool:
     i = axis_symbol(axis)
     same = Kron(i, second(i))
     for kernel in (kernels.nngp, kernels.ntk):
+        # a kernel that is δ times something without the index: outputs are alike and independent
         without = kernel.xreplace({same: S.Zero})
         if without != 0 or {i, second(i)} & free_indices(kernel.xreplace({same: S.One})):
             return False

@@ -48,6 +48,7 @@ def at_places(state: Recursion, expr: Expr) -> Expr:
 def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
     """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
     derivative = direction(state, operand, view)
+    # without its deltas, which have means of their own kind: poles of the rest are what makes no mean
     if not state.judged.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
         raise NotAFunction
     try:
@@ -58,9 +59,11 @@ def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
 
 def _by_stein(state: Recursion, operand: Expr, view: View) -> Expr:
     """Σ_i (C⁻¹ E[ŷ x])_i |y_i⟩ with C the covariance of the hats of `view` that x is a function of."""
+    # down to the hats themselves: forms that hold several would hide which one Stein's lemma is about
     written = _through(state, operand, view)
     hats = [x for x in sorted(state.leaves(written), key=sympy.default_sort_key) if _marked(state, x, view) != 0]
     bound = {total.bound for total in written.atoms(AxisSum)}
+    # a hat under a sum is as many hats as its axis is long, with a Gram of that size
     if any(free_indices(x) & bound or _marked(state, x, view) != _slot(x) for x in hats):
         raise NoLimitError(
             f"the derivative of {sympy.sstr(operand):.120} along images under the transpose is no function (a jump at "

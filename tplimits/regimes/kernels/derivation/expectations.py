@@ -71,6 +71,7 @@ class Expectations(Openings):
             return S.Zero  # the law of δθ does not notice its sign
         if not factors:
             return S.One
+        # tangents out of functions: given the others they are Gaussian, and their mean is a bracket
         opened = [self._tangents_outside(f) for f in factors]
         if any(opened):
             lists = [o or [Term(S.One, (), (f,))] for o, f in zip(opened, factors, strict=True)]
@@ -97,6 +98,7 @@ class Expectations(Openings):
             if self.nodes[leaf.node].degree:
                 place = sympy.Dummy(real=True)
                 slope = sympy.together(factor.xreplace({leaf: place}).diff(place))
+                # not linear in it: left as it is
                 if slope.has(place):
                     return []
                 found += products([terms(slope, powers=False), [Term(S.One, (), (leaf,))]])
@@ -125,6 +127,7 @@ class Expectations(Openings):
                 return self.mean_of(factors[0])
             if len(factors) == 2:
                 return self.inner(factors[0], factors[1])
+        # a node that is made of others is written out, one at a time: other factors may be closed as they stand
         for i, factor in enumerate(factors):
             if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
                 inner = terms(self.opened(factor))
@@ -136,6 +139,7 @@ class Expectations(Openings):
         still = [f for f in factors if not self._is_tangent(f)]
         if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent
             return self.expect(still) * self.expect(moving)
+        # a softmax over tokens: as many variables as tokens, which no quadrature reaches
         if self._needs_draws(factors):
             return self._draw_means(factors)
         return self._moment(factors)
@@ -158,6 +162,7 @@ class Expectations(Openings):
         members: dict[frozenset[Symbol], list[Expr]] = {}
         for factor in factors:
             mine = frozenset(i for i in free_indices(factor) if plain_axis(i.name) in self.infinite)
+            # independent members have independent draws: a product of means, not a mean of the product
             members.setdefault(mine, []).append(self._in_logits(factor))
         first = {i: S.Zero for member in members for i in member}
         return sympy.Mul(*(DrawMean(sympy.Mul(*group).xreplace(first)) for group in members.values()))
@@ -173,6 +178,7 @@ class Expectations(Openings):
         """E of functions of Gaussian nodes: forms, their covariances, independent groups again."""
         forms = Forms(self)
         written = forms.without_multiples([forms.factor(f) for f in factors])
+        # one node in two forms makes a singular law of two variables: taken apart it is one variable
         if forms.collides():
             forms = Forms(self, absorb=False)
             written = forms.without_multiples([forms.factor(f) for f in factors])
@@ -194,6 +200,7 @@ class Expectations(Openings):
         return result
 
     def _one_moment(self, integrand: Expr, used: list[Symbol], covariance: dict, forms: Forms) -> Expr:
+        # a form that vanishes is a constant 0 in the integrand
         used = [z for z in used if covariance[z, z] != 0]
         integrand = integrand.xreplace(
             {z: S.Zero for z in integrand.free_symbols if z in forms.variables and z not in used}
@@ -202,10 +209,12 @@ class Expectations(Openings):
             return integrand.xreplace(forms.parameters)
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero
+        # z δ(z) = 0 of continuous functions: most deltas of kinks end here
         integrand = without_vanishing_deltas(integrand, used)
         polynomial = gaussian_polynomial(integrand, used, covariance)
         if polynomial is not None:
             return polynomial.xreplace(forms.parameters)
+        # one delta in a term, so that each leaves a conditional mean
         opened = sympy.expand(elementary(integrand)) if integrand.has(DiracDelta) else integrand
         if opened.has(DiracDelta):
             self._refuse_deltas(integrand)
@@ -218,6 +227,7 @@ class Expectations(Openings):
                 "a matrix between two functions, or apply functions to images W x, not to sums of functions."
             )
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
+        # relu(p z) = p relu(z) for p > 0: without parameters inside the moment has a closed form
         free = scales_outside(integrand, parameters) if parameters else integrand
         if free != integrand:
             addends = sympy.Add.make_args(sympy.expand(free))
@@ -241,6 +251,7 @@ class Expectations(Openings):
         for term in addends:
             if term.has(DiracDelta):
                 given = conditional(term, used, covariance)
+                # given that the delta's form vanishes the others have a mean
                 moved = {z: z + forms.parameter(m.xreplace(forms.parameters)) for z, m in given.mean.items() if m != 0}
                 pieces = list(sympy.Mul.make_args(given.integrand.xreplace(moved)))
                 value = self._independent(pieces, given.covariance, forms)

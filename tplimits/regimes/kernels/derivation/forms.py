@@ -34,6 +34,7 @@ class Forms:
         seen: dict[Of, Symbol] = {}
         for z, form in self.variables.items():
             made_of = self.engine.nodes[form.node].body
+            # c·h and h are one variable up to a parameter; absorbed into a form of its own c·h would be a second one
             alone = form if made_of is None or len(self.engine.leaves(made_of)) != 1 else self.engine.alone(form)
             if seen.setdefault(alone, z) != z and self.absorb:
                 return True
@@ -103,6 +104,8 @@ class Forms:
         random = False
         for addend in sympy.Add.make_args(expr):
             found = self._opened(terms(addend, powers=False))
+            # linear terms of a sum join in one Gaussian variable: the mean is over as many variables as there are such
+            # forms
             if all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found):
                 linear += found
             elif all(len(t.factors) < 2 and all(isinstance(f, Of) for f in t.factors) for t in found):
@@ -137,6 +140,7 @@ class Forms:
                 "variables as the axis is long, which is not offered. Put a matrix between the two; where it sums "
                 f"vectors that are not normal, an axis of up to {MOST} whose size is known will do: network.bind(d=3)."
             )
+        # a function as it stands: its arguments are looked at in turn
         if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
             return addend.func(*map(self.factor, addend.args))
         return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
@@ -146,6 +150,7 @@ class Forms:
             coefficient, leaf = linear[0].coefficient, linear[0].factors[0]
             if coefficient.is_number:
                 return coefficient * self.variable(leaf)
+            # beside other random addends the leaf may stand in them too: kept as itself, with the coefficient in front
             if not self.absorb or not alone:
                 return self.parameter(coefficient) * self.variable(leaf)
         merged: dict[tuple, Expr] = {}

@@ -31,6 +31,7 @@ def with_infinite_axes(
     axis = plain_axis(many[0][1].name)
     size, rest = size_symbol(axis), tuple(b for b in term.bounds if b not in many)
     indices = [i for i, _ in many]
+    # equal indices are one member, different ones independent: each partition has its own mean
     for partition in multiset_partitions(list(range(len(indices)))):
         merge = {indices[j]: indices[block[0]] for block in partition for j in block[1:]}
         factors = tuple(f.xreplace(merge) for f in term.factors)
@@ -39,6 +40,7 @@ def with_infinite_axes(
         coefficient = different(coefficient, [indices[block[0]] for block in partition])
         if value == 0 or coefficient == 0:
             continue
+        # |H|(|H| − 1)⋯ is |H|^blocks to leading order, all that is left of an infinite axis
         yield Term(leading(coefficient * size ** len(partition), size, axis, value), rest, term.factors), value
 
 

@@ -65,6 +65,7 @@ class Openings(ABC):
         for index in indices:
             present = self.present(index)
             read = (leaf for leaf in expr.atoms(Of, Data, TableEntry) if index in leaf.indices)
+            # what reads the entry is 0 there by itself; a constant beside it is not
             if present != 1 and expr.xreplace(dict.fromkeys(read, S.Zero)) != 0:
                 expr = present * expr
         return expr
@@ -92,5 +93,6 @@ class Openings(ABC):
             else:
                 stack += products([[Term(term.coefficient, term.bounds, ())], terms(self.opened(leaf), powers=False)])
         ordered = sorted(written.items(), key=lambda item: sympy.default_sort_key(item[0]))
+        # any one coefficient serves: multiples of one another have the same unit
         scale = ordered[0][1] if ordered else S.One
         return scale, sympy.Add(*(number / scale * rest for rest, number in ordered))

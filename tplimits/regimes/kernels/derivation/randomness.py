@@ -76,8 +76,10 @@ class Kets:
         """The bracket of two leaves; a symbol where it is no number."""
         left, right = self._leaf[a], self._leaf[b]
         sources = [self.state.nodes[x.node].sources for x in (left, right)]
+        # sources that do not meet: independent without asking for a bracket
         if a != b and not overlap(*sources):
             return S.Zero
+        # a bracket is a number only at data: until then a symbol, positive for a variance
         value = self.state.inner(left, right)
         return value if value.is_number else self._constant(value, positive=a == b)
 
@@ -101,6 +103,7 @@ class Kets:
             while symbol in self._leaf:
                 symbol = Symbol(symbol.name + "′", real=True)
             self._symbol[leaf], self._leaf[symbol] = symbol, leaf
+            # taken on by the user: it grows like a variable, and what reads it is judged by that
             if self.state.judged.is_assumed(leaf.node):
                 self.growths[symbol] = Tail(Growth.POLYNOMIAL, S.One)
         return self._symbol[leaf]

@@ -82,6 +82,7 @@ class BodyReader:
         """Kept node by node: a stream with two branches a layer is reached on 4^layers ways."""
         node, known = self.state.nodes[leaf.node], self.state.judged.zero
         if leaf.node not in known:
+            # an image of zero is zero
             made_of = node.body if node.body is not None else node.operand if node.view is not None else None
             known[leaf.node] = made_of is not None and bool(
                 made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
@@ -93,6 +94,7 @@ class BodyReader:
         nodes = self.state.nodes
         for term in sympy.Add.make_args(limit):
             leaf = next((f for f in sympy.Mul.make_args(term) if isinstance(f, Of)), None)
+            # a Gaussian with a density, independent of what is added: the sum is 0 with probability 0, whatever that is
             if leaf is not None and self._is_certain(term / leaf) and self._is_regular(leaf.node):
                 others = frozenset().union(*(nodes[x.node].sources for x in self.state.leaves(limit - term)))
                 if not overlap(nodes[leaf.node].sources, others):
@@ -147,6 +149,7 @@ class BodyReader:
         if not table.single:
             return self._is_regular(number)
         body = self.state.nodes[number].body
+        # the mean of an even power vanishes only where its base does
         return body is not None and body.is_Pow and body.exp.is_even and self._has_free_part(body.base)
 
     def _signed(self, expr: Expr) -> Expr:

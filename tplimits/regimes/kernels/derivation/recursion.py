@@ -101,6 +101,7 @@ class Recursion(Brackets):
             self.judged.body(position, whole)
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
             body = self._limit(position, self.translated(whole), keep=True)
+            # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
@@ -150,6 +151,7 @@ class Recursion(Brackets):
         self.nodes[position] = Node(
             s.name, s.axes, self.degree_of(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
         )
+        # the average with its fluctuation of order n^(−1/2), which a later √n may bring out
         root = sympy.sqrt(width_ratio(s.over) * N)
         logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
         self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
@@ -187,6 +189,7 @@ class Recursion(Brackets):
         view = View(s.matrix, s.matrix_indices, s.transposed)
         operand = self.translated(s.operand, s)
         degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
+        # Gaussian given the logits alone: its variance depends on them
         random = any(logits.is_given(self, x) for x in self.leaves(operand))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
@@ -250,6 +253,7 @@ class Recursion(Brackets):
                 swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
             else:
                 own = self.program[source].width is None or entry.neuron == OWN
+                # a box is an independent neuron of the same network: a side of its own, beyond the two inputs
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
                 swap[entry] = Of(Integer(source), side, *indices)
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
@@ -280,6 +284,7 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
+        # √n·relu(S/√n) is relu(S): powers of n come out of homogeneous heads first
         body = scaled_out(body)
         try:
             limit = at_infinity(body) if body.has(N) else body

@@ -82,6 +82,7 @@ def settle(state: Recursion, node: int) -> None:
 def _objection(state: Recursion, node: int, other: int) -> str:
     """Why two fluctuations (or one, given twice) are not jointly Gaussian with their brackets; "" where they are."""
     mine, theirs = state.nodes[node], state.nodes[other]
+    # of different degrees: an odd power of δθ has mean zero
     if mine.degree != theirs.degree or (node != other and other in networkx.ancestors(state.program.graph, node)):
         return ""  # given the earlier one, the later is Gaussian, centred, of the law it has without it
     if mine.over != theirs.over:
@@ -100,5 +101,6 @@ def _of_members(state: Recursion) -> networkx.DiGraph | None:
         return None
     kept = networkx.DiGraph(state.program.graph)
     families = [state.infinite.intersection(s.axes) for s in state.program]
+    # one of infinitely many members moves a mean over all of them by nothing
     kept.remove_edges_from([(u, v) for u, v in kept.edges if families[u] - families[v]])
     return kept

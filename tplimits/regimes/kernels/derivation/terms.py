@@ -75,10 +75,12 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if not is_random(expr):
         return [] if expr == 0 else [Term(expr, (), ())]
     if isinstance(expr, sympy.Add):
+        # a factor of all addends is taken out: multiplied out, poles of single terms would have no moments
         shared = _shared_kets(expr)
         if shared:
             rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in shared)) for a in expr.args))
             return products([[Term(S.One, (), tuple(shared))], terms(rest, powers)])
+        # as one function it is one moment; term by term parts of it may even be infinite
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
         return products([terms(a, powers) for a in expr.args])
@@ -133,6 +135,7 @@ def collapsed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
 
 def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
     for kron in (f for f in sympy.Mul.make_args(value) if isinstance(f, Kron)):
+        # either index may be the bound one
         for gone, kept in (kron.args[::-1], kron.args):
             rest = [b for b in bounds if b[0] != gone]
             if len(rest) < len(bounds):

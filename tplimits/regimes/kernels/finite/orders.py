@@ -126,6 +126,7 @@ class _Claims:
     def own(self) -> dict[str, Any]:
         """All that is derived; C of what does not fluctuate is left out."""
         names: dict[str, Any] = {kernel: getattr(self.found, kernel) for kernel in LETTERS}
+        # a variance of 0 has no size that an error of it could be relative to
         fixed = self.entries("nngp_variance", "ntk_variance") <= _FIXED * self.entries("nngp", "ntk") ** 2
         names |= {bias_name(label): None for label in self.sampler.labels}
         return names | {f"C({x})": None for x, still in zip(self.sampler.labels, fixed, strict=True) if not still}
@@ -162,6 +163,7 @@ class _Claims:
         else:
             number = on_one_number(name, value).value
         if what == "b":
+            # n (θ − L) has the error of L times n
             off = self.widest * self._error(places[0]) if value is None else 0.0
             return bias_claim(labels[0], number, off, float(variances[0]))
         return covariance_claim(labels, number, 0.0, math.sqrt(variances[0] * variances[-1]))

@@ -110,6 +110,7 @@ class Products:
                 )
             return total
         second = Products(self.sampler, self.again(), self.rows, self.columns, self.again).readout_values()[1]
+        # two independent draws: the mean drops out, and the product has the covariance for its mean
         difference = (shift - second) / numpy.sqrt(2.0)
         return numpy.einsum("dio,djp->dijop", difference[:, self.rows], difference[:, self.columns])
 

@@ -35,6 +35,7 @@ def equal_inputs(one: Inputs, other: Inputs) -> Mask:
     mine, theirs = (_contents(side) for side in (one, other))
     known: dict[bytes, list[int]] = {}
     for j, content in enumerate(theirs):
+        # bytes of all data as keys: comparing every pair would be quadratic in long arrays
         known.setdefault(content, []).append(j)
     found = numpy.zeros((one.many, other.many), bool)
     for i, content in enumerate(mine):
@@ -57,6 +58,7 @@ def near_inputs(one: Inputs, other: Inputs) -> Mask:
 
 def _near(one: NDArray[Any], other: NDArray[Any]) -> Mask:
     """By the last axis as the places, and by features before it."""
+    # tokens have no distance: equal or not
     if one.dtype.kind != "f" or one.ndim < 2:
         equal: Mask = numpy.all(one.reshape(len(one), -1)[:, None] == other.reshape(len(other), -1)[None], axis=-1)
         return equal

@@ -28,6 +28,7 @@ class Level:
     def offset(self, of_chain: Offset) -> Offset | None:
         """The offset of their tables; None where they have none."""
         (a, b), (s, t) = of_chain, self.strides
+        # places of a strided grid are at multiples of the strides of the finer one
         return None if a % s or b % t else (a // s, b // t)
 
 
@@ -82,6 +83,7 @@ class Bands(Pairings):
                 step[id(one)] = max(step[id(one)], min(bounds, default=step[id(one)]))
         for one in order:
             for q, direct in needs[id(one)]:
+                # a chain keeps one offset at a time: what is read entry by entry has to be at that same one
                 if direct and id(q) in chained and step[id(one)] != step[id(q)]:
                     raise NotNested("a table over pairs of places is read after a pool")
         for k in range(max(step.values()) + 1):

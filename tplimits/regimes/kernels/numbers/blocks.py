@@ -38,6 +38,7 @@ class Blocks:
         array = aligned((-(-many // lanes), places, lanes), dtype)
         whole, flat = many // lanes, value.array.reshape(many, places)
         array[:whole] = flat[: whole * lanes].reshape(whole, lanes, places).transpose(0, 2, 1)
+        # lanes beyond the last input are computed along: what memory held there before might overflow
         array[whole:] = 0
         array[whole:, :, : many % lanes] = flat[whole * lanes :].T
         return cls(array, many, tuple(sizes), value.labels)
@@ -54,6 +55,7 @@ class Blocks:
         blocks, places, mine = self.array.shape
         if mine == lanes and self.array.dtype == dtype:
             return self
+        # no whole number of these blocks makes one of the others: inputs first, and again
         if lanes % mine:
             return Blocks.of(self.plain, lanes, dtype)
         together = lanes // mine
@@ -70,6 +72,7 @@ class Blocks:
         lanes = self.array.shape[2]
         if isinstance(part, slice):
             first, last, _ = part.indices(self.many)
+            # a part that begins within a block would have its lanes moved
             if first % lanes == 0:
                 return Blocks(self.array[first // lanes : -(-last // lanes)], last - first, self.sizes, self.labels)
             part = numpy.arange(first, last)
@@ -210,6 +213,7 @@ def joined(parts: Sequence[Labelled]) -> Labelled:
 def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array of any content whose vectors lie in one line of the cache each."""
     size = math.prod(shape) * numpy.dtype(dtype).itemsize
+    # room to begin at a multiple of 64 bytes, the length of a line
     memory = numpy.empty(size + 64, numpy.uint8)
     start = -address(memory) % 64
     return memory[start : start + size].view(dtype).reshape(shape)

@@ -109,6 +109,7 @@ class Body:
                 for v, d in self._operands(n, here)
                 if isinstance(v, int) and (v, d) not in self.known and not self._is_read(v, d)
             ]
+            # stays on the stack until its operands are written
             if before and (n, here) not in self.known:
                 waiting += reversed(before)
                 continue
@@ -157,6 +158,7 @@ class Body:
         assert step is not None
         dims = self.passes.front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
         size = self.writer.let(f"math.fabs({self.value(step.values[0], dims)})")
+        # products of two of them leave the doubles: a kernel would be zero without a word
         outside = f"1.0 if {size} > {1 / SMALLEST} else (1.0 if {size} < {SMALLEST} else 0.0)"
         return f"(({outside}) if {size} != 0.0 else 0.0) > 0.5"
 

@@ -98,9 +98,11 @@ class LogitDraws:
 
     def _drawn(self, node: int) -> tuple[Labelled, Labelled]:
         any_table, axes = self.tables[1, 2], self._axes(node)
+        # seeded by the fluctuation: the same draws in whatever order they are asked for
         rng = numpy.random.default_rng([self.seed, node])
         groups = _split(_definition(self._law(node, node), self._recursion.tables), axes)
         roots = [self._root(partial(self._block, expr, group, group)) for expr, group in groups]
+        # L Z Mᵀ: one white tensor, a root for each group of axes
         white = rng.standard_normal((*(r.shape[-1] for r in roots), self.many))
         sides = []
         for side in (1, 2):
@@ -144,10 +146,12 @@ class LogitDraws:
                 f"{_LARGEST}: give fewer inputs at a time."
             )
         values, vectors = numpy.linalg.eigh((whole + whole.T) / 2)
+        # covariances are rounded: a little below 0 is a singular one, more is a wrong one
         if values[0] < -1e-8 * max(values[-1], 1e-300):
             raise EvaluationError(
                 f"the covariance of the logits has the eigenvalue {values[0]:.3g}; it must have none below 0."
             )
+        # directions without variance, as of equal inputs, would be √rounding
         kept = values > 1e-14 * max(values[-1], 1e-300)
         root: Array = vectors[:, kept] * numpy.sqrt(values[kept])
         return root if root.shape[1] else numpy.zeros((len(whole), 1))

@@ -130,6 +130,7 @@ class GramFolder:
         buffer = io.BytesIO()
         numpy.savez(buffer, error=numpy.float64(found.error), **arrays)  # type: ignore[arg-type]
         self._written(self._tile(number).name, lambda file: file.write(buffer.getbuffer()))
+        # after the write: an interruption before it has the tile made again
         self.finished.add(number)
 
     def assembled(self) -> None:
@@ -137,6 +138,7 @@ class GramFolder:
         errors = [float(self._read(n, "error")) for n in range(len(self.job.places))]
         for name in self.job.names:
             self._written(f"{name}.npy", partial(self._fill, name))
+        # tiles go only once a manifest says that the arrays are whole
         self._say(self.manifest.completed(max(errors)))
         self._clear()
 
@@ -146,11 +148,13 @@ class GramFolder:
         shape = shape_of(asked)
         header = {"descr": numpy.lib.format.dtype_to_descr(numpy.dtype(asked.dtype)), "fortran_order": False}
         numpy.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
+        # a band at a time: the whole array may not fit into memory
         for rows in dict.fromkeys((p[0].start, p[0].stop) for p in self.job.places):
             band = numpy.empty((rows[1] - rows[0], *shape[1:]), asked.dtype)
             for number, (i, j) in enumerate(self.job.places):
                 if (i.start, i.stop) == rows:
                     band[:, j] = self._read(number, name)
+                # tiles below the diagonal are not made
                 elif asked.symmetric and (j.start, j.stop) == rows:
                     band[:, i] = transposed(self._read(number, name))
             file.write(band.data)

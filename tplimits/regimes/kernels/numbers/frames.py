@@ -77,6 +77,7 @@ class Frame:
         if expr not in self.memo:
             rows = self.tables.rows
             sides = {self.input[s] for s in sides_of(expr)} if rows is not None else set()
+            # of one input: computed once for it, not once for each of its pairs
             if rows is not None and len(sides) == 1:
                 self.memo[expr] = rows.row(expr, sides.pop())
             else:
@@ -186,6 +187,7 @@ class Frame:
 
     def _moment(self, moment: Moment) -> Any:
         function = None if moment.values else function_of(moment, self.tables.constants)
+        # all closed moments of one law share its roots and angles
         if function is not None and function.route == "closed" and not self.tables.extended:
             law, values = self.law(moment)
             place = law.place(function)
@@ -227,6 +229,7 @@ class Frame:
 
     def _pair_law(self, moment: Moment, covariances: Sequence[Expr]) -> tuple[Law, list[Any]]:
         c11, c12, c22 = covariances
+        # a variable with itself: one variance, no angle to compute
         if self.input[1] == self.input[2] and len({sided(c, 1, 1) for c in covariances}) == 1:
             value = self.value(c11)
             return Law(False, coincident=True), [value, value, value]
@@ -236,6 +239,7 @@ class Frame:
             alone = not any(x for x in gap.labels if not x.startswith("input "))
             acute = gaps.acute(self, c12)
             # one law of two inputs, as perceptrons have, costs less than another product of all data would
+            # functions that are never negative have no opposite inputs: their angle is acute
             opposed = None if acute or alone else gaps.gap(self, c12, -1)
             law = Law(True, opposed=opposed is not None)
             powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))

@@ -136,6 +136,7 @@ class Text:
         self._moments([a for a in expr.atoms(Moment) if a in expr.args or any(a in b.args for b in expr.args)])
         parts = [self.value(a) for a in expr.args]
         sign = " + " if isinstance(expr, sympy.Add) else "*"
+        # sums in the order of the terms: another order has another last digit
         return self.let("join", sign.join(sorted(parts)) if sign == "*" else sign.join(parts))
 
     def _number(self, expr: Expr) -> str:
@@ -157,6 +158,7 @@ class Text:
         laws: dict[tuple, list[Moment]] = {}
         for moment in found:
             if moment not in self.known:
+                # parameters, and laws of one or three variables, have no place in the text of a pair
                 if moment.values or len(moment.variables) != 2:
                     raise NotFused
                 laws.setdefault(moment.covariances, []).append(moment)
@@ -178,6 +180,7 @@ class Text:
         raw = self.let("det", f"{size} - {c12}*{c12}")
         least = self.let("least", f"{NEARLY_SINGULAR} if {c12} > 0.0 else {NEARLY_OPPOSITE}")
         if kinked:  # means of smooth functions do not mind
+            # negative where the pair has to be done again
             self.let("near", f"{raw} - {least}*{size}")
         return self.let("positive", f"{raw} if {raw} > 0.0 else 0.0")
 

@@ -39,6 +39,7 @@ class Determinants:
         size = self.text.let("size", f"{c11}*{c22}")
         raw = self.text.let("raw", f"{size} - {c12}*{c12}")
         if kinked:
+            # no rule: below this share cancellation has left too few digits for an angle, and many digits are asked for
             self.text.let("near", f"{raw} - 1e-9*{size}")
         return self.text.let("snap", self.text.writer.select(f"{raw} > 2e-14*{c11}*{c22}", raw, "0.0"))
 
@@ -96,6 +97,7 @@ class Determinants:
         if inner is None:
             return None
         factor = self.text.value(sympy.Mul(*(a for a in cross.args if a is not pairs[0])))
+        # (f f′)²(K11 K22 − K12²): factors of one input each come out of the determinant
         return self.text.let("scaled", f"{factor}*{factor}*{inner.det}")
 
     def _added(self, cross: sympy.Add) -> str | None:
@@ -105,6 +107,7 @@ class Determinants:
         total: Kernel | None = None
         for addend in (a for a in cross.args if _of_pair(a)):
             kernel = self._kernel(addend)
+            # K − L is no sum of non-negative parts: its determinant may cancel
             if kernel is None or not self._positive(addend):
                 return None
             total = kernel if total is None else self._sum(total, kernel)

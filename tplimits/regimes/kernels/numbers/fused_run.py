@@ -154,6 +154,7 @@ def _by_loops(
         left, right = (numpy.ascontiguousarray(r) for r in (mine[:, part], theirs[:, rest]))
         loop.run(grams, numpy.empty((0, 0, 0)), left, right, numbers, K, T, near, symmetric)
         if symmetric:
+            # below the diagonal are copies, on it the kernels of inputs with themselves, which are put in afterwards
             near[numpy.tril_indices(some.many, 0, those.many)] = False
         places = numpy.nonzero(near)
         if len(places[0]):
@@ -172,6 +173,7 @@ def _careful(
     else:
         K, T, singular = _compiled_pairs(fused, one, other, rows, places)
     if singular.any():
+        # what determinants of data do not settle: laws whose rule is missing
         open_ = numpy.flatnonzero(singular)[:_MOST_PRECISE]
         these = numpy.stack([places[0][open_], places[1][open_]], axis=1)
         K[open_], T[open_] = precise_pairs(fused.derivation, one, other, these, fused.constants).T

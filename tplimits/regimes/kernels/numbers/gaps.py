@@ -101,6 +101,7 @@ def complement(same: Array) -> Array:
 def _added(frame: Frame, expr: sympy.Add, sign: int) -> Any:
     parts = [a for a in expr.args if of_pair(a)]
     shared = [a for a in expr.args if a not in parts]
+    # what depends on one input alone is no constant that both share, and does not cancel
     if any(a.atoms(TableEntry, Data, Of) or free_indices(a) for a in shared):
         return None
     found = [gap(frame, a, sign) for a in parts]
@@ -129,11 +130,13 @@ def _scaled(frame: Frame, expr: sympy.Mul, sign: int) -> Any:
     if inner is None or len(free) + len(mine) + len(theirs) != len(others):
         return None
     number = frame.value(sympy.Mul(*free))
+    # a negative factor turns a near pair into a far one: −K has no gap of this kind
     if not isinstance(number, Labelled) or number.labels or number.array < 0:
         return None
     if not mine and not theirs:
         return mapped(numpy.multiply, [number, inner])
     left, right = sympy.Mul(*mine), sympy.Mul(*theirs)
+    # different functions of the two inputs do not agree where the inputs do
     if not _alike(left, right):
         return None
     one, other = own(kernel, 1), own(kernel, 2)

@@ -41,6 +41,7 @@ class Inputs:
 
     def like(self) -> Inputs:
         """Others of the same kind: numbers at random, whole numbers as they are."""
+        # for trial runs: the same each time, and indices that stay within their axes
         rng = numpy.random.default_rng(self.many)
         arrays = {p: rng.standard_normal(a.shape) if a.dtype.kind == "f" else a for p, a in self.arrays.items()}
         return Inputs(arrays, self.sizes, self.many)
@@ -99,6 +100,7 @@ def read_sizes(network: Program, arrays: Mapping[int, Array], name: str, sizes: 
     for place, array in arrays.items():
         for axis, size in zip(network[place].axes, array.shape[1:], strict=True):
             root = network.root_axis(axis)
+            # an axis has one size wherever it stands, under any of its names
             if known.setdefault(root, size) != size:
                 label = _label(network, name, place)
                 raise EvaluationError(f"{label} has {size} entries along `{axis}`; it needs {known[root]}.")

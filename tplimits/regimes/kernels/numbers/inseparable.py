@@ -101,6 +101,7 @@ def cost(derivation: KernelTables, one: Inputs, other: Inputs, constants: Mappin
     for each in inseparable(derivation, constants):
         many = math.prod(_size(i.name, one, other) for i in free_indices(each.moment))
         sides = sides_of(each.moment)
+        # means of one input are needed once an input, not once a pair
         many *= one.many * other.many if len(sides) == 2 else max(one.many, other.many)
         found.append((each, many))
         total += many * PER_LAW
@@ -124,6 +125,7 @@ def refuse_long_draws(found: Cost, draws: int, name: str, constants: Mapping[Exp
     total = 0.0
     for each, many in found.entries:
         function, size = _function(each.moment, constants), len(each.moment.variables)
+        # an infinite mean shows no sign in draws: each replicate is finite
         if may_be_infinite(function):
             raise EvaluationError(
                 f"{_told(each, name)} needs quadrature of more than {_time(found.seconds)}, and cannot be drawn "
@@ -182,6 +184,7 @@ class MeanPoints:
         table = numpy.stack([numpy.ravel(a).astype(numpy.float64) for a in arrays], axis=1)
         if not numpy.isfinite(table).all():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not a finite number.")
+        # the same law at many entries, as on the diagonal or of shared taps
         distinct, place = numpy.unique(table, axis=0, return_inverse=True)
         size, points = len(moment.variables), _points(self.many, self.seed, len(moment.variables))
         step = max(1, _BLOCK // (self.many * size))
@@ -213,6 +216,7 @@ def _points(many: int, seed: tuple[int, ...], dimension: int) -> Array:
     primes = numpy.array([sympy.prime(k + 1) for k in range(dimension)], dtype=numpy.float64)
     shift = numpy.random.default_rng([*seed, dimension]).random(dimension)
     half = -(-many // 2)
+    # a Kronecker sequence: multiples of square roots of primes spread evenly, moved at random they are unbiased
     places = (numpy.arange(half)[:, None] * numpy.sqrt(primes) + shift) % 1.0
     points = special.ndtri(numpy.clip(places, 1e-16, 1 - 1e-16))
     return numpy.concatenate([points, -points])

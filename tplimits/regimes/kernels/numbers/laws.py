@@ -80,6 +80,7 @@ def written(
     if gapped:
         a, b, ia, ib, *opposed = roots
         r = let(f"{a}*{b}")
+        # closed moments ask for √(c11 c22): it is at hand as a product of roots
         writer.know(call("sqrt", f"{c11}*{c22}"), r)
         d = let(f"{a} - {b}")
         h = let(f"0.5*{d}*{d}")
@@ -90,6 +91,7 @@ def written(
         f = let(writer.select(f"{rest} > {least if opposed else f'{unit}*{r}'}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
         if writer.scalar:
+            # 1 − cos of the acute angle, with all the digits of e or f
             versine = let(f"{writer.call('fmin', e, f)}*{ia}*{ib} if {r} > 0.0 else 0.0")
             acute = _one_angle(writer, cross, det, lambda root: writer.call("arc", versine))
         else:
@@ -98,6 +100,7 @@ def written(
         size = let(f"{c11}*{c22}")
         raw = let(f"{size} - {third}*{third}")
         cross = third
+        # c11 c22 − c12² of equal inputs is rounding: an angle of 1e-8 for one of 0
         det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
         h = e = f = r = least = acute = ""
     law = (c11, cross, c22, det)

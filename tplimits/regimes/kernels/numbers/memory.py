@@ -95,10 +95,13 @@ class Memory:
             for n, _ in one.results:
                 if n in last and n not in self.kept:
                     axes = self.axes_for(n)
+                    # room of arrays that are read no more goes to others of the same shape, whose borders are in the
+                    # same cells
                     if not free.get(axes):
                         free.setdefault(axes, []).append(self.room)
                         self.room += math.prod(a.extent for a in axes)
                     self.kept[n] = Kept(free[axes].pop(), axes)
+            # after the results of this pass have their room: a pass may not write over what it reads
             for n, end in last.items():
                 if end == number and n in self.kept:
                     free.setdefault(self.kept[n].axes, []).append(self.kept[n].start)

@@ -151,11 +151,13 @@ def additions(
     cell = (sy * y0 + ay + top) * fine.width + sx * x0 + ax + side
     width = coarse.shape[1] - abs(dx)
     found, kept = [], []
+    # of a symmetric table one half is kept: an entry of the other is added where (q, p) stands
     for sign in (1, -1) if half else (1,):
         start = known[sign * dy + coarse.shape[0] - 1, sign * dx + coarse.shape[1] - 1]
         y, x = (y0, x0) if sign == 1 else (y0 + dy, x0 + dx)
         to = start + (y - numpy.maximum(0, -sign * dy)) * width + x - numpy.maximum(0, -sign * dx)
         found.append(numpy.stack([cell, y1 - y0, x1 - x0, to, width], axis=1))
+        # offset 0 is its own opposite, and would be added twice
         kept.append((start >= 0) & ((sign == 1) | at[number].any(axis=1)))
     taken = numpy.stack(kept, axis=1)
     return numpy.stack(found, axis=1)[taken], numpy.bincount(number, taken.sum(axis=1), len(at)).astype(numpy.int64)
@@ -194,5 +196,6 @@ class _Spans:
 
 def _among(rows: NDArray[numpy.int64], columns: NDArray[numpy.int64], taps: Sequence[Offset]) -> NDArray[numpy.bool_]:
     """Which of them are taps."""
+    # two whole numbers as one: taps are far smaller
     far = 1 << 32
     return numpy.isin(rows * far + columns, [a * far + b for a, b in taps])

@@ -120,6 +120,7 @@ class Plan:
         work = pairs * self.entries
         if self.is_compiled or work <= _FEW:
             return
+        # compiling waits until it costs no more than the work so far
         if self.worth > self._least:
             self.is_compiled = self._is_worth(self.worth) or self._are_kept
         elif self.calls > 1 and work >= _REPEATED:
@@ -214,6 +215,7 @@ class Plan:
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
             return values, near
+        # row by row array passes do half of the pairs; short ones cost more in calls than they save
         if above and one.many > 1 and self.largest >= _FEW:
             return self._row_by_row(one, other, owns)
         found = self._interpreted(self._given(one, other, owns))

@@ -85,6 +85,7 @@ class PrecisePair:
         if isinstance(expr, Moment):
             found = [self.value(c, place[1], place[2]) for c in expr.covariances]
             c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
+            # in so many digits the plain difference is exact enough
             det = max(c11 * c22 - c12 * c12, mpmath.mpf(0))
             return in_many_digits(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:

@@ -93,6 +93,7 @@ def _affine(row: NDArray[numpy.int64], source: tuple[int, int], target: tuple[in
             return False
         cuts.append((slice(first, last, 1), slice(int(line[0]), int(line[-1]) + 1, stride)))
     (ys, from_y), (xs, from_x) = cuts
+    # cuts are read off the margins: whether they describe every single place is compared here
     wanted = numpy.full(target, -1)
     wanted[ys, xs] = (
         numpy.arange(source[0])[from_y, None] * source[1] + numpy.arange(source[1])[from_x]

@@ -38,6 +38,7 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
     bounds, body = nest(expr)
     if frame.tables.banded and (found := _apart(frame, expr, bounds)) is not None:
         return found
+    # addend by addend: each may be picked, or factor, in its own way
     if isinstance(body, sympy.Add):
         return frame.value(sympy.Add(*(summed(a, expr) for a in body.args)))
     body, outer = _inwards(frame, body, bounds)
@@ -45,6 +46,7 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
     present = {x for f in factors for x in f.labels}
     names = {b.name for b in outer}
     missing = names - present
+    # an index that nothing has counts the size of its axis
     times = [Labelled(numpy.asarray(float(numpy.prod([frame.size(x) for x in missing]))))] if missing else []
     return contracted([*factors, *times], frozenset(names & present))
 
@@ -129,6 +131,7 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
         return None
     # of lookups in lookups, as behind an up-sampling, the outer ones: their places are one table
     lookups = sorted((x for x in _outermost(body) if x.free_symbols & set(bounds)), key=str)
+    # one lookup inside of another that is summed too: their places move together
     if not lookups or any(a != b and a in found(b, Lookup) for a in lookups for b in lookups):
         return None
     body = sympy.expand_mul(body) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
@@ -212,6 +215,7 @@ def taken(frame: Frame, picking: Picking, value: Any) -> Any:
         reads = tuple(reading(frame, *_argument(picking, k), names)[0] for k in group)
         missing = [r for r in reads if r.label not in value.labels]
         if missing:
+            # an array that does not depend on the place still loses the taps that fall outside
             value = _with_labels(frame, value, missing)
         value = summed_entries([value], reads)
     return value

@@ -56,6 +56,7 @@ class Sweeps(Listed):
         b, front = self.builder, len(self.passes.inputs)
         indices: dict[Any, Any] = {front - 1: column} | ({0: WHOLE(0)} if front == 2 else {})
         table = self.pointers[self.places_of_tables[id(chain)]]
+        # the table begins with the number of offsets; those of an offset stand one behind the other
         k, blocks = self._begin(WHOLE(0), b.block)
         start = b.add(b.mul(k, WHOLE(width_of(chain))), WHOLE(1))
         numbers = [self._whole(table, b.add(start, WHOLE(j))) for j in range(width_of(chain))]
@@ -81,6 +82,7 @@ class Sweeps(Listed):
     @contextmanager
     def _where(self, here: Here) -> Iterator[None]:
         """What is done only at offsets that a level has."""
+        # the table names no offset that a single grid does not have
         if len(here.chain.levels) == 1:
             yield
             return
@@ -150,6 +152,7 @@ class Sweeps(Listed):
                 value = arithmetic.multiply(both, self.formulas.constant(0.5))
             self._store(value, start, cell)
 
+        # taps outside of the image read a border of cells, which is written anew for each offset
         if down:
             with self._count(b.add(here.columns, WHOLE(2 * across))) as x:
                 for k in range(down):
@@ -188,6 +191,7 @@ class Sweeps(Listed):
                     one = self.read(m, dims, where)
                     value = one if value is None else arithmetic.multiply(value, one)
                 b.store(arithmetic.add(b.load(part, typ=self.vector), value), part)
+        # an offset stands for its opposite, too, where the table is symmetric: it counts twice in the total
         times = b.sitofp(here.weight, self.element)
         many = b.insert_element(ir.Constant(self.vector, ir.Undefined), times, ir.IntType(32)(0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.count), [0] * self.count)

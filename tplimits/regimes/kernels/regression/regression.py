@@ -66,6 +66,7 @@ class Conditioned:
         mean = self.targets.folded(cross.T @ self.weights, blocks.outputs(TEST))
         if not true_or_false("covariance", covariance, EvaluationError):
             return Prediction(mean)
+        # K*ᵀ(K + σ²)⁻¹K* = (L⁻¹K*)ᵀ(L⁻¹K*): one triangular solve, and a symmetric product
         half = self.factor.half(cross)
         spread = blocks.gram(self.kernel, TEST, TEST)
         spread -= half.T @ half
@@ -83,6 +84,7 @@ def conditioned(blocks: Blocks, y: Any, noise: Any, kernel: Any) -> Conditioned:
 def predicted(blocks: Blocks, mean: Array, spread: Array) -> Prediction:
     """The prediction with a covariance matrix (…, rows, rows) in the shape of kernels."""
     outputs = blocks.outputs(TEST)
+    # at training inputs without noise the variance is 0, and below it by rounding
     variances = numpy.maximum(numpy.diagonal(spread, axis1=-2, axis2=-1), 0.0)
     std = numpy.sqrt(variances).reshape(*spread.shape[:-2], -1, *outputs)
     return Prediction(mean, unfolded(spread, outputs, outputs), std)

@@ -40,6 +40,7 @@ def trained(
     if μ and schedule.lr is None:
         raise EvaluationError(f"momentum={momentum!r}: give steps=… with lr=…; gradient flow has no momentum.")
     targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN))
+    # one eigensystem for all moments: each then costs products alone
     values, vectors = eigen(blocks.gram("ntk", TRAIN, TRAIN), variance, "ntk")
     reached = _reached(values, schedule, blocks.many(TRAIN), variance, μ)
     projected = blocks.gram("ntk", TRAIN, TEST).T @ vectors
@@ -56,6 +57,7 @@ def trained(
     spread -= cross
     spread -= cross.transpose(0, 2, 1)
     spread += blocks.gram("nngp", TEST, TEST)
+    # G K Gᵀ is symmetric up to the order of its sums
     spread = (spread + spread.transpose(0, 2, 1)) / 2
     return predicted(blocks, mean, spread[0] if schedule.single else spread)
 
@@ -65,6 +67,7 @@ def _reached(values: Array, schedule: Schedule, many: int, noise: float, momentu
     rates = values / many
     if schedule.lr is not None:
         bound = rate_bound(values[-1], many, momentum)
+        # the bound itself, as `max_learning_rate` gives it, is allowed
         if schedule.lr > bound * (1 + 1e-12):
             raise EvaluationError(
                 f"lr={schedule.lr:g}: gradient descent diverges above {'2(1 + momentum)N' if momentum else '2N'}/λ = "
@@ -74,6 +77,7 @@ def _reached(values: Array, schedule: Schedule, many: int, noise: float, momentu
         if momentum:
             return [_with_momentum(values, schedule.lr / many, momentum, int(k)) for k in schedule.moments]
         return [_divided(_descended(schedule.lr * rates, k), values, schedule.lr * k / many) for k in schedule.moments]
+    # at finite times a direction of eigenvalue 0 does not move; at ∞ its prediction is 0/0
     if math.inf in schedule.moments:
         refuse_singular(values, noise, "ntk")
     with numpy.errstate(over="ignore"):
@@ -83,6 +87,7 @@ def _reached(values: Array, schedule: Schedule, many: int, noise: float, momentu
 def _with_momentum(values: Array, step: float, μ: float, k: int) -> Array:
     """g(λ) after k steps: g ← g + step·m, m ← μ m + 1 − λ g, as a power of one matrix for each eigenvalue."""
     matrix = numpy.zeros((len(values), 3, 3))
+    # the new m put into g ← g + step·m: one linear map of (g, m, 1)
     matrix[:, 0] = numpy.stack([1 - step * values, numpy.full_like(values, step * μ), numpy.full_like(values, step)], 1)
     matrix[:, 1] = numpy.stack([-values, numpy.full_like(values, μ), numpy.ones_like(values)], 1)
     matrix[:, 2, 2] = 1
@@ -94,7 +99,9 @@ def _descended(step: Array, k: float) -> Array:
     """1 − (1 − step)^k for steps in [0, 2]."""
     small = step < 1
     with numpy.errstate(divide="ignore", invalid="ignore"):
+        # for small steps 1 − (1 − step)^k cancels
         accurate = -numpy.expm1(k * numpy.log1p(-numpy.where(small, step, 0.0)))
+    # beyond 1 the base is negative, which has no logarithm
     result: Array = numpy.where(small, accurate, 1 - numpy.power(1 - step, k))
     return result
 

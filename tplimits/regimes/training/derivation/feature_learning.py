@@ -110,6 +110,7 @@ def derive_maximal(
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:
     """NoLimitError where a power of a width stays that grows."""
     try:
+        # powers that vanish are zero in the limit; what grows has none
         at_infinity(in_widths_of_n(body, network))
     except ValueError as error:
         raise NoLimitError(
@@ -125,6 +126,7 @@ def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
     Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
     """
     axes, moved = map("jump{}".format, itertools.count()), {network.initial_names[name] for name in moving}
+    # a jump that no output rests on is passed by no gradient
     used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
     for position in sorted(used):
         s = network[position]
@@ -133,6 +135,7 @@ def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
         for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
             for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
                 read = [int(e.source) for e in entries(delta) if e.neuron != NO_NEURON]
+                # a jump of data, or of vectors that no parameter reaches, has no gradient to pass
                 if any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read):
                     crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
                     raise NoLimitError(

@@ -94,6 +94,7 @@ class TangentOperator:
             return False
         if optimizer.divides_by is None:
             return True
+        # a kernel sums over the members of a family, of which each has a norm of its own
         return not (isinstance(s, InitialMatrix) and s.axes) and not (
             name in self.biases and optimizer.divides_by == "weight"
         )
@@ -106,6 +107,7 @@ class TangentOperator:
     def kernels_of(self, names: tuple[str, ...], static: bool) -> KernelTables:
         """Kernels with some of the parameters trained, of the network or of multiples of its weights."""
         names = tuple(n for n in names if n in self.trained)
+        # the kernels of the derivation itself: no second one for what is asked most
         if names == self.trained:
             return self.kernels if static else self.decayed_kernels
         return derive_kernels(self.network if static else self.decayed.program, names, self.infinite)
@@ -138,6 +140,7 @@ class TangentOperator:
         """Parameters of the network by their decays, without those that do not decay."""
         found: dict[float, tuple[str, ...]] = {}
         for name in self.trained:
+            # one multiple for all that shrink alike: each is one more input of the decayed network
             if λ := self.weight_decay[name]:
                 found[λ] = (*found.get(λ, ()), name)
         return found
@@ -167,6 +170,7 @@ def derive_tangent(
     random logits of finitely many heads, and for nonlinear updates with axes of infinitely many members.
     """
     held = _held(network)
+    # of all that is returned first: its refusals are those of the whole network
     kernels = derive_kernels(network, None, infinite)
     if kernels.no_ntk:
         raise NoLimitError(f"`{network.name}` has no tangent kernel and no operator: {kernels.no_ntk}")

@@ -70,6 +70,7 @@ def _signed(growing: Growing, program: Program, entry: Entry) -> Entry:
     """The sign of an entry as a vector of its own, factor by factor where the entry is a product."""
     s = program[entry.source]
     body: Expr = entry
+    # the sign of a product is the product of the signs, and that of φ′(h) is often 1: integrals that have closed forms
     if isinstance(s, OuterNonlin) and not s.slots:
         body = s.body.xreplace(dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
     value = sympy.Mul(*map(_sign, sympy.Mul.make_args(body)))
@@ -88,6 +89,7 @@ def _sign(factor: Expr) -> Expr:
         return _sign(factor.args[0])
     if isinstance(factor, (relu, step)):
         return step(factor.args[0])
+    # odd powers, negative ones too, have the sign of their base
     if isinstance(factor, sympy.Pow) and factor.exp.is_Integer and factor.exp % 2:
         return _sign(factor.base)
     if isinstance(factor, sympy.Add):
@@ -102,12 +104,14 @@ def _term(state: Recursion, operator: TangentOperator, use: Use, pairs: list[tup
     program = operator.backward.program
     value: Expr = S.One
     for signed, entry in pairs:
+        # the sign is that of the trained input, first; the other factor that of the evaluated one
         trained = Of(Integer(signed.source), Integer(1), *signed.indices)
         value *= state.inner(trained, Of(Integer(entry.source), Integer(2), *entry.indices))
     for axis in use.axes:
         value = axis_sum(value, axis_symbol(axis), Symbol(axis))
     over = program[pairs[0][1].source].width or "n"
     readout = program[operator.whole.returns[0]].width or "n"
+    # a sum over neurons of this width, in a readout that divides by its own
     return value * width_ratio(over) / width_ratio(readout)
 
 

@@ -183,6 +183,7 @@ class _Unrolling:
             raise ProgramError(
                 f"`{matrix.name}` is a family of matrices: training is unrolled for single ones; evaluate() does both."
             )
+        # the one matrix that is drawn; all that training adds to it is written out as sums over neurons
         image = self.growing.emit(replace(s, matrix=self.start[s.matrix]), f"{matrix.name}₀·{hint}" if t else hint)
         λ = self.recursion.weight_decay[matrix.name]
         moved = self._moved_by(matrix.name, λ, t)
@@ -191,11 +192,15 @@ class _Unrolling:
         assert isinstance(matrix, InitialMatrix) and s.operand is not None
         β = slot_symbol(1)
         left, right = (β, OWN) if s.transposed else (OWN, β)
+        # the operand is read at the neuron that is averaged over, not at the one of the result
         operand = s.operand.xreplace({OWN: β})
         kernel = sympy.Add(*(weight * self._change(matrix.name, step, left, right) for step, weight in moved))
+        # updates carry 1/columns whichever way the matrix is read; the average over rows divides by rows
         if s.transposed and matrix.rows != matrix.columns:
             kernel *= width_symbol(matrix.rows) / width_symbol(matrix.columns)
         widths = (matrix.rows if s.transposed else matrix.columns,)
+        # a linear kernel falls into products f(α) g(β), which averages read as scalars; inside a nonlinear Q it does
+        # not
         body = sympy.expand(kernel * operand) if self.recursion.optimizers[matrix.name].is_linear else kernel * operand
         sum_of_updates = OuterNonlin(
             "", s.axes, s.line, body=body, slots=(β,), slot_names=("β",), slot_widths=widths, over=s.over
@@ -205,6 +210,7 @@ class _Unrolling:
 
     def _moved_by(self, name: str, λ: Expr, t: int) -> list[tuple[int, Expr]]:
         """The steps whose updates are in the matrix of step t, and how much of each."""
+        # a step at rate 0 moves nothing, though its gradient is still in the state of the optimizer
         return [(s, -self.rates[name][s] * (1 - λ) ** (t - 1 - s)) for s in range(t) if self.rates[name][s] != 0]
 
     def _change(self, name: str, step: int, left: Expr, right: Expr) -> Expr:
@@ -242,6 +248,7 @@ class _Unrolling:
         found = {}
         for index, value in numpy.ndenumerate(self.signal(symbols, t)):
             body = sympy.sympify(value).xreplace(entries)
+            # an input that is held out has no part in any gradient, and its rows need not be written
             if body != 0:
                 found[index] = self.growing.body(
                     body, (), None, self.source[0].line, f"χ_{t}({', '.join(map(str, index))})"
@@ -268,8 +275,10 @@ class _Unrolling:
         lr = self.lr(t)[name]
         self.rates[name].append(lr)
         self.rows[name].append(rows)
+        # a matrix is never formed: its rows and rates are all that later products need
         if isinstance(s, InitialMatrix):
             return
+        # all uses stand inside one update: Q of a sum is no sum of Q
         gradient = sympy.Add(*(a for a, _ in rows))
         held = self.growing.body(gradient, s.axes, s.width, s.line, f"g {name}_{t}")
         self.vectors[name].append(held)
@@ -295,11 +304,13 @@ class _Unrolling:
             for chosen in product(*(range(self._size(a)) for a in place.summed)):
                 swap = {**own, **output, **dict(zip(map(axis_symbol, place.summed), map(Integer, chosen), strict=True))}
                 δ = sympy.Mul(*(self.indices.kronecker(a, i.xreplace(swap)) for a, i in place.fixed))
+                # another member of the family: this use does not read the one that moves here
                 if δ == 0:
                     continue
                 left = self._at(use.gradient, swap, index[0], at)
                 right = None if use.operand is None else self._at(use.operand, swap, index[0], at)
                 if use.transposed:
+                    # a use of Wᵀ has the gradient on the side of the columns
                     left, right = _right(right), left
                 yield δ * error * left, right
 

@@ -65,6 +65,7 @@ class Compiled:
         for name, schedule in self.plan.recipe.schedules.items():
             self.kernel.arrays[self.plan.parameters[name]][...] = schedule(t)
         found = []
+        # one kernel for all draws, whose arrays lie one behind another
         for draw in range(self.draws):
             self.kernel.storage.select(draw)
             found.append(numpy.moveaxis(self.kernel.outputs(self.data, self.rows), -1, 0))
@@ -80,6 +81,7 @@ class Compiled:
             if self.plan.entrywise:
                 self.kernel.train(data, self.rows[None], scalars)
                 continue
+            # the share of a batch: error signals of a user are those of the whole loss
             self.kernel.arrays[SCALARS][0] = 1.0
             self.kernel.gradients(data, self.rows)
             for name, array in self.plan.gradients.items():

@@ -119,6 +119,7 @@ class OutputSampler:
     def work(self, n: int) -> float:
         """The work of one draw at width n."""
         program, steps = self.at(n).program, self.steps
+        # the outputs of untrained networks are computed beside, at every step
         forward = 2 if self.recipe.drifting else 1
         moved = sum(
             update_work(program, name, _operations(optimizer), n, self.ratios)
@@ -153,6 +154,7 @@ def _squares(f: Array) -> Array:
     flat = f.reshape(*f.shape[:2], -1)
     # what a claim is wrong by is relative to what training did, not to outputs that it left alone
     moved = numpy.abs(flat - flat[:, :1]).max(axis=2)
+    # the largest change so far: outputs that have come back are not known better for that
     found: Array = (numpy.maximum.accumulate(moved, axis=1) ** 2).mean(axis=0)
     return found
 
@@ -174,6 +176,7 @@ def output_sampler(
     error_signal(error)
     net, given = recipe.net, dict(numbers.constants)
     data = inputs_of(net, X, "X")
+    # constants= holds sizes of axes as well as constants
     sizes = {a: given.pop(a) for a in tuple(given) if a in net.known.axes}
     bound = net.sized(sizes | sizes_of(net, data))
     open_axes = tuple(a for a in growing if bound.size(a) is None)
@@ -191,6 +194,7 @@ def _path(sampler: OutputSampler, start: Any) -> Array:
     along = array.shape == sampler.path
     if not along and array.shape not in ((), sampler.shape):
         raise CheckError(f"f0 has shape {array.shape}; it is {sampler.shape}, or {sampler.path} for a path.")
+    # outputs at the start alone do not say where untrained networks would be later
     if not along and array.ndim and sampler.recipe.drifting:
         why = "weight decay" if sampler.recipe.decaying else "constants that move"
         raise CheckError(

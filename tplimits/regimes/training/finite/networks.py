@@ -154,6 +154,7 @@ class Networks:
                 run = self.run(data, whole=t < steps or bool(kept), t=t)
             f = self.outputs(run) if fast is None else fast.outputs(t)
             if untrained is not None:
+                # before the error sees them: a shift afterwards would leave the training that of other outputs
                 f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
                 raise EvaluationError(f"the outputs of `{self.net.name}` at width {self.n} overflow at step {t}.")
@@ -161,6 +162,7 @@ class Networks:
             for name, position in kept.items():
                 found[name].append(numpy.array(run.arrays[position]))
             if t < steps:
+                # draw by draw: error functions are of one network
                 χ = numpy.stack([error(one, t) for one in f])
                 with numpy.errstate(all="ignore"):
                     if fast is None:
@@ -173,6 +175,7 @@ class Networks:
     def _compiled(self, data: Mapping[str, Array], steps: int) -> Compiled | None:
         """The same networks in compiled code, where that is worth it."""
         given = dict(self.given)
+        # no instruction is run: it draws the parameters, so that both ways have the same ones
         run = self.run(data, whole=False, count=0)
         return compiled(self.recipe, data, run.width, self.held, given) if is_worth(self.held, steps) else None
 
@@ -195,6 +198,7 @@ class Networks:
         run.held = self.held if held is None else held
         if not self.held:
             self._draw(run)
+            # initial values have gone into `held`, which training moves: given once more they would undo it
             self.given = {k: v for k, v in self.given.items() if k not in self.net.initial_names}
         return run.run_some(len(self.sampler.program if whole else self.net) if count is None else count)
 
@@ -206,6 +210,7 @@ class Networks:
             assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
             e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
+            # by the laws of the program, whatever the parametrization
             drawn = run._initial(s)
             if name not in run.given and name not in at_rest(self.net):
                 drawn = drawn * n0 ** (natural - float(e.a + e.b))
@@ -249,9 +254,11 @@ class _Untrained:
             self.outputs = f
             self._refuse_other_shapes(f.shape[1:])
             if self.networks.recipe.drifting:
+                # before the first step, which moves what is held
                 self.initial = {name: w.copy() for name, w in self.networks.held.items()}
         elif self.networks.recipe.drifting:
             for name, decay in self.networks.recipe.decays.items():
+                # as the update of the step before has it: decay first, then what is learned
                 self.initial[name] *= 1 - decay(t - 1)
             self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=self.initial, t=t))
         along = self.start.ndim == f.ndim

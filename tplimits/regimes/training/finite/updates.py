@@ -49,6 +49,7 @@ class Updates:
             w = held[name]
             more: tuple[Whole, ...] = ()
             if not optimizer.is_entrywise and optimizer.clips_gradient is None:
+                # norms are those of w, of which W = n^(−a) w is held
                 more = (Whole(self.recipe.kinds[name], self.n0, w * self.n0 ** float(e.a)),)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
             moved[name] = (1 - self.recipe.decays[name](t)) * w - self.rate(name, t) * q
@@ -57,6 +58,7 @@ class Updates:
     def rate(self, name: str, t: int) -> float:
         """What Q_t is multiplied with in the step of W: η n^(−c − a), times n₀/columns for a matrix."""
         e = self.recipe.exponents[name]
+        # limits have updates of a matrix divided by its columns, exponents are powers of n₀: both agree where widths do
         more = self.n0 / self.columns[name] if name in self.columns else 1.0
         return self.recipe.rates[name](t) * self.n0 ** -float(e.c + e.a) * more
 
@@ -69,6 +71,7 @@ class Updates:
                 e, power = self.recipe.exponents[name], NORM_POWER[self.recipe.kinds[name]]
                 g = gradient(name) * self.n0 ** float(e.d - e.a - power)
                 squares[key] = squares.get(key, 0.0) + (g * g).reshape(len(g), -1).sum(axis=1)
+        # one of those with the same key will do: they are clipped by one rule
         optimizers = {o.clips_gradient: o for o in self.recipe.optimizers.values()}
         return {key: optimizers[key].divisor(numpy.sqrt(square)) for key, square in squares.items()}
 

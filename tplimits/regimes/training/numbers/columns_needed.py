@@ -33,10 +33,12 @@ Side = tuple[str, bool]
 
 def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
     """EvaluationError, with the numbers, the repair and `more`, for fewer particles than a run needs."""
+    # columns of a time at rate 0 are those of the time before, unless constants or inputs change
     several = asked.drifting or asked.rows is not None
     moving = [t for t in range(asked.steps) if several or any(asked.rates_at(t).values())]
     most = _at_most(asked, moving)
     _, size = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, asked.block)
+    # enough even if no column repeats another: nothing has to be counted
     if all(PER_COLUMN * count <= size[_width(asked, side)] for side, count in most.items()):
         return
     try:
@@ -45,6 +47,7 @@ def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
     except MemoryError:
         counted = most
     of = f"{'' if asked.rows is None else 'those looked at of '}{asked.inputs} inputs"
+    # what is continued from two steps may overshoot what there can be at all
     fewest = {side: min(count, most[side]) for side, count in counted.items()}
     for (name, transposed), count in sorted(fewest.items(), key=lambda item: -item[1]):
         width = _width(asked, (name, transposed))
@@ -99,6 +102,7 @@ def _counted(asked: TrainingRequest, moving: list[int]) -> dict[Side, int]:
     first = moving[:2]
     few = _at_most(asked, first)
     ratios = {side: asked.ratios.get(_width(asked, side), 1.0) for side in few}
+    # enough for all columns of two steps: too few would make columns look dependent that are not
     particles = max(16, *(math.ceil(PER_COLUMN * count / ratios[side]) + PER_COLUMN for side, count in few.items()))
     execution = TrainingExecution(
         asked.recursion.total,
@@ -139,6 +143,7 @@ def _continued(seen: Sequence[Mapping[Side, int]], moves: int) -> dict[Side, int
         return last
     for side, count in last.items():
         new = count - seen[1][side]
+        # the second step brings as many as the first: so will every other
         if new >= seen[1][side] - seen[0][side]:
             last[side] = count + new * (moves - 2)
     return last

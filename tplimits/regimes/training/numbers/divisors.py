@@ -42,6 +42,7 @@ class MatrixDivisor:
 
     def share(self, mean_square: Callable[[], float], decay: float) -> float:
         """1/ν of this step from the mean of Q²; the initial matrix then decays."""
+        # the norm before this step's decay: it is the weight that the update is divided by now
         initial = self.kept**2 * self._initial
         self.kept *= decay
         return share(self._optimizer, lambda: self._entries * mean_square(), lambda: initial)

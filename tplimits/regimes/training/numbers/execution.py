@@ -45,6 +45,7 @@ def particles_by_width(widths: Mapping[str, float], particles: int, block: int) 
     (4, {'n': 1000, 'k': 500})
     """
     blocks = max(1, math.ceil(particles / block))
+    # rounded up: never fewer particles than were asked for
     per_block = math.ceil(particles / blocks)
     return blocks, {width: blocks * max(1, round(per_block * ratio)) for width, ratio in widths.items()}
 
@@ -81,6 +82,7 @@ class TrainingExecution(ParticleExecution):
         self._sized = {len(next(iter(X.values()))): program}
         late = late_vectors(total) & set(optimizers)
         self.parameters: dict[str, EntrywiseParameter | MatrixParameter] = {}
+        # late vectors last: what they are drawn orthogonal to needs all others
         for name in sorted(optimizers, key=lambda n: (n in late, program.initial_names[n])):
             if name in late:
                 self._see_gradient(name)
@@ -150,12 +152,14 @@ class TrainingExecution(ParticleExecution):
         if all(isinstance(i, Integer) for i in s.matrix_indices):
             number = 0
             for index, size in zip(s.matrix_indices, self.shape(self.program[s.matrix].axes), strict=True):
+                # row order, as flat_index has it
                 number = number * size + int(index)
             flat = parameter.member(number).apply(x.reshape(-1, x.shape[-1]), s.transposed)
             return flat.reshape((*x.shape[:-1], -1))
         full = self.shape(s.axes)
         members, _ = flat_index(self._grid(s.axes), s.matrix_indices, self.shape(self.program[s.matrix].axes), full)
         flat, out = x.reshape(-1, x.shape[-1]), numpy.empty((math.prod(full), self.width[s.over]))
+        # one call for each matrix: conditioning sees all columns of a matrix in one go
         for number in numpy.unique(members):
             chosen = members == number
             out[chosen] = parameter.member(int(number)).apply(flat[chosen], s.transposed)
@@ -172,6 +176,7 @@ class TrainingExecution(ParticleExecution):
         self.leaves[size_symbol(self.total.axis)] = float(count)
         self.given.update({name: x[rows] for name, x in given.items()})
         self.data.update({position: x[rows] for position, x in data.items()})
+        # data that are indices are read by the unroller, which holds on to those of before
         self._unroller = Unroller(self.program, self.data)
 
     def outputs(self, t: int) -> Array:
@@ -195,6 +200,7 @@ class TrainingExecution(ParticleExecution):
         shares = self._shares(signal)
         for name, parameter in self.parameters.items():
             key = parameter.optimizer.clips_gradient
+            # gradients are linear in χ: dividing signals divides them
             own = signal if key is None else shares[key] * signal
             parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
 
@@ -244,4 +250,5 @@ def late_vectors(total: TotalProgram) -> set[str]:
         if isinstance(network[position], InitialVector) and uses and position not in found:
             behind[name] = found
     positions = {network.initial_names[name] for name in behind}
+    # two vectors whose gradients read each other, as in products of readouts, cannot both come last
     return {name for name, found in behind.items() if not found & positions}

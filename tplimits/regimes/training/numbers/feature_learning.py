@@ -89,6 +89,7 @@ class Replicate:
 
     def _among_all(self, rows: slice | NDArray[numpy.int64], f: Array) -> Array:
         """Outputs of some inputs among those of all; 0 on the others, which are not looked at."""
+        # the error function is one of outputs of all inputs, and is asked for all of them
         found = numpy.zeros(self.asked.shape) if len(f) < self.asked.inputs else f
         found[rows] = f
         return found
@@ -98,6 +99,7 @@ class Replicate:
         position = self.asked.recursion.network.position(name)
         array = self.execution.arrays[position][0]
         if not self.asked.recursion.total.on_data[position]:
+            # one shape for all recorded vectors: with inputs, also where a vector does not depend on them
             array = numpy.broadcast_to(array, (self.asked.inputs, *array.shape))
         return numpy.array(numpy.moveaxis(array, 0, -2))
 
@@ -168,6 +170,7 @@ def _fingerprint(asked: TrainingRequest) -> str:
     recursion = asked.recursion
     parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
     parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
+    # rates may be functions, of which only the values can be compared
     parts += [[asked.rates_at(t) for t in range(asked.steps)]]
     return checkpoint.fingerprint(
         parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps

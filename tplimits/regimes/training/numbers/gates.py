@@ -64,6 +64,7 @@ def gates(program: Program) -> tuple[Gate, ...]:
     found: dict[Expr, list[int]] = {}
     for position, s in enumerate(program):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            # sets of expressions come in another order in every process, and gates are numbered
             for node in sorted(s.body.atoms(*JUMPS), key=str):
                 read = entries(node.args[0])
                 if all(e.neuron == NO_NEURON for e in read) and any(moving[int(e.source)] for e in read):
@@ -121,11 +122,14 @@ def judge(
             continue
         mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
         near = abs(mean) <= _ERRORS * error + _ROUNDING
+        # exactly 0 in all replicates is zero in networks too, unless the pairing of particles has made it so
         open_ = near & (values != 0).any(axis=0)
+        # asked only then: it takes a run of its own
         if (near & ~open_).any():  # what is 0 in every network has no sign
             open_ = near & (plain()[str(number)] != 0)
         if not open_.any():
             continue
+        # enough to put the jump on one side in every replicate
         by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
         shape, axes = values.shape[values.ndim - len(gate.axes) :], tuple(a.partition(BOUND)[0] for a in gate.axes)
         above, *others = (
@@ -133,6 +137,7 @@ def judge(
         )
         for other in others:
             apart = above - other
+            # replicate by replicate: both runs have the same particles, so that their noise drops out of the difference
             spread = apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
             if (abs(apart.mean(axis=0)) > _ERRORS * spread + _ROUNDING).any():
                 place = tuple(numpy.argwhere(open_)[0])
@@ -142,6 +147,7 @@ def judge(
 def _patterns(shape: tuple[int, ...]) -> list[Array]:
     """Signs that a scalar may have at its places: all of them alike, and mixed, since products of two may count."""
     alike = numpy.ones(shape)
+    # one place has no mixed signs
     if alike.size < 2:
         return [alike, -alike]
     mixed = numpy.where(numpy.arange(alike.size) % 2 == 0, 1.0, -1.0).reshape(shape)

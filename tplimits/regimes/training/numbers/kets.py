@@ -73,6 +73,7 @@ class KetExecution(TrainingExecution):
         position = next((p for p in self._roots if self.program[p] is s), None)
         if position is None:
             return super()._matmul(s)
+        # a product that is read twice is one Gaussian vector, not two
         if position not in self._images:
             self._images[position] = self._image(s, self._roots[position])
         return self._images[position]
@@ -83,7 +84,9 @@ class KetExecution(TrainingExecution):
         assert isinstance(matrix, InitialMatrix)
         source, target = (matrix.rows, matrix.columns) if s.transposed else (matrix.columns, matrix.rows)
         x = self._vector(s)
+        # fresh columns are orthogonal to all that were seen: what is drawn later is independent of this operand too
         self.columns[source].see(x.reshape(-1, x.shape[-1]))
+        # entries of W have variance 1/columns, so that an image of Wᵀ, a sum over rows, has rows/columns
         scale = (self.width[source] / self.width[matrix.columns]) ** 0.5
         found: Array = scale * (root @ self.columns[target].fresh(len(root)))
         return found[None]
@@ -98,6 +101,7 @@ class HalvedExecution(KetExecution):
 def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> TrainingExecution:
     """Both passes on the particles of one replicate."""
     total, X = total_of(asked)
+    # two blocks at least: left factors are moved on by one
     block = min(asked.block, asked.particles // 2)
     execution = HalvedExecution if _gains_from_halves(asked, total, block) else KetExecution
     seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
@@ -106,6 +110,7 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
     run = execution(
         roots,
         total,
+        # kets do not move; the optimizers of the request act on the operator
         dict.fromkeys(names, SGD()),
         X,
         asked.particles,
@@ -123,5 +128,6 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
 def _gains_from_halves(asked: TangentRequest, total: TotalProgram, block: int) -> bool:
     """Whether some function is neither odd nor even, such as relu; where all are, both halves would say the same."""
     _, particles = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, block)
+    # a half of an odd number is none
     halves = asked.white and all(size % 2 == 0 for size in particles.values())
     return halves and None in signs(total.backward.program, -1, lambda s, sign: -1, {})

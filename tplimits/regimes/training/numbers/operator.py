@@ -47,12 +47,14 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     path = initial_path(asked, nngp, biases)
     if asked.operator.is_by_kernel:
         return _by_kernel(asked, ntk, path, biases)
+    # K_sign is one kernel of all parameters at one time
     if len(asked.groups) == 1 and asked.times == 1 and _is_sign(asked.groups[0].optimizer):
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
     prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked))
     begin = partial(TangentReplicate, asked, prepared)
+    # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
     return _averaged(numpy.array([run["f"] for run in runs]))
 
@@ -76,6 +78,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
         return None
     signal, f = error_signal(asked.error), path[0]
     rate = asked.groups[0].rate
+    # looked at before the kernel is derived, which takes longer than a step
     if numpy.count_nonzero(signal(f, 0)) != 1:
         return None
     try:
@@ -85,6 +88,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
     found = [f]
     for t in range(asked.steps):
         χ = signal(found[-1], t)
+        # the sign of a sum over inputs is no product of signs: particles take over
         if numpy.count_nonzero(χ) > 1:
             return None
         found.append(_finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
@@ -99,9 +103,11 @@ def _by_kernel(
     With drawn kernels, once for each draw.
     """
     clipped = clipping(asked, biases, asked.seed)
+    # the first group's kernel came with the NNGP
     f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path, clipped)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]
+    # f_0 is that of the first seed in all of them: the draws of the kernels differ, not the start
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
     return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))
 
@@ -135,9 +141,11 @@ class _Linear:
 
     def change(self, t: int, χ: Array) -> Array:
         """What is learned by step t, at all times."""
+        # a linear Q commutes with the kernel, so that optimizer states are those of signals, not of gradients
         self._states, q = self._stepper.step(t, self._states, χ)
         by_norm = share(self._group.optimizer, lambda: self._square(q), lambda: self._weight)
         self._weight *= self._decay**2
+        # before the kernel is applied: one product a step, whatever the number of steps behind
         self._moved = self._decay * self._moved + self._group.rate(t) * by_norm * q
         return self._times(self._moved)
 

@@ -49,6 +49,7 @@ class OutputKernel:
     def matrix(self) -> Array:
         """The kernel between (input, kept axes) pairs."""
         many = len(self.kept)
+        # (input, input′, kept, kept′) as a matrix from (input′, kept′) to (input, kept)
         order = (0, *range(2, 2 + many), 1, *range(2 + many, 2 + 2 * many))
         moved = self.array.transpose(order)
         rows = math.prod(moved.shape[: 1 + many])
@@ -119,6 +120,7 @@ def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases
         whole = _drawn(mean.reshape(-1, 1), z.reshape(-1, 1), nngp.full(asked.outputs), start)
         return whole.reshape(shape)
     own = numpy.array([numpy.diag(added) for added, _ in nngp.biases]).reshape(-1, len(biases.constant))
+    # one root for all outputs with the same biases: most often one for all
     for variances in numpy.unique(own, axis=1).T:  # outputs are independent
         alike = (own == variances[:, None]).all(axis=0)
         start = None if first is None else first[:, alike]
@@ -139,6 +141,7 @@ def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, A
     """Means and covariance of Gaussian columns whose first rows are known."""
     k = len(first)
     values, vectors = numpy.linalg.eigh(covariance[:k, :k])
+    # combinations without variance are known already, and no f0 may give them another value
     kept = values > _ROUNDING * max(values[-1], 0.0)
     off = vectors[:, ~kept].T @ (first - mean[:k])
     if numpy.linalg.norm(off) > 1e-5 * (1 + numpy.linalg.norm(first)):
@@ -148,8 +151,10 @@ def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, A
         )
     gain = (covariance[:, :k] @ vectors[:, kept]) / values[kept] @ vectors[:, kept].T
     found = mean + gain @ (first - mean[:k])
+    # to the last bit, whatever the rounding of the gain
     found[:k] = first
     rest = covariance - gain @ covariance[:k]
+    # nothing is left to draw where f0 is given
     rest[:k] = rest[:, :k] = 0
     return found, rest
 

@@ -56,11 +56,13 @@ class Member:
 
     def at(self, t: int) -> int:
         """Which of the times holds the kets of step t."""
+        # kets that do not change are held once
         return min(t, len(self.left) - 1)
 
     def collected(self, values: Array, t: int, outputs: int) -> Array:
         """Values of all rows (inputs, rows) at step t as changes of outputs (inputs, outputs)."""
         found = numpy.zeros((len(values), outputs))
+        # several rows belong to one output, which an indexed sum would take once
         numpy.add.at(found.T, self.output, (values / self.scales[self.at(t)]).T)
         return found
 
@@ -80,6 +82,7 @@ class PairSums:
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         signal, at = self.member.signal(χ, t), self.member.at(t)
+        # rows without an error signal add nothing to G
         chosen = signal != 0
         left = self._left[at][chosen] * signal[chosen][:, None, None]
         right, (blocks, rows, columns) = self._right[at][chosen], self.update.shape
@@ -103,7 +106,9 @@ class PairSums:
         flat = left.reshape(-1, blocks, rows), right.reshape(-1, blocks, columns)
         total = numpy.zeros(len(flat[0]))
         for block in range(blocks):
+            # block by block: the pairs of all blocks at once would not stay in the cache
             total += numpy.einsum("rk,rk->r", flat[0][:, block] @ self.update.sum[block], flat[1][:, block])
+        # a mean over the pairs that are used, for one over all; the factor is rows/n₀
         values = total.reshape(shape) * (self.factor / (blocks * rows * columns))
         return self.member.collected(values, t, outputs)
 
@@ -125,6 +130,7 @@ class EntrySums(_Sums):
         """Add the update of step t."""
         gradients = [numpy.einsum("ir,irn->n", m.signal(χ, t), m.left[m.at(t)]) for m in self.members]
         self.move(t, numpy.array(gradients), (lr, decay), self._unit, lambda: self._weight)
+        # in the operator regime a weight moves by less than its size: |w|² changes by decay alone
         self._weight *= decay**2
 
     def state(self) -> State:
@@ -148,6 +154,7 @@ class BiasSums(_Sums):
     """One scalar, or a family of them, that is added to the output."""
 
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
+        # outputs at the start are given or drawn as a whole: of each bias the value is not known
         if optimizer.divides_by == "weight" and biases.drawn.any():
             name = biases.owners[0]
             raise EvaluationError(
@@ -237,6 +244,7 @@ class TangentReplicate:
         t, asked = len(self.f) - 1, self.asked
         χ = self.signal(self.f[-1], t)
         at_all_times = numpy.zeros((asked.times, *χ.shape))
+        # kernels of whole gradients are between all times; the gradient of now has signals at one of them
         at_all_times[min(t, asked.times - 1)] = χ
         shares = self.clipped.shares(at_all_times)
         change = numpy.zeros((asked.inputs, self.outputs))

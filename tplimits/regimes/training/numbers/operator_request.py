@@ -60,6 +60,7 @@ class TangentRequest(Settings):
         """The parameters that have the same optimizer, rate and decay; each alone where a norm divides."""
         found: dict[tuple[Any, ...], Group] = {}
         for name, optimizer in self.operator.optimizers.items():
+            # a norm is that of one parameter, the kernel of a group the sum over it
             alone = None if optimizer.divides_by is None else name
             key = (optimizer, self.rates[name], self.operator.weight_decay[name], alone)
             names = found[key].names if key in found else ()
@@ -84,6 +85,7 @@ class TangentRequest(Settings):
         if isinstance(s, InitialMatrix):
             return self.ratio(s.rows)
         assert isinstance(s, InitialVector)
+        # E w² of an entry; numbers of entries along axes do not grow
         mean, std = (float(evaluate(value, {})) for value in (s.law.mean, s.law.std))
         return math.prod(size_of(self.bound, a) for a in s.axes) * self.ratio(s.over) * (mean**2 + std**2)
 
@@ -138,6 +140,7 @@ class TangentRequest(Settings):
         decayed, groups = self.operator.decayed, self.operator.shrinking.values()
         multiples = {s: self.scales(names[0]) for s, names in zip(decayed.scales, groups, strict=True)}
         data = {name: numpy.concatenate([x] * self.times) for name, x in self.X.items()}
+        # all inputs of a time have its constants: data are ordered by time first
         data |= {name: numpy.repeat(path(s, self.steps), self.inputs) for name, s in self.schedules.items()}
         return {**{s: numpy.repeat(values, self.inputs) for s, values in multiples.items()}, **data}
 
@@ -175,6 +178,7 @@ def _scheduled(operator: TangentOperator, asked: RunAsked) -> tuple[TangentOpera
     _refuse_outside(network)
     found = derive_tangent(as_data(network), operator.optimizers, operator.weight_decay, operator.infinite)
     count = len(next(iter(X.values())))
+    # data have inputs first; the values of later times come in `at_all_times`
     first = {name: numpy.full(count, schedule(0)) for name, schedule in schedules.items()}
     return found, replace(asked, X={**first, **X}, given=rest), schedules
 

@@ -83,6 +83,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         s = whole[whole.initial_names[name]]
         zeros[name] = numpy.zeros([size_of(whole, a) for a in s.axes])
     one = {name: x[:1] for name, x in asked.X.items()}
+    # at scalars 0 and one input: an affine function is its value there and its slopes, which no width enters
     run = Execution(
         total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}
     ).run()
@@ -94,6 +95,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         members = zeros[name].size
         found = numpy.zeros((members, count))
         for part in gradient_rows(total, name, run):
+            # one scalar may be added to an output in several places
             numpy.add.at(found, (part.family, part.output), part.left[0, :, 0])
         value: Any = asked.given.get(name, None if s.value is None else float(s.value))
         slopes.append(found)
@@ -103,6 +105,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     network = total.network
     shift, axes = run.arrays[network.returns[1]][0], network[network.returns[1]].axes
     wide = [size_of(whole, a) if a in axes else 1 for a in network[network.returns[0]].axes]
+    # the shift has its axes in an order of its own, and may lack some of the outputs'
     order = [axes.index(a) for a in network[network.returns[0]].axes if a in axes]
     constant = numpy.broadcast_to(shift.transpose(order).reshape(wide), asked.outputs).ravel()
     values = numpy.concatenate(start)

@@ -74,6 +74,7 @@ class EntrywiseParameter(Entries):
 
     def _gradient(self, rows: list[Rows], χ: Array) -> Array:
         """Σ χ_row left_row, member by member."""
+        # a scalar has no particles: its rows have one entry, and the last axis of its value is a family
         entries = self.value.shape[-1] if rows and rows[0].left.shape[-1] > 1 else 1
         total = numpy.zeros((self.value.size // entries, entries))
         for part in rows:
@@ -103,20 +104,24 @@ class MatrixParameter:
         """W ← decay W − lr Q_t(G)/columns for every member; G sums over all uses before Q is applied."""
         for number, (left, right) in self._factors(rows, χ).items():
             matrix = self.member(number)
+            # W_0 is kept apart from its updates, which decay inside `update`
             matrix.decay *= decay
             matrix.update.step(t, left, right, lr, decay)
 
     def square(self, rows: list[Rows], χ: Array) -> float:
         """The part of all members in the square of the norm of the whole gradient: over all pairs of particles."""
         pairs = self._factors(rows, χ).values()
+        # the Frobenius norm of Σ a_i b_iᵀ by its factors: exact, also where updates are on blocks
         return sum(float(((a @ a.T) * (b @ b.T)).sum()) for a, b in pairs) / self._unit**2
 
     def _factors(self, rows: list[Rows], χ: Array) -> dict[int, tuple[Array, Array]]:
         """The rows of the gradient of every member, χ in the left ones."""
+        # members without a gradient in this step still take one: momentum goes on, weights decay
         factors: dict[int, list[tuple[Array, Array]]] = {number: [] for number in self.members}
         for part in rows:
             signal = χ[:, part.output]
             for number in numpy.unique(part.family):
+                # an input without an error signal adds no rows, of which low-rank updates hold all
                 chosen = (signal != 0) & (part.family == number)
                 assert part.right is not None
                 left = part.left[chosen] * signal[chosen][:, None]

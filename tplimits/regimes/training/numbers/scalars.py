@@ -64,8 +64,10 @@ def scalars_of(
     data = inputs_of(network, X, "X")
     sampled, sample = with_samples(network)
     known = {**at_step(given, 0), **data}
+    # run at width 1 for its sizes and constants alone: scalars do not know of neurons
     bound = sampled.bind(**{sample: len(next(iter(data.values())))})
     run = Execution(bound, 1, 1, numpy.random.default_rng(0), ratios, known)
+    # streams are numbered over all parameters, so that giving one leaves the others as they were
     found, names = {}, open_scalars(network, given)
     for number, name in enumerate(parameters(network)):
         s = network[network.initial_names[name]]

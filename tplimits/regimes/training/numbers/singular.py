@@ -56,11 +56,13 @@ def singular(total: TotalProgram) -> tuple[Singular, ...]:
             read = entries(argument)
             scalar = bool(read) and all(e.neuron == NO_NEURON for e in read)
             if scalar and not _is_positive(argument):
+                # the first place that reads it: where a run stops being finite
                 found.setdefault(argument, Singular(position, what, argument))
     return tuple(found.values())
 
 
 def _is_positive(argument: Expr) -> bool:
+    # positive whatever the scalars are, as x² + ε
     low, high = bounds(argument.xreplace({e: Dummy(real=True) for e in entries(argument)}))
     return bool(low > 0 or high < 0)
 
@@ -113,9 +115,11 @@ def why_not_finite(run: Execution) -> str:
         if isinstance(s, (OuterNonlin, ScalarNonlin)) and array.size and not numpy.isfinite(array).all():
             for what, argument, root in _places(s.body):
                 read = entries(argument)
+                # entries of vectors pass zero at single neurons, which is not a matter of scalars
                 if not read or any(e.neuron != NO_NEURON for e in read):
                     continue
                 value = _value(run, position, argument)
+                # below a root the sign counts: a negative number is as bad as 0
                 found = numpy.nanmin(value if root else abs(value))
                 if numpy.isfinite(found) and found <= _ROUNDING:
                     return _told(program, position, what, argument, float(found))

@@ -47,6 +47,7 @@ class Clipping:
 
     def shares(self, χ: Array) -> dict[str, float]:
         """1/ν of every parameter whose gradient is clipped with others."""
+        # once for all parameters that are clipped together
         found = {id(whole): whole.share(χ) for whole in self.gradients.values()}
         return {name: found[id(whole)] for name, whole in self.gradients.items()}
 

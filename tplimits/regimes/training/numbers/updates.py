@@ -43,8 +43,10 @@ class LowRankUpdate:
         self.right.append(right)
         self._ranks.append(len(left))
         coefficients = numpy.array([float(c) for c in self._optimizer.coefficients(t)])
+        # products of gradients cost a step as much as all earlier ones together: only norms of updates ask for them
         if self._divisor.needs_update:
             self._multiply(left, right, coefficients)
+        # |Q_t|² = Σ c_s c_u ⟨G_s, G_u⟩, since Q_t = Σ c_s G_s
         share = self._divisor.share(lambda: max(float(coefficients @ self._products @ coefficients), 0.0), decay)
         self._weights = decay * numpy.append(self._weights, 0.0) - lr * share * coefficients
 
@@ -52,8 +54,10 @@ class LowRankUpdate:
         """Append ⟨G_s, G_t⟩ for the steps s that count now."""
         ends = numpy.cumsum(self._ranks)
         found = numpy.zeros(len(ends))
+        # without momentum the last gradient counts alone, and products with earlier ones are never asked for
         for s in numpy.flatnonzero(coefficients):
             own = slice(ends[s] - self._ranks[s], ends[s])
+            # ⟨Σ a_i ⊗ b_i, Σ c_j ⊗ d_j⟩ = Σ (a_i·c_j)(b_i·d_j): no matrix of all pairs is formed
             found[s] = ((left @ self.left.rows[own].T) * (right @ self.right.rows[own].T)).sum() / self._pairs
         self._products = numpy.pad(self._products, (0, 1))
         self._products[-1] = self._products[:, -1] = found
@@ -124,7 +128,9 @@ class BlockUpdate(_OnBlocks):
         by_row, by_column = self._by_block(left, right)
         if decay != 1:
             self.sum *= decay
+        # a norm of the whole update has to be known before any of it is added
         kept = numpy.empty(self.shape) if self._divisor.needs_update else None
+        # asked once a step, as each call lets the initial matrix decay
         share = 0.0 if kept is not None else self._divisor.share(lambda: 0.0, decay)
         for block in range(self.shape[0]):  # one after the other, so that all of a block stays in the cache
             gradient = by_row[:, block].T @ by_column[:, block]
@@ -162,9 +168,11 @@ class FactoredUpdate(_OnBlocks):
         ρ, by_row, by_column = self._decay, *self._by_block(left, right)
         seen = _mean_squares(left, right), _mean_squares(right, left)
         r, c = self.states = tuple(ρ * s + (1 - ρ) * new for s, new in zip(self.states, seen, strict=True))
+        # r and c start from 0, and both carry the factor 1 − ρ^(t+1): in r c/mean r one of the two is left to take out
         unbiased = (1 - ρ ** (t + 1)) * r.mean()
         if decay != 1:
             self.sum *= decay
+        # no gradient so far: 0/0 for every entry
         if unbiased == 0:
             return
         for block in range(blocks):
@@ -176,6 +184,7 @@ class FactoredUpdate(_OnBlocks):
 
 def _mean_squares(left: Array, right: Array) -> Array:
     """The mean over the particles β of (Σ_i left_iα right_iβ)², for every α."""
+    # (Σ_i l_i r_i)² averaged over β is lᵀ (r rᵀ/M) l: over all particles, without the pairs
     gram = right @ right.T / right.shape[1]
     found: Array = numpy.maximum(((gram @ left) * left).sum(axis=0), 0.0)
     return found

@@ -48,23 +48,27 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
         if name in run.given or (isinstance(s, InitialScalar) and s.value is not None):
             found[name] = numpy.array(run.read(s)[0])
             if name in run.given:
+                # given in the program's scale already; a value of the program's own is scaled like a draw
                 continue
         axes, e = run.shape(s.axes), recipe.exponents[name]
         if isinstance(s, InitialMatrix):
             shape = (*axes, run.width[s.rows], run.width[s.columns])
             whole = normal_of(seed, number, shape)
+            # entries of variance 1/columns, as the program has them before any parametrization
             found[name] = from_law(s.law, shape, partial(numpy.asarray, whole), run.leaves) / numpy.sqrt(shape[-1])
         elif name not in found:
             width = (run.width[s.over],) if isinstance(s, InitialVector) else ()
             if name in quantiles:
                 normal = quantiles[name]
             else:
+                # neurons first: the first numbers of a stream are those of the first neurons, at any width
                 normal = normal_of(seed, number, (*width, *axes))
                 normal = numpy.moveaxis(normal, 0, -1) if width else normal
             found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
             if s.law.shape == GRID:
                 found[name] = found[name] if particles else places(found[name].shape[-1])
                 continue
+        # in the NTP a matrix is n^(−½) w with w of order 1: what is drawn has that power already
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
     return found
@@ -95,6 +99,7 @@ def _quantiles(net: Program, run: Execution, seed: int) -> Mapping[str, Array]:
 def _points(dimensions: int, count: int, seed: int) -> Array:
     """Normal quantiles of the first points of a scrambled Sobol sequence, (dimensions, points)."""
     sobol = scipy.stats.qmc.Sobol(dimensions, seed=numpy.random.default_rng([seed, dimensions]))
+    # drawn to the next power of two, at which the sequence is balanced, and cut
     points = sobol.random_base2(max(0, int(count - 1).bit_length()))[:count]
     # a point is the corner of a cell: its middle is never 0
     return numpy.asarray(scipy.special.ndtri(points.T + 2.0**-65), dtype=numpy.float64)
@@ -112,6 +117,7 @@ def refuse_no_mean_field(recipe: Recipe) -> None:
     for name, e in recipe.exponents.items():
         power = recipe.optimizers[name].extra_power(recipe.kinds[name], e) if name in recipe.optimizers else 0
         vector = isinstance(net[net.initial_names[name]], InitialVector)
+        # sizes, gradients and steps of order 1, and a mean over neurons for an output
         wanted = (e.a + e.b == 0) and (e.d - e.a == int(vector)) and (e.c + e.a + power == 0)
         if recipe.a_out != 1 or not wanted:
             raise EvaluationError(

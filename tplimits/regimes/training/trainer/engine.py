@@ -60,6 +60,7 @@ def _code(
     loops = training(net, a_out, tuple(name for name, _ in optimizers))
     loops = with_signal(loops, kind) or loops
     updating = Updating(loops, [_SHARE])
+    # updates that look at all entries of a parameter are made outside, from gradients that the loops leave
     if _entrywise(o for _, o in optimizers):
         for name, optimizer in optimizers:
             updating.parameter(name, optimizer)
@@ -152,6 +153,7 @@ class Plan:
             return {}
         loss, loops = self.loss, self.loops.by_name
         train = loss.train.reshape(-1, *[1] * (loss.targets.ndim - 1))
+        # targets of inputs that are held out may be NaN, and NaN times the weight 0 is NaN
         targets = numpy.where(train, loss.targets, 0)
         weights = loss.weights * loss.train.reshape(-1, *[1] * (loss.weights.ndim - 1))
         return {TARGETS: data_of(targets, loops[TARGETS]), WEIGHTS: data_of(weights, loops[WEIGHTS])}
@@ -166,6 +168,7 @@ class Plan:
         """One over the sum of the weights of some rows (steps, batch)."""
         if not isinstance(self.loss, Loss):
             return numpy.ones(len(rows))
+        # all alike: the sum of the weights is the number of rows
         if self._weight is None:
             return numpy.full(len(rows), 1 / rows.shape[1])
         total = self._weight[rows].sum(axis=1)
@@ -195,6 +198,7 @@ class Plan:
             return updates.n0 ** float(e.d - e.a)
         if word == KEEP:
             decay = self.recipe.decays[name]
+            # a number is broadcast over all steps; a function of the user's is asked step by step
             return [1 - decay(s) for s in range(t, t + steps)] if callable(decay.value) else 1 - decay(t)
         assert word == RATE
         if not callable(self.recipe.rates[name].value):

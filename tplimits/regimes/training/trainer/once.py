@@ -27,6 +27,7 @@ class Once:
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of all inputs, on their last axis: their sums over those that are alike, on the first of them."""
         found = numpy.zeros_like(values)
+        # an indexed sum would add one of those that are alike
         numpy.add.at(numpy.moveaxis(found, -1, 0), self.rows[self.which], numpy.moveaxis(values, -1, 0))
         return found
 

@@ -88,6 +88,7 @@ class Running:
         """
         left = whole_from("steps", steps, 0, EvaluationError)
         while left:
+            # compiled code calls back neither to an error signal of the user's nor to updates of whole parameters
             many = self._plan.by_name and self._plan.entrywise
             done = self._several(min(left, max(1, _MOST_ROWS // self._batch()))) if many else self._one()
             left -= done
@@ -109,6 +110,7 @@ class Running:
         at = -1 if self._window is None else self.step - self._window[0]
         if self._window is None or at < 0 or at + steps > len(self._window[1]):
             before = 0 if self._window is None else len(self._window[1])
+            # doubled at every look, so that a short run does not pay for batches of steps that nobody takes
             many = min(2 * before, _AHEAD, _MOST_ROWS // self._batch())
             rows = self._rows(max(steps, 0 if self._plan.follows_a_function else many))
             self._window, at = (self.step, rows, self._plan.scalars(self._updates, self.step, rows)), 0
@@ -122,6 +124,7 @@ class Running:
         if self._plan.entrywise:
             stopped = self._kernel.train(data, rows, self._plan.scalars(self._updates, self.step, rows))
         else:
+            # as compiled steps tell: the number of the step that failed, or −1
             stopped = -1 if numpy.isfinite(self._differentiated(data, rows[0])).all() else 0
             held = {name: w[None] for name, w in self.parameters.items()}
             with numpy.errstate(all="ignore"):
@@ -156,6 +159,7 @@ class Running:
         f = self._finite(self._kernel.outputs(self._data, rows))
         loss = self.trainer.loss
         χ = loss.batch(rows)(f) if isinstance(loss, Loss) else self.trainer.signal(f, self.step)
+        # the loops look rows up in arrays of all inputs; the others are not read
         full = numpy.zeros((*χ.shape[1:], self._count))
         full[..., rows] = numpy.moveaxis(χ, 0, -1)
         return {**self._data, "chi": full}
@@ -187,6 +191,7 @@ class Running:
         """Both of the above, in one pass over the training inputs; those that are listed twice are taken once."""
         rows, rest, repeated, share = self._parted
         if self._plan.by_name:
+            # one over the weight of all training inputs, those listed twice counted twice
             self._kernel.arrays[SCALARS][0] = share
             found = self._kernel.gradients({**self._data, **self._targets, **repeated}, rows)
         else:
@@ -195,6 +200,7 @@ class Running:
         if len(rest):
             f = numpy.empty((*found.shape[:-1], self._count))
             f[..., rows] = found
+            # inputs that are held out have outputs and no gradients
             f[..., rest] = self._kernel.outputs(self._data, rest)
             found = f[..., self._once.rows]
         return self._finite(self._once.all_of(found)), gradients
@@ -214,6 +220,7 @@ class Running:
         """Each input once, those with different targets apart; error signals of the user's may tell any apart."""
         if not self._plan.by_name:
             return once((numpy.arange(self._count),))
+        # the same input with two targets is two inputs to the loss, and so is one that is held out at one of its places
         targets = numpy.moveaxis(self._targets[TARGETS], -1, 0)
         return once((*self._X.values(), targets, self.trainer.loss.train))
 

@@ -112,6 +112,7 @@ class Trainer:
         schedules, rest = parted(self.recipe.net, given)
         bound = with_sizes(self.recipe.net, data, {})
         constants = {name: rest.pop(name) for name in tuple(rest) if name in bound.constants}
+        # constants become numbers in the loops: a plan is compiled for these, and kept by them
         bound = bound.bind(**constants) if constants else bound
         bound, moved = moving(bound, schedules)
         key = (bound, tuple(moved.values()))

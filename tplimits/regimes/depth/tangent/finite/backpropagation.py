@@ -134,6 +134,7 @@ class Network:
             states.append(_Pass(self.backward, states[-1], None, weights(layer), self.ratios, self.given).forward())
         g = readouts.standard_normal(x.shape)
         if self.readout is not None:
+            # all tokens are drawn either way, so that the one that is read has the same readout
             g[:, [a for a in range(x.shape[1]) if a != self.readout]] = 0.0
         found: dict[tuple[str, int], Array] = {("end", self.layers): (states[-1] ** 2).sum(axis=-1)}
         if self.layers in at:
