@@ -106,10 +106,10 @@ tex:  ## install Debian's pdflatex with amsmath, unless there is one, for the te
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends texlive-latex-recommended; } >/dev/null \
 		|| { echo "tests set formulas with pdflatex: install texlive-latex-recommended"; exit 1; }
 
-packages:  ## wheel and sdist, twice the same; in fresh environments of python3.11 to 3.13, with the first steps run
+packages: tex  ## wheel and sdist, twice the same; in fresh environments of python3.11 to 3.13, with the first steps run
 	.ci/packages
 
-packages-lowest:  ## the same with the oldest dependencies that are allowed
+packages-lowest: tex  ## the same with the oldest dependencies that are allowed
 	.ci/packages lowest
 
 notebooks: $(VENV)/.dev  ## run docs/notebooks and keep what they show
