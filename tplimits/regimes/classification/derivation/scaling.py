@@ -8,7 +8,7 @@ and s = 0 for arguments of nonlinear functions and for what is returned: linear 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -125,7 +125,8 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
             if values is not None:
                 return found.scaling(values, readable, unique)
     if small:
-        return as_it_is.scaling(none, readable=False)
+        found = as_it_is.scaling(none, readable=False)
+        return replace(found, positions={**found.positions, **_felt(network)})
     matrices_first = sorted(none, key=lambda k: kinds[k] != "matrix")
     for name in matrices_first:
         values = strict.solved({k: sympy.S.Zero for k in none if k != name})
@@ -133,6 +134,21 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
             return strict.scaling(values, readable, unique)
     values = strict.solved({})
     return as_it_is.scaling(none, readable=False) if values is None else strict.scaling(values, readable, unique)
+
+
+def _felt(network: Program) -> dict[int, Expr]:
+    """The power of n at which each scalar is of order 1 where it is read, behind the powers that multiply it there."""
+    found: dict[int, Expr] = {}
+    for position, s in reversed(list(enumerate(network))):
+        if isinstance(s, (Avg, ScalarNonlin)):
+            found.setdefault(position, sympy.S.Zero)
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            grown = multiplied_by_powers(s.body, network.known.width_symbols)
+            for e in s.body.atoms(Entry):
+                if e.neuron == NO_NEURON and isinstance(network[e.source], (Avg, ScalarNonlin)):
+                    here = found.get(position, sympy.S.Zero) - sympy.Rational(grown.get(e, 0))
+                    found[e.source] = min(here, found.get(e.source, sympy.S.Zero))
+    return found
 
 
 @lru_cache(maxsize=32)
