@@ -18,6 +18,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
+from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.moved import moved
@@ -58,6 +59,8 @@ def _is_difference(total: Expr) -> bool:
 def with_zeros_apart(network: Program) -> Program:
     """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
 
+    Those that are 0 at every width are left out.
+
     >>> import tplimits as tp
     >>> @tp.network
     ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
@@ -70,18 +73,22 @@ def with_zeros_apart(network: Program) -> Program:
     instructions: list[Instruction] = []
     for position, s in enumerate(network):
         s = moved(s, places.__getitem__)
+        if isinstance(s, (Avg, ScalarNonlin)) and _subtracts(network, network[position]) and sums_to_zero(network, position):
+            s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
         for difference in _differences(network, network[position]):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
             apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
-            if vanishes_at_generic_data(network, position, apart):
+            if not vanishes_at_generic_data(network, position, apart):
+                continue
+            body, place = relocated(difference, places.__getitem__), sympy.S.Zero
+            if not sums_to_zero(network, position, apart):
                 place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
-                body = relocated(difference, places.__getitem__)
                 instructions.append(replace(apart, body=body))
-                assert isinstance(s, (OuterNonlin, ScalarNonlin))
-                s = replace(s, body=s.body.xreplace({body: place}))
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            s = replace(s, body=s.body.xreplace({body: place}))
         places.append(len(instructions))
         instructions.append(s)
-    if len(instructions) == len(network):
+    if tuple(instructions) == network.instructions:
         return network
     return network.replace(
         instructions=tuple(instructions),
