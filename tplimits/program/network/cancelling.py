@@ -78,7 +78,7 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
 
 
 def _is_rounding(program: Program) -> bool:
-    """Whether sums are nothing but rounding errors: what is small for another reason hardly moves with what it is of."""
+    """Whether sums are nothing but rounding: what is small for another reason hardly moves with what it is of."""
     differ, zero = False, True
     for n in _WIDTHS:
         first, largest = _sum(program, n)

@@ -73,7 +73,11 @@ def with_zeros_apart(network: Program) -> Program:
     instructions: list[Instruction] = []
     for position, s in enumerate(network):
         s = moved(s, places.__getitem__)
-        if isinstance(s, (Avg, ScalarNonlin)) and _subtracts(network, network[position]) and sums_to_zero(network, position):
+        if (
+            isinstance(s, (Avg, ScalarNonlin))
+            and _subtracts(network, network[position])
+            and sums_to_zero(network, position)
+        ):
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
         for difference in _differences(network, network[position]):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)

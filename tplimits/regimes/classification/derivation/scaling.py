@@ -156,7 +156,8 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """The equations of a network: all terms of a sum have one power, and what functions are applied to has none.
 
     "homogeneous" lets powers pass through relu and its like; "small terms" has no unknowns, and lets terms of sums be
-    smaller than others, and scalars inside of functions smaller than what these need.  "aligned" takes no average for small, as none is late in training.
+    smaller than others, and scalars inside of functions smaller than what these need.  "aligned" takes no average for
+    small, as none is late in training.
     """
     known = parameters(network) if reading != "small terms" else ()
     unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
