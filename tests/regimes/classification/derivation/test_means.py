@@ -116,6 +116,15 @@ def small_branch(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K:
 
 
 @tp.network
+def before_a_norm(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    """A norm behind attention: what is summed through its mean and its variance is small, and not centred."""
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    y = tp.layers.layer_norm(x + tp.sum(A * (V @ x).rename(token="key"), over="key"), eps=0.01)
+    return v * tp.mean(tp.tanh(y), over="token")
+
+
+@tp.network
 def over_a_quarter(
     ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector
 ):
@@ -158,6 +167,7 @@ VERDICTS = {
     "two layers over √n": (two_roots.bind(token=3, layer=2), "feature", "unstable"),
     "one matrix for queries and keys": (tied_logits.bind(token=3), "unstable", "unstable"),
     "attention over √n on a branch over √n": (small_branch.bind(token=3), "operator", "unstable"),
+    "attention over √n before a norm": (before_a_norm.bind(token=3), "feature", "unstable"),
     "attention over n^(3/4)": (over_a_quarter.bind(token=3), "operator", "unstable"),
     "a branch over √n": (small_beside_skip, "operator", "feature"),
     "a gate of what falls like n^(−½)": (small_in_a_gate, "operator", "feature"),
@@ -203,6 +213,7 @@ POWERS = {
     ("attention over √n", "f", 1): (0, 0.5),
     ("two layers over √n", "f", 1): (0, 0.5),
     ("a branch over √n", "y", 1): (-0.5, 0),
+    ("attention over √n before a norm", "x", 2): (-0.5, 0),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -49,6 +50,8 @@ def _subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
     source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
     body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
+    # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
+    body = body.xreplace({p: sympy.Dummy(positive=True) for p in body.atoms(sympy.Pow) if p.exp.is_even})
     return not body.free_symbols & network.known.width_symbols and any(map(_is_difference, body.atoms(sympy.Add)))
 
 
@@ -119,6 +122,7 @@ def _differences(network: Program, s: Instruction) -> list[Expr]:
     )
 
 
+@lru_cache(maxsize=512)
 def vanishes_at_generic_data(network: Program, position: int, instead: Instruction | None = None) -> bool:
     """Whether a scalar, or the mean of a vector, is zero within its numerical error; False where it has no number.
 

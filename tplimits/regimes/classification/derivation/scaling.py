@@ -161,7 +161,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """
     known = parameters(network) if reading != "small terms" else ()
     unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
-    reader = _Reader(network, reading, means_of(network))
+    reader = _Reader(network, reading, means_of(network, ()))
     for position, s in enumerate(network):
         if isinstance(s, MatMul):
             assert s.operand is not None
