@@ -68,6 +68,15 @@ SIDES_CANCEL = [
     lambda x, y, W: y * (W @ (x + tp.tanh(y)) - W @ x - W @ tp.tanh(y)),
     lambda x, y, W: tp.avg(y * (W.T @ x)) * tp.exp(x) - tp.avg(x * (W @ y)) * tp.exp(x),
     lambda x, y, W: (W.T @ (W @ x)) * x - (W @ x) ** 2,
+    # two images in one product, chains of them, and what functions of entries cancel
+    lambda x, y, W: (W.T @ (y * (W @ y))) * x - (W.T @ (y * (W @ x))) * y,
+    lambda x, y, W: (W.T @ (W.T @ y)) * x - y * (W @ (W @ x)),
+    lambda x, y, W: (W.T @ (W @ y)) * x - y * (W.T @ (W @ x)),
+    lambda x, y, W: y * (tp.sin(W @ x) ** 2 + tp.cos(W @ x) ** 2 - 1),
+    lambda x, y, W: y * (tp.relu(W @ x) - tp.relu(-(W @ x)) - W @ x),
+    lambda x, y, W: y * (tp.sigmoid(W @ x) - tp.tanh(W @ x / 2) / 2 - 0.5),
+    lambda x, y, W: y * (tp.relu(W @ (2 * x)) - 2 * tp.relu(W @ x)),
+    lambda x, y, W: x * (tp.exp(tp.avg((W.T @ y) * x)) - tp.exp(tp.avg(y * (W @ x)))),
 ]
 SIDES_STAY = [
     lambda x, y, W: (W.T @ tp.tanh(W @ x)) * x - (W @ x) * tp.sin(W @ x),
@@ -75,6 +84,16 @@ SIDES_STAY = [
     lambda x, y, W: (W.T @ y) * x + y * (W @ x),
     lambda x, y, W: tp.tanh(W.T @ y) * x - tp.tanh(y * (W @ x)),
     lambda x, y, W: (W @ (W @ x)) * x - (W @ x) ** 2,
+    lambda x, y, W: (W.T @ (W.T @ y)) * x - y * (W.T @ (W @ x)),
+    lambda x, y, W: y * (tp.relu(W @ x) - tp.relu(-(W @ x)) - tp.abs(W @ x)),
+    lambda x, y, W: y * (tp.relu(W @ (2 * x + y)) - 2 * tp.relu(W @ x)),
+]
+#: what is zero, or small next to everything on the way, at all parameters of order 1
+SMALL = [
+    lambda x, y, W: tp.relu(W @ x - 50),
+    lambda x, y, W: y * tp.exp(-200 - x**2),
+    lambda x, y, W: y * tp.exp(-20 * (1 + x**2) * (40 + y)),
+    lambda x, y, W: 1e-20 * y * (W @ x),
 ]
 
 
@@ -99,6 +118,21 @@ def test_two_sides_of_one_matrix_cancel(head):
 def test_other_sums_of_two_sides_stay(head):
     net = sides(head)
     assert largest_of_sides(net) > 1e-3
+    refuse_output_that_cancels(net)
+
+
+@pytest.mark.parametrize("head", SMALL)
+def test_what_is_small_is_not_zero(head):
+    net = sides(head)
+    assert largest_of_sides(net) < 1e-12
+    refuse_output_that_cancels(net)
+
+
+def test_parameters_that_start_at_zero_are_not_zero():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector = 0, c: tp.Scalar = 0):
+        return c * v * tp.sum(U * ξ, over="d")
+
     refuse_output_that_cancels(net)
 
 

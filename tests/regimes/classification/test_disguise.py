@@ -88,3 +88,28 @@ def test_gates_that_are_zero_in_disguise_may_be_multiplied_by_the_root_of_the_wi
     gate, near = GATES[name], NEAR[name]
     assert tp.classify(gated(lambda h: 1 + tp.sqrt(tp.n) * gate(h)), tp.NTP, tp.SGD()).regime == "feature"
     assert tp.classify(gated(lambda h: 1 + tp.sqrt(tp.n) * near(h)), tp.NTP, tp.SGD()).regime == "unstable"
+
+
+def sides(h, W, x, nonlinear=tp.tanh):
+    """Two sides of one matrix, x·Wᵀy and y·W x for y = tanh(W x): equal at every width."""
+    return tp.avg((W.T @ tp.tanh(h)) * x) - tp.avg(nonlinear(h) * h)
+
+
+@pytest.mark.parametrize("power", [0.5, 1])
+def test_gates_that_are_zero_at_every_width_are_left_out(power):
+    """1 + n^p times such a gate is 1: networks of width 64, 256 and 1024 in μP move f and h as without it."""
+
+    def network(gate):
+        @tp.network
+        def net(ξ: tp.Input["d"], W: tp.Matrix, U: tp.Vector["d"], v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            h = W @ x
+            return v * h * (1 + tp.n**power * gate(h, W, x))
+
+        return net
+
+    exact = network(sides)
+    named = network(lambda h, W, x: sides(h, W, x).named("g"))
+    twin = network(lambda h, W, x: sides(h, W, x, tp.sin))
+    assert [tp.classify(net, tp.MUP, tp.SGD()).regime for net in (exact, named, twin)] == ["feature"] * 2 + ["unstable"]
+    assert [tp.classify(net, tp.NTP, tp.SGD()).regime for net in (exact, twin)] == ["operator", "unstable"]

@@ -1,33 +1,41 @@
-"""Outputs that are 0 at every width: Σ_α (x_α − Avg(x)) is none, whatever the parameters are.
+"""Outputs that are 0 at every width, whatever the parameters are: Σ_α (x_α − Avg(x)), or Σ_α (Wᵀy)_α x_α − y_α (W x)_α.
 
-Nor is Σ_α (Wᵀy)_α x_α − Σ_β y_β (W x)_β, where both images stand in the program.
+An identity holds for all parameters and data, or fails for almost all of them: the program is run on random ones, at a
+few small widths.  What is there nothing but rounding error is zero.  Functions with kinks may be zero at all of these
+without being zero: runs at parameters thirty times as large find them out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import sympy
-from sympy import Expr
+import numpy
 
-from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, bound_axis_symbol, width_symbol
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.errors import NoLimitError, TplimitsError
+from tplimits.program.network.parameters import at_rest
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
-#: instructions that take more operations in terms of leaves, or more sums in one product, are left as they are: what
-#: a network centres it writes in a few, and taking less apart finds fewer zeros and no wrong one
-MOST_OPERATIONS, MOST_SUMS = 200, 6
-
-#: Avg of one product of vectors, or of y·(W x) as (y, x, W, indices of W), which are no instructions of their own
-_mean = sympy.Function("mean")
+#: widths of runs; how large parameters are in the last one; by which part of them, and how often, they are moved
+_WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), 30.0, 1e-9, 3
+#: other widths, relative to n; the size of an axis that is left open
+_RATIO, _SIZE = 0.7, 2
+#: next to the largest number on the way: what may be rounding error, and what is none although parameters are large
+_ROUNDING, _CERTAIN = 1e-12, 1e-9
+#: rounding errors differ by more than this part of them
+_ALIKE = 1e-3
+#: entries of arrays in one run; programs that hold more are left as they are
+_MOST_ENTRIES = 10**7
 
 
 def refuse_output_that_cancels(program: Program) -> None:
-    """NoLimitError for a network whose readout sums to 0 over the neurons, by linearity of Avg.
+    """NoLimitError for a network whose readout sums to 0 over the neurons.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -39,129 +47,100 @@ def refuse_output_that_cancels(program: Program) -> None:
     ...     print("the output is 0 whatever the parameters are" in str(error))
     True
     """
-    position = program.returns[0]
-    body = _body(program, position)
-    # most networks subtract nothing: writing them out would take longer than deriving them
-    if body is None or not _subtracts(program, body):
-        return
-    entry = Entry(sympy.Integer(position), OWN, *map(axis_symbol, program[position].axes))
-    if _averaged(program, _written(program, entry, 0), 0) == 0:
+    if sums_to_zero(program, program.returns[0]):
         raise NoLimitError(
-            f"{program.where(position)}: what is read out sums to 0 over its neurons at every width: the output is 0 "
-            "whatever the parameters are. Multiply what is read out by a vector of its own."
+            f"{program.where(program.returns[0])}: what is read out sums to 0 over its neurons at every width: the "
+            "output is 0 whatever the parameters are. Multiply what is read out by a vector of its own."
         )
 
 
-def _subtracts(program: Program, body: Expr) -> bool:
-    """Whether an average or two images of a matrix enter what is read out, anywhere; nothing cancels without them."""
-    pending, seen, matrices = list(_sources(body)), set[int](), set[int]()
-    while pending:
-        position = pending.pop()
-        if position in seen:
-            continue
-        seen.add(position)
-        s = program[position]
-        if isinstance(s, Avg) or (isinstance(s, MatMul) and s.matrix in matrices):
-            return True
-        if isinstance(s, MatMul):
-            matrices.add(s.matrix)
-        further = _body(program, position)
-        pending += _sources(further) if further is not None else ()
-    return False
+def sums_to_zero(program: Program, position: int, instead: Instruction | None = None) -> bool:
+    """Whether a scalar, or the sum of a vector's entries, is 0 at every width; `instead` is read in its place.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def sides(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+    ...     return y * (W @ x) - x * (W.T @ y), y * (W @ x) - x * (W @ y)
+    >>> [sums_to_zero(sides, p) for p in sides.returns]
+    [True, False]
+    """
+    bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
+    before = (replace(s, value=None) if isinstance(s, InitialScalar) else s for s in bound.instructions[:position])
+    instructions = (*before, bound[position] if instead is None else instead)
+    names = {name: p for name, p in bound.names.items() if p <= position}
+    bound = bound.replace(instructions=instructions, returns=(position,), inputs=(), names=names).released
+    if sum(math.prod(int(bound.size(a) or 1) for a in s.axes) for s in bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
+        return False
+    try:
+        return _is_rounding(bound) and not _is_large(bound)
+    except (TplimitsError, FloatingPointError):
+        return False
 
 
-def _sources(body: Expr) -> Iterator[int]:
-    return (entry.source for entry in body.atoms(Entry))
+def _is_rounding(program: Program) -> bool:
+    """Whether sums are nothing but rounding: what is small for another reason hardly moves with what it is of."""
+    differ, zero = False, True
+    for n in _WIDTHS:
+        first, largest = _sum(program, n)
+        for moved in range(1, _TIMES + 1):
+            value, _ = _sum(program, n, moved=moved)
+            size = numpy.maximum(numpy.abs(first), numpy.abs(value))
+            if not (size <= _ROUNDING * largest).all():
+                return False
+            zero = zero and not size.any()
+            differ = differ or bool((numpy.abs(first - value) > _ALIKE * size).any())
+    return differ or zero
 
 
-def _body(program: Program, position: int) -> Expr | None:
-    """What an instruction computes of one neuron; None for images, leaves, and means over other neurons."""
-    s = program[position]
-    if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
-        return None
-    return s.body
+def _is_large(program: Program) -> bool:
+    """Whether a sum is no rounding error where parameters are large, and finite there."""
+    try:
+        (first, largest), (value, _) = (_sum(program, _WIDTHS[0], _LARGE, moved) for moved in (0, 1))
+    except FloatingPointError:
+        return False
+    size = numpy.minimum(numpy.abs(first), numpy.abs(value))
+    same = numpy.abs(first - value) <= _ALIKE * size
+    return bool(numpy.isfinite(largest) and (same & (size > _CERTAIN * largest)).any())
 
 
-def _written(program: Program, entry: Entry, depth: int) -> Expr:
-    """An entry in terms of leaves and images, averages of sums taken term by term; `depth` sums stand around it."""
-    s = program[entry.source]
-    at = {axis_symbol(a): i for a, i in zip(s.axes, entry.indices, strict=True)}
-    if isinstance(s, Avg) and s.operand is not None:
-        return _averaged(program, _written(program, s.operand.xreplace(at), depth), depth)
-    body = _body(program, entry.source)
-    if body is None or entry.neuron not in (OWN, NO_NEURON):
-        return entry
-    found = _opened(program, body.xreplace(at), depth)
-    sums = max((sum(f.is_Add for f in term.args) for term in found.atoms(sympy.Mul)), default=0)
-    return found if found.count_ops() <= MOST_OPERATIONS and sums <= MOST_SUMS else entry
+class _Exact(Execution):
+    """An execution that stops where something is smaller than all numbers: a zero there may be none."""
+
+    def read(self, s: Instruction) -> Any:
+        with numpy.errstate(under="raise"):
+            return super().read(s)
 
 
-def _opened(program: Program, expr: Expr, depth: int) -> Expr:
-    """An expression with its entries written out; running indices are named by how deep they stand, or one would be
-    caught by the sum that it is put into."""
-    if isinstance(expr, Entry):
-        return _written(program, expr, depth)
-    if not expr.has(Entry):
-        return expr
-    if isinstance(expr, AxisSum):
-        # negative numbers, which no traced program uses
-        running = bound_axis_symbol(expr.axis, -1 - depth)
-        return AxisSum(_opened(program, expr.summand.xreplace({expr.bound: running}), depth + 1), running, expr.args[2])
-    return expr.func(*(_opened(program, a, depth) for a in expr.args))
+def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[Any, float]:
+    """The sums over the neurons of what a program returns, and a bound on the numbers on the way."""
+    rng = numpy.random.default_rng(n)
+    ratios = {w: _RATIO for w in program.widths if w != "n"}
+    given: dict[str, Any] = {name: rng.uniform(0.2, 0.8) for name in program.constants}
+    shapes = Execution(program, n, 1, rng, ratios, given)
+    for s in program:
+        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.name not in at_rest(program):
+            given[s.name] = _drawn(s, shapes, size, rng)
+    if moved:
+        names = [s.name for s in program if s.name in given and not (isinstance(s, InitialScalar) and s.of)]
+        rng = numpy.random.default_rng((n, moved))
+        given |= {k: given[k] * (1 + _MOVED * rng.standard_normal(numpy.shape(given[k]))) for k in names}
+    run = _Exact(program, n, 1, rng, ratios, given).run()
+    end = run.arrays[-1]
+    largest = max(float(numpy.abs(a).max(initial=1.0)) for a in run.arrays)
+    return (end if program[len(program) - 1].width is None else end.sum(axis=-1)), largest * n
 
 
-def _averaged(program: Program, expr: Expr, depth: int) -> Expr:
-    """Avg of a sum: factors that no neuron has stand before it."""
-    means = (c * (product if product == 1 else _mean_of(program, product, depth)) for c, product in _terms(expr))
-    return sympy.expand_mul(sympy.Add(*means))
+def _drawn(
+    s: InitialMatrix | InitialVector | InitialScalar, run: Execution, size: float, rng: numpy.random.Generator
+) -> Any:
+    """Random values for initial data, of any law: training takes them everywhere."""
+    shape = run.shape(s.axes)
+    if isinstance(s, InitialScalar) and s.of is not None:
+        return rng.integers(run.size(s.of), size=shape)
+    if isinstance(s, InitialMatrix):
+        rows, columns = run.width[s.rows], run.width[s.columns]
+        return rng.standard_normal((*shape, rows, columns)) * size / math.sqrt(columns)
+    return rng.standard_normal((*shape, run.width[s.over]) if isinstance(s, InitialVector) else shape) * size
 
 
-def _terms(expr: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """The terms of a sum, as factors that no neuron has and those that one has."""
-    for term in sympy.Add.make_args(sympy.expand_mul(expr)):
-        constant, dependent = sympy.S.One, sympy.S.One
-        for factor in sympy.Mul.make_args(term):
-            if any(e.neuron == OWN for e in factor.atoms(Entry) - _inside_means(factor)):
-                dependent *= factor
-            else:
-                constant *= factor
-        yield constant, dependent
-
-
-def _mean_of(program: Program, product: Expr, depth: int) -> Expr:
-    """Avg of a product; Avg of y·(W x), which is that of (Wᵀy)·x up to widths, by both factors of the last image."""
-    if isinstance(product, AxisSum):
-        return AxisSum(_averaged(program, product.summand, depth + 1), product.bound, product.args[2])
-    image = _last_image(program, product)
-    if image is None:
-        return _mean(product)
-    s = program[image.source]
-    assert isinstance(s, MatMul) and s.operand is not None
-    at = {axis_symbol(a): i for a, i in zip(s.axes, image.indices, strict=True)}
-    matrix, indices = program[s.matrix], [i.xreplace(at) for i in s.matrix_indices]
-    assert isinstance(matrix, InitialMatrix)
-    sizes = width_symbol(matrix.rows) / width_symbol(matrix.columns) if s.transposed else sympy.S.One
-    # ⟨y, W x⟩ = ⟨Wᵀy, x⟩: both written as one symbol of (y, x, W) cancel where they are subtracted
-    outer, total = product / image, sympy.S.Zero
-    for constant, inner in _terms(_written(program, s.operand.xreplace(at), depth)):
-        sides = (inner, outer) if s.transposed else (outer, inner)
-        total += constant * _mean(*sides, sympy.Integer(s.matrix), *indices)
-    return sizes * total
-
-
-def _last_image(program: Program, product: Expr) -> Entry | None:
-    """The image among the factors that was computed last."""
-    powers = (f.as_base_exp() for f in sympy.Mul.make_args(product))
-    own = (b for b, power in powers if isinstance(b, Entry) and b.neuron == OWN and power.is_Integer and power > 0)
-    images = [b for b in own if isinstance(program[b.source], MatMul)]
-    # its operand may hold earlier images, and never the other way
-    return max(images, key=lambda image: image.source, default=None)
-
-
-def _inside_means(factor: Expr) -> set[Entry]:
-    """Entries whose neuron an average has summed; one that stands outside as well is none of them."""
-    bare = factor.replace(lambda e: isinstance(e, _mean), lambda _: sympy.S.One)
-    return factor.atoms(Entry) - bare.atoms(Entry)
-
-
-__all__ = ["refuse_output_that_cancels"]
+__all__ = ["refuse_output_that_cancels", "sums_to_zero"]

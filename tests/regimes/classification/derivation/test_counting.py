@@ -138,6 +138,29 @@ def test_attention_over_n_is_classified_as_a_perceptron_and_over_root_n_logits_m
     assert any("n^(1/2)" in line for line in broken.breaks)
 
 
+def test_gradients_that_are_small_while_logits_vanish_are_faithful():
+    """At the start logits over n are of order n^(−½), and gradients through them: no d makes them of order 1 always.
+
+    Networks of width 64, 256, 1024 in μP by Adam change features and f by what no power of n is seen in (n^0.00 and
+    n^0.03); with d of Q smaller by ½ its gradients vanish, as those of a branch over √n.
+    """
+    net, adam = attention.bind(token=3), tp.Adam(eps=0.1)
+    assert tp.classify(net, tp.MUP, adam).regime == "feature"
+    assert tp.classify(net, tp.NTP, adam).regime == tp.classify(net, tp.UP("1/4"), adam).regime == "operator"
+    assert isinstance(tp.classify(net, tp.MUP, adam).limit(), tp.MaximalLimit)
+    smaller = tp.classify(net, tp.ABCD({"Q": (0, "1/2", 1, "1/2")}, base=tp.MUP), adam)
+    assert smaller.regime == "unfaithful" and smaller.breaks[0].startswith("Q has scaled gradients")
+    larger = tp.ABCD({"Q": (0, "1/2", 1, "3/2")}, base=tp.MUP)
+    assert tp.classify(net, larger, adam).regime == "unfaithful"
+
+    @tp.network
+    def branch(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.tanh(x + tp.relu(W @ x) / tp.sqrt(tp.n))
+
+    assert tp.classify(branch, tp.MUP, adam).regime == "unfaithful"
+
+
 @tp.network
 def biased(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector, c: tp.Scalar):
     return tp.readout(v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")) + b)) + 0.5 * c

@@ -115,6 +115,41 @@ def small_branch(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K:
     return v * tp.mean(x + tp.sum(A * (V @ x).rename(token="key"), over="key") / tp.sqrt(tp.n), over="token")
 
 
+@tp.network
+def before_a_norm(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    """A norm behind attention: what is summed through its mean and its variance is small, and not centred."""
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    y = tp.layers.layer_norm(x + tp.sum(A * (V @ x).rename(token="key"), over="key"), eps=0.01)
+    return v * tp.mean(tp.tanh(y), over="token")
+
+
+@tp.network
+def over_a_quarter(
+    ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector
+):
+    return logits(ξ, U, Q, K, V, v, power=S.Half / 2)
+
+
+@tp.network
+def small_beside_skip(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    y = x + tp.relu(W @ x) / tp.sqrt(tp.n)
+    return v * tp.tanh(y)
+
+
+@tp.network
+def small_in_a_gate(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    y = W @ tp.sum(U * ξ, over="d")
+    return v * y * tp.exp(tp.avg(y**2) / tp.sqrt(tp.n))
+
+
+@tp.network
+def random_gate(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, u: tp.Vector, v: tp.Vector):
+    y = W @ tp.sum(U * ξ, over="d")
+    return v * y * tp.exp(tp.sqrt(tp.sqrt(tp.n)) * tp.avg(u * y))
+
+
 #: network, and its regime in NTP and in μP, by gradient descent
 VERDICTS = {
     "relu without a readout": (unread, "unstable", "feature"),
@@ -132,6 +167,11 @@ VERDICTS = {
     "two layers over √n": (two_roots.bind(token=3, layer=2), "feature", "unstable"),
     "one matrix for queries and keys": (tied_logits.bind(token=3), "unstable", "unstable"),
     "attention over √n on a branch over √n": (small_branch.bind(token=3), "operator", "unstable"),
+    "attention over √n before a norm": (before_a_norm.bind(token=3), "feature", "unstable"),
+    "attention over n^(3/4)": (over_a_quarter.bind(token=3), "operator", "unstable"),
+    "a branch over √n": (small_beside_skip, "operator", "feature"),
+    "a gate of what falls like n^(−½)": (small_in_a_gate, "operator", "feature"),
+    "a gate of what falls like n^(−¼)": (random_gate, "operator", "unstable"),
 }
 
 
@@ -172,6 +212,8 @@ POWERS = {
     ("a readout of mean one", "f", 0): (0.5, 0),
     ("attention over √n", "f", 1): (0, 0.5),
     ("two layers over √n", "f", 1): (0, 0.5),
+    ("a branch over √n", "y", 1): (-0.5, 0),
+    ("attention over √n before a norm", "x", 2): (-0.5, 0),
 }
 
 

@@ -22,7 +22,7 @@ import sympy
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
-from tplimits.regimes.classification.derivation.passes import Passes, as_fraction
+from tplimits.regimes.classification.derivation.passes import Aligned, Passes, as_fraction
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power, Size
 
@@ -109,6 +109,12 @@ class Counting:
     def passes(self) -> Passes:
         """The passes that count."""
         return Passes(self.network, self.exponents)
+
+    @cached_property
+    def gradients_aligned(self) -> dict[str, Power]:
+        """The powers of scaled gradients at the start, were no average small because its mean vanishes."""
+        sizes, _ = Aligned(self.network, self.exponents).sizes(self.backward.program, {}, {})
+        return {name: self._gradient(name, sizes) for name in self.exponents}
 
     @property
     def backward(self) -> Backward:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -18,6 +19,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
+from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.moved import moved
@@ -49,6 +51,8 @@ def _subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
     source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
     body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
+    # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
+    body = body.xreplace({p: sympy.Dummy(positive=True) for p in body.atoms(sympy.Pow) if p.exp.is_even})
     return not body.free_symbols & network.known.width_symbols and any(map(_is_difference, body.atoms(sympy.Add)))
 
 
@@ -58,6 +62,8 @@ def _is_difference(total: Expr) -> bool:
 
 def with_zeros_apart(network: Program) -> Program:
     """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
+
+    Those that are 0 at every width are left out.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -71,18 +77,26 @@ def with_zeros_apart(network: Program) -> Program:
     instructions: list[Instruction] = []
     for position, s in enumerate(network):
         s = moved(s, places.__getitem__)
+        if (
+            isinstance(s, (Avg, ScalarNonlin))
+            and _subtracts(network, network[position])
+            and sums_to_zero(network, position)
+        ):
+            s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
         for difference in _differences(network, network[position]):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
             apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
-            if vanishes_at_generic_data(network, position, apart):
+            if not vanishes_at_generic_data(network, position, apart):
+                continue
+            body, place = relocated(difference, places.__getitem__), sympy.S.Zero
+            if not sums_to_zero(network, position, apart):
                 place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
-                body = relocated(difference, places.__getitem__)
                 instructions.append(replace(apart, body=body))
-                assert isinstance(s, (OuterNonlin, ScalarNonlin))
-                s = replace(s, body=s.body.xreplace({body: place}))
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            s = replace(s, body=s.body.xreplace({body: place}))
         places.append(len(instructions))
         instructions.append(s)
-    if len(instructions) == len(network):
+    if tuple(instructions) == network.instructions:
         return network
     return network.replace(
         instructions=tuple(instructions),
@@ -109,6 +123,7 @@ def _differences(network: Program, s: Instruction) -> list[Expr]:
     )
 
 
+@lru_cache(maxsize=512)
 def vanishes_at_generic_data(network: Program, position: int, instead: Instruction | None = None) -> bool:
     """Whether a scalar, or the mean of a vector, is zero within its numerical error; False where it has no number.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes.entries import NO_NEURON, Entry
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -25,6 +25,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
+from tplimits.regimes.classification.derivation.parity import Parities, parities
 from tplimits.regimes.classification.derivation.sizes import (
     CONSTANT,
     HALF,
@@ -94,6 +95,8 @@ class Passes:
                 assert s.operand is not None
                 known = whole or position < len(self.network)
                 x = sizes[s.operand.source]
+                if known and x.loose > NOTHING and position not in self.means.always:
+                    x = replace(x, loose=self._loose(program, s.operand.source, sizes, x))
                 sizes[position] = self.averaged(position, x, aligned.get(position)) if known else x
             else:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
@@ -139,6 +142,19 @@ class Passes:
         else:
             start = max(x.start - HALF, x.fallen) if centred else x.start
         return Size(start, move, x.loose, start if centred else x.fallen)
+
+    def _loose(self, program: Program, position: int, sizes: Mapping[int, Size], x: Size) -> Power:
+        """What scalars change of an average, term by term: a term whose mean vanishes whatever they are falls by ½."""
+        terms = terms_of(program, position)
+        if len(terms) < 2:
+            return x.loose
+        found = ((self._body(t, sizes, [], True).loose, HALF * self._symmetry.vanishes(t)) for t in terms)
+        return min(x.loose, max(loose - fall for loose, fall in found))
+
+    @cached_property
+    def _symmetry(self) -> Parities:
+        """What vanishes for all values of scalars."""
+        return parities(self.backward.program, False, {})
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
         entries = entries_of(body)
@@ -189,6 +205,34 @@ class Passes:
             share = incoming + through - whole if NOTHING not in (incoming, through, whole) else NOTHING
             found[name] = min(share, Fraction(0))
         return found
+
+
+class Aligned(Passes):
+    """Passes that take no average for small, as none is late in training."""
+
+    @cached_property
+    def means(self) -> Means:
+        return Means(frozenset(), frozenset())
+
+
+@lru_cache(maxsize=4096)
+def terms_of(program: Program, position: int) -> tuple[Expr, ...]:
+    """The terms of a vector, products with sums of vectors multiplied out once."""
+    s = program[position]
+    if not isinstance(s, OuterNonlin) or s.slots:
+        return ()
+    return tuple(t for term in sympy.Add.make_args(s.body) for t in _multiplied_out(program, term))
+
+
+def _multiplied_out(program: Program, term: Expr) -> Iterator[Expr]:
+    for factor in sympy.Mul.make_args(term):
+        if isinstance(factor, Entry) and factor.neuron == OWN:
+            inner = program[factor.source]
+            if isinstance(inner, OuterNonlin) and not inner.slots and isinstance(inner.body, sympy.Add):
+                at = {axis_symbol(a): i for a, i in zip(inner.axes, factor.indices, strict=True)}
+                yield from (term / factor * t for t in inner.body.xreplace(at).args)
+                return
+    yield term
 
 
 @remembered(4096)

@@ -8,7 +8,7 @@ and s = 0 for arguments of nonlinear functions and for what is returned: linear 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,7 @@ class Equations:
 
     def scaling(self, values: Mapping[str, Expr], readable: bool = True, unique: bool = True) -> Scaling:
         """The powers of all positions."""
-        at = {self.unknowns[k]: v for k, v in values.items()}
+        at = {symbol: values[k] for k, symbol in self.unknowns.items()}
         positions = {
             p: s.xreplace(at) - (sympy.S.Half if p in self.fluctuations else 0) for p, s in self.positions.items()
         }
@@ -108,12 +108,12 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
     Where several parameters could take one, those that make the start natural in the parametrization do; where all is
     of order 1 as it is, but for small terms of sums, none does.
     """
-    strict, kinds = equations(network), roles(network).kinds
+    strict, as_it_is, kinds = equations(network), equations(network, "small terms"), roles(network).kinds
     none = dict.fromkeys(strict.unknowns, sympy.S.Zero)
     # no powers, or powers that cancel: nothing has to be moved
     if strict.holds(none):
         return strict.scaling(none, readable=not strict.fluctuations)
-    small = equations(network, "small terms").holds({})
+    small = as_it_is.holds({})
     readable, unique = not strict.fluctuations, strict.unique and not small
     if parametrization is not None and not parametrization.symbols:
         # the s with which a + s + b is natural
@@ -128,15 +128,30 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
             if values is not None:
                 return found.scaling(values, readable, unique)
     if small:
-        return strict.scaling(none, readable=False)
-    # one parameter alone that takes all: a matrix first, as √n (W x) is how such powers are written
+        found = as_it_is.scaling(none, readable=False)
+        return replace(found, positions={**found.positions, **_felt(network)})
     matrices_first = sorted(none, key=lambda k: kinds[k] != "matrix")
     for name in matrices_first:
         values = strict.solved({k: sympy.S.Zero for k in none if k != name})
         if values is not None:
             return strict.scaling(values, readable, unique)
     values = strict.solved({})
-    return strict.scaling(none, readable=False) if values is None else strict.scaling(values, readable, unique)
+    return as_it_is.scaling(none, readable=False) if values is None else strict.scaling(values, readable, unique)
+
+
+def _felt(network: Program) -> dict[int, Expr]:
+    """The power of n at which each scalar is of order 1 where it is read, behind the powers that multiply it there."""
+    found: dict[int, Expr] = {}
+    for position, s in reversed(list(enumerate(network))):
+        if isinstance(s, (Avg, ScalarNonlin)):
+            found.setdefault(position, sympy.S.Zero)
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            grown = multiplied_by_powers(s.body, network.known.width_symbols)
+            for e in s.body.atoms(Entry):
+                if e.neuron == NO_NEURON and isinstance(network[e.source], (Avg, ScalarNonlin)):
+                    here = found.get(position, sympy.S.Zero) - sympy.Rational(grown.get(e, 0))
+                    found[e.source] = min(here, found.get(e.source, sympy.S.Zero))
+    return found
 
 
 @lru_cache(maxsize=32)
@@ -144,11 +159,12 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """The equations of a network: all terms of a sum have one power, and what functions are applied to has none.
 
     "homogeneous" lets powers pass through relu and its like; "small terms" has no unknowns, and lets terms of sums be
-    smaller than others.  "aligned" takes no average for small, as none is late in training.
+    smaller than others, and scalars inside of functions smaller than what these need.  "aligned" takes no average for
+    small, as none is late in training.
     """
     known = parameters(network) if reading != "small terms" else ()
     unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
-    reader = _Reader(network, reading, means_of(network))
+    reader = _Reader(network, reading, means_of(network, ()))
     for position, s in enumerate(network):
         if isinstance(s, MatMul):
             assert s.operand is not None
@@ -209,6 +225,7 @@ class _Reader:
         if isinstance(node, sympy.Add) or (self.reading == "homogeneous" and isinstance(node, HOMOGENEOUS)):
             self.zero += [p - parts[0] for p in parts[1:]]
             return parts[0]
-        # any other function: its arguments have to be of order 1
+        if self.reading == "small terms" and not any(e.neuron != NO_NEURON for e in node.atoms(Entry)):
+            parts = [sympy.Max(p, 0) for p in parts]  # a gate of something small is a constant and something small
         self.zero += parts
         return sympy.S.Zero

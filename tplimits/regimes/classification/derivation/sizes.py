@@ -194,15 +194,24 @@ def saturates(body: Expr) -> bool:
     return any(isinstance(node, (*SATURATING, *FLATTENING)) for node in distinct(body))
 
 
-def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
-    """Entries that stand in a product with a positive power of a width."""
-    found: set[Entry] = set()
+def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Power]:
+    """Entries that stand in a product with a positive power of a width, and that power; its root for squares."""
+    found: dict[Entry, Power] = {}
     for node in distinct(body):
         if isinstance(node, sympy.Mul):
             growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
+            power = sum(exponent_of(f, widths) for f in growing)
             if any(exponent_of(f, widths) > 0 for f in growing):
-                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
+                for f in node.args:
+                    own = power / as_power(f) if f not in growing else power
+                    found |= {e: max(own, found.get(e, own)) for e in f.atoms(Entry)}
     return found
+
+
+def as_power(factor: Expr) -> Fraction:
+    """k of a factor x^k with k > 1, 1 of all others."""
+    k = factor.exp if isinstance(factor, sympy.Pow) and factor.exp.is_Rational else sympy.S.One
+    return max(Fraction(int(k.p), int(k.q)), Fraction(1))
 
 
 def distinct(body: Expr) -> set[Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -181,15 +182,18 @@ class StabilityVerdict:
                     yield f"{name} moves like n^({power}) in step {t}" + (f", next to n^({scale})" if scale else "")
 
     def _unfaithful(self) -> Iterable[str]:
-        """Scaled gradients that are not of order 1, of optimizers that see this."""
+        """Scaled gradients that are not of order 1, of optimizers that see this.
+
+        Those that are small through an average whose mean vanishes, as in attention at the start, have the right d.
+        """
         counting = self.counting
         assert counting is not None
         for p in self.table.parameters:
             if not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
                 continue
             powers = [step.gradients[p.name] for step in counting.steps]
-            wrong = next(((t, power) for t, power in enumerate(powers) if power != 0), None)
-            # a parameter without a gradient at the start, as behind a readout of 0, has no size to be wrong
+            least = min(Fraction(0), *powers) if counting.gradients_aligned[p.name] >= 0 else Fraction(0)
+            wrong = next(((t, power) for t, power in enumerate(powers) if not least <= power <= 0), None)
             if wrong and powers[0] != NOTHING:
                 yield f"{p.name} has scaled gradients n^d g of size n^({wrong[1]}) in step {wrong[0]}"
 
@@ -272,8 +276,7 @@ def _least_scales(network: Program, found: Roles) -> tuple[Expr, Expr | None]:
 
     A sum over neurons is of order √n where the mean is zero, as it is for readouts that are drawn around zero, and n.
     """
-    # of order √n or n without a_out: the least A is the power that takes it back to order 1
-    sum_starts = sympy.S.Half if network.returns[0] in means_of(network).centred else sympy.S.One
+    sum_starts = sympy.S.Half if network.returns[0] in means_of(network, ()).centred else sympy.S.One
     readouts = found.named("readout")
     drawn = all(is_centred(network, network.initial_names[r]) for r in readouts)
     others = None if readouts and found.read_out_everywhere else sum_starts
