@@ -66,12 +66,12 @@ class Contraction:
         right = list(right)
         return self.joined((a, b) for a in left for b in right)
 
-    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> Sum:
-        """Σ Cov over pairs; where no matrix joins two terms, functions of scalars in both may."""
+    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]], keep: frozenset[int] = frozenset()) -> Sum:
+        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may."""
         placed_pairs = (
             (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
-        found = self._averaged(self._start(placed_pairs), frozenset())
+        found = self._averaged(self._start(placed_pairs), keep)
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[ProductTerm, bool | None]]) -> Sum:
