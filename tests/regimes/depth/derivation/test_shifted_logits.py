@@ -70,6 +70,21 @@ def test_around_an_array(name):
     assert np.abs(found - expected(first, second + 0.1, V)).max() > 1e-3 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("name", ["where", "gelu", "softplus", "sigmoid", "root", "expression"])
+@pytest.mark.parametrize("background", [0, -1.5])
+def test_around_a_diagonal_array(name, background):
+    """An array that is one number off its diagonal has a normal form of its own."""
+    function, exact = FUNCTIONS[name]
+    centre = background + np.diag([0.7, 1.9, -0.4])
+    sde = tp.derive(attended(lambda Y: function(shift(centre) + Y) - function(shift(centre))), tp.Proportional())
+    first, second = (np.vectorize(lambda c, k=k: float(mpmath.diff(exact, c, k)))(centre) for k in (1, 2))
+    V = published.random_covariance(3, 1)
+    wanted = expected(first, second, V)
+    assert np.abs(sde.drift_at(V, γ=γ, τ0=τ0) - wanted).max() < 1e-7 * np.abs(wanted).max()
+    twin = expected(*(np.where(np.eye(3) > 0, a[0, 1], a) for a in (first, second)), V)  # the diagonal as the rest
+    assert np.abs(sde.drift_at(V, γ=γ, τ0=τ0) - twin).max() > 1e-3 * np.abs(wanted).max()
+
+
 @pytest.mark.parametrize("name", ["relu", "leaky_relu", "clip", "maximum of two", "gelu", "softplus"])
 @pytest.mark.parametrize("centre", [0.7, -0.6])
 def test_around_a_number(name, centre):

@@ -176,5 +176,6 @@ def identified(factors: Factors, bound: int) -> Factors:
     for factor in factors:
         if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
             other = factor[1][0] if factor[1][1] == bound else factor[1][1]
-            return renamed((f for f in factors if f is not factor), {bound: other})
+            # a δ squared is a δ
+            return renamed((f for f in factors if f[0] != "I" or set(f[1]) != set(factor[1])), {bound: other})
     return factors

@@ -188,10 +188,7 @@ class Around:
             if not one.is_number:
                 lowering.fail(SYMBOLIC)
             values[place] = float(one)
-        scale, factors = lowering.arrays.factor(values, at)
-        return Poly(
-            (ProductTerm(Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),)
-        )
+        return lowering.array(values, at)
 
 
 def _simple(entry: float) -> Rational:

@@ -104,6 +104,7 @@ class Arrays:
     def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
         """A product with its arrays in normal form; sums over indices that only arrays have had are done."""
         number, summed = Fraction(1), set(summed)
+        factors = _without_squares(factors)
         sizes = self._sizes(factors)
         # an array that is merged or summed may be constant, diagonal or alone at an index: again until nothing moves
         while any(f[0][0] in ARRAYS for f in factors):
@@ -238,6 +239,14 @@ def _absorbed(arrays: dict[tuple[int, ...], list[numpy.ndarray]]) -> bool:
                 arrays[large].append(values.transpose(order).reshape(shape))
             found = True
     return found
+
+
+def _without_squares(factors: Factors) -> Factors:
+    """A product with δ² = δ."""
+    deltas = [f for f in factors if f[0] == "I"]
+    if len(deltas) < 2:
+        return factors
+    return (*(f for f in factors if f[0] != "I"), *{frozenset(f[1]): f for f in deltas}.values())
 
 
 def _without_diagonals(factors: Factors, inner: Callable[[int], bool]) -> Factors:

@@ -66,24 +66,26 @@ class Contraction:
         right = list(right)
         return self.joined((a, b) for a in left for b in right)
 
-    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> Sum:
-        """Σ Cov over pairs; where no matrix joins two terms, functions of scalars in both may."""
+    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]], keep: frozenset[int] = frozenset()) -> Sum:
+        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may."""
         placed_pairs = (
             (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
-        found = self._averaged(self._start(placed_pairs), frozenset())
-        # what nothing joined is the product of the means, which a covariance has not
+        found = self._averaged(self._start(placed_pairs), keep)
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[ProductTerm, bool | None]]) -> Sum:
         found: Sum = {}
         for term, joined in terms:
-            powers, factors = term.powers, term.factors
-            for index in sorted(indices(factors)):
-                powers, factors = self._closed(factors, powers, index)
-            coeff = self.one if self.counting else term.coeff
-            self._add(found, ProductTerm(coeff, powers, term.pert, factors), joined)
+            self._add(found, self._settled(term, indices(term.factors)), joined)
         return found
+
+    def _settled(self, term: ProductTerm, summed: Iterable[int]) -> ProductTerm:
+        """A term with its sums done where the state alone is left of them."""
+        powers, factors = term.powers, term.factors
+        for index in sorted(summed):
+            powers, factors = self._closed(factors, powers, index)
+        return ProductTerm(self.one if self.counting else term.coeff, powers, term.pert, factors)
 
     def _averaged(self, current: Sum, keep: frozenset[int]) -> Sum:
         for matrix in self.model.outermost_first():
@@ -214,10 +216,9 @@ class Contraction:
                     if x.pert + y.pert > self.most:
                         continue
                     term = product(x, shifted(y, next_number(x.factors), 0, keep=summed))
-                    powers, factors = self._closed(term.factors, times(term.powers, a.columns, -2), summed)
-                    coeff = self.one if self.counting else term.coeff
-                    self._add(found, ProductTerm(coeff, powers, term.pert, factors), None)
-            # by operands: heads and layers of one block ask for the same few again and again
+                    term = term._replace(powers=times(term.powers, a.columns, -2))
+                    # sums within an operand too: avg(x*x) beside a dense layer is of the state alone
+                    self._add(found, self._settled(term, {summed, *indices(term.factors)}), None)
             self._grams[key] = tuple(ProductTerm(c, p, pert, f) for (f, p, pert, _), c in found.items())
         return self._grams[key]
 

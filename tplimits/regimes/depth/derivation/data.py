@@ -50,13 +50,14 @@ class Data:
     def tabulated(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray]:
         """The free indices of such an expression, and its values at all of them."""
         axes = list(free_axes(expr))
-        sizes = [self._size(a.name.split("′")[0]) for a in axes]
+        sizes = [self.size(a.name.split("′")[0]) for a in axes]
         values = numpy.empty(sizes)
         for place in itertools.product(*map(range, sizes)):
             values[place] = self._value(expr, dict(zip(axes, place, strict=True)))
         return axes, values
 
-    def _size(self, axis: str) -> int:
+    def size(self, axis: str) -> int:
+        """How many values an axis of an array has."""
         size = self.program.size(axis)
         if size is None:
             raise NoLimitError(f"the axis `{axis}` of an array of `{self.program.name}` has no size.")
@@ -71,10 +72,10 @@ class Data:
             inner = {axis_symbol(a): at[i] for a, i in zip(s.axes, expr.indices, strict=True)}
             return self._value(s.body, inner)
         if isinstance(expr, AxisSum):
-            return sum(self._value(expr.summand, {**at, expr.bound: i}) for i in range(self._size(expr.axis)))
+            return sum(self._value(expr.summand, {**at, expr.bound: i}) for i in range(self.size(expr.axis)))
         if not expr.args:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
-            return float(self._size(axis) if axis else expr)
+            return float(self.size(axis) if axis else expr)
         arguments = {Symbol(f"argument {i}", real=True): self._value(a, at) for i, a in enumerate(expr.args)}
         found = value(expr.func(*arguments, evaluate=False), arguments)
         if not math.isfinite(found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
-from tplimits.regimes.depth.derivation.model import KinkLabel, Model
+from tplimits.regimes.depth.derivation.model import KinkLabel, Layer, Model
 from tplimits.regimes.depth.derivation.powers import differentiated, merged
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 
@@ -90,10 +90,13 @@ class OneLayer:
 
     def mean(self) -> Orders:
         """E[V′^αβ]."""
-        terms = self.gram(ALPHA, BETA).terms
+        return self._by_order(self._mean(self._opened(self.gram(ALPHA, BETA).terms)))
+
+    def _mean(self, terms: Sequence[ProductTerm]) -> Sum:
+        """E of a sum, functions of scalars and what depends on the same weights together."""
         found = self.contraction.mean([*terms, *self.responses(terms)])
         twice = self.contraction.joined(p for t in terms for p in self._twice(t))
-        return self._by_order(totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]}))
+        return totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]})
 
     def drift(self, mean: Orders) -> Orders:
         """E[V′ − V]."""
@@ -102,6 +105,8 @@ class OneLayer:
     def covariance(self) -> Orders:
         """Cov(V′^αβ, V′^δω)."""
         left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
+        outer = self._joined_outside(left, right)
+        left, right = self._opened(left), self._opened(right)
         pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
         held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
         # what comes with 1/n is joined to nothing at that order
@@ -111,7 +116,7 @@ class OneLayer:
         right_moved = [(a, c) for a, b in near for c in self.responses([b])]
         plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
         self._insist_on_one_response(held)
-        found = self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
+        found = self._by_order(totalled(self.contraction.joined([*plain, *near, *left_moved, *right_moved]), outer))
         for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
             if label[0] == "Y":
                 raise NoLimitError(self.model.weights[label].refusal)
@@ -121,6 +126,50 @@ class OneLayer:
         return by_order(found, self.model, self.ring, self.arrays, self.laws)
 
     # -- functions of scalars with a kink -------------------------------------------------------
+
+    @property
+    def _outside(self) -> frozenset[int]:
+        """The matrices whose operands hold functions of scalars with a kink, and those that multiply these in turn."""
+        held: set[int] = set()
+        while True:
+            more = {layer.matrix for layer in self.model.layers.values() if self._reads_kinks(layer, held)}
+            if more <= held:
+                return frozenset(held)
+            held |= more
+
+    def _reads_kinks(self, layer: Layer, matrices: set[int]) -> bool:
+        terms = () if layer.operand is None else self.model.operands[layer.operand].terms
+        labels = {f[0] for t in terms for f in t.factors}
+        return any(n[0] == "G" or (n[0] == "F" and self.model.layers[n].matrix in matrices) for n in labels)
+
+    def _opened(self, terms: Sequence[ProductTerm]) -> tuple[ProductTerm, ...]:
+        """E of a sum over the matrices outside of functions of scalars, so that these stand in it as factors."""
+        outside = self._outside
+        if not outside:
+            return tuple(terms)
+        for scalar in self.scalars:
+            held = {self.model.layers[f[0]].matrix for t in scalar.terms for f in t.factors if f[0][0] == "F"}
+            if held & outside:
+                names = ", ".join(f"`{self.model.names[m]}`" for m in sorted(held & outside))
+                raise NoLimitError(
+                    f"`{self.program.name}`: not covered: {names} multiplies a function of scalars with a kink, and "
+                    "stands in the argument of another; give the scalars matrices of their own."
+                )
+        found = self.contraction.mean(terms, self._inside)
+        return with_merged_kinks(Poly(tuple(ProductTerm(c, *key[1:3], key[0]) for key, c in found.items()))).terms
+
+    @property
+    def _inside(self) -> frozenset[int]:
+        return frozenset(self.model.depth) - self._outside
+
+    def _joined_outside(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> Sum:
+        """The mean of the covariance given all matrices but those outside of functions of scalars."""
+        if not self._outside:
+            return {}
+        pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
+        found = self.contraction.joined(pairs, self._inside)
+        joined = [ProductTerm(c, *key[1:3], key[0]) for key, c in found.items() if key[3]]
+        return {(*key[:3], True): c for key, c in self._mean(joined).items()}
 
     def responses(self, terms: Iterable[ProductTerm]) -> list[ProductTerm]:
         """P R ∂G for each P G(R)."""

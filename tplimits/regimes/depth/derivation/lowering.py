@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy
 import sympy
 from sympy import Expr, S
 
@@ -300,7 +301,10 @@ class Lowering:
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
         axes, values = self.data.tabulated(expr)
-        at = tuple(self.index(a, env) for a in axes)
+        return self.array(values, tuple(self.index(a, env) for a in axes))
+
+    def array(self, values: numpy.ndarray, at: tuple[int, ...]) -> Poly:
+        """A constant array at indices."""
         terms = []
         for part in without_background(values):
             scale, factors = self.arrays.factor(part, at)

@@ -16,8 +16,17 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
-from tplimits.regimes.depth.derivation.algebra import Poly, ProductTerm, lowest, lowest_of_all, multiplied, total
-from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.algebra import (
+    SPAN,
+    Factor,
+    Poly,
+    ProductTerm,
+    lowest,
+    lowest_of_all,
+    multiplied,
+    total,
+)
+from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.derivation.order_one import NotSmall
 from tplimits.regimes.depth.derivation.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
@@ -168,7 +177,9 @@ def size(order: int) -> str:
 def parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     """What is fixed (of order 1 exactly, and no function of the state), and the rest."""
     fixed = [
-        t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
+        t
+        for t in poly.terms
+        if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS or f[0] == "I" for f in t.factors)
     ]
     # functions of the state, however large, are no point to expand around: it would be another one in every layer
     rest = [t for t in poly.terms if t not in fixed]
@@ -197,7 +208,17 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
         lowering.fail(SYMBOLIC)
     held = {i for t in fixed.terms for f in t.factors for i in f[1]}
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
-    return at, lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
+    arrays = Arrays(dict(lowering.arrays.values))
+    terms = [t._replace(factors=tuple(_undone(lowering, arrays, f) for f in t.factors)) for t in fixed.terms]
+    return at, arrays.tabulated(terms, map(float, numbers), at)
+
+
+def _undone(lowering: Lowering, arrays: Arrays, factor: Factor) -> Factor:
+    """A factor, δ of two indices as the array of the size that their axis has."""
+    label, at, copy = factor
+    if label != "I":
+        return factor
+    return arrays.label(numpy.eye(lowering.data.size(lowering.model.dimensions[at[0] // SPAN].name))), at, copy
 
 
 def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int], written: Expr) -> Poly:
@@ -224,7 +245,4 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
             f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
             "all: let it see itself."
         )
-    scale, factors = lowering.arrays.factor(values, at)
-    return Poly(
-        (ProductTerm(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),)
-    )
+    return lowering.array(values, at)
