@@ -25,6 +25,7 @@ from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n
+from tplimits.program.nodes.digits import cancelled
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 
@@ -159,7 +160,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
         state.exact.add(key)
     if reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
-    value = reader.limit(body)
+    value = cancelled(reader.limit(body))
     if found(value, *_NOT_FINITE):
         known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
