@@ -216,8 +216,8 @@ class Derivation:
     def rests_on_open_means(self, expr: Expr) -> bool:
         """Whether an expression, or the variance of a variable in it, holds a mean without closed form.
 
-        Sums of numbers that cancel count as well: a closed form may be zero without showing it.  So do means over boxes,
-        and images of what is zero by an identity.
+        Sums of numbers that cancel count as well: a closed form may be zero without showing it.  So do means over
+        boxes, and images of what is zero by an identity.
         """
         if expr.has(BoxMean) or any(self._is_open(s) for s in expr.atoms(Symbol)):
             return True

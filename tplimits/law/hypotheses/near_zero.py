@@ -1,9 +1,9 @@
 """Functions that cancel where a pole beside them is taken away, by their Taylor series there.
 
-(exp x − 1 − x)/x² tends to ½ as x → 0, but in doubles the numerator has an error of 1e-16 however small x is, which the
-pole multiplies by x^(−2): quadrature that looks closely at the pole would add rounding alone.  So a factor F(t) = O(t^k)
-beside a pole at t = 0 is read off its series for |t| < δ, where the terms that are left out are below the rounding of
-the first.
+(exp x − 1 − x)/x² tends to ½ as x → 0, but in doubles the numerator has an error of 1e-16 however small x is, which
+the pole multiplies by x^(−2): quadrature that looks closely at the pole would add rounding alone.  So a factor that is
+F(t) = O(t^k) beside a pole at t = 0 is read off its series for |t| < δ, where the terms that are left out are below the
+rounding of the first.
 """
 
 from __future__ import annotations

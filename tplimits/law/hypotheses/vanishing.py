@@ -241,7 +241,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]
-    if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+    if isinstance(base, (sympy.Add, functions.maximum)) and all(bounds(t)[0] >= 0 for t in base.args):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
     inner = _without_offset(base, gaussians)
     if inner is not None:
