@@ -16,7 +16,9 @@ from tplimits.law.expanding import times
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
+from tplimits.law.hypotheses.zero import vanishes_where_looked
 from tplimits.law.kets import Ket, Key, Reference, Step
+from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
@@ -215,9 +217,12 @@ class Derivation:
     def rests_on_open_means(self, expr: Expr) -> bool:
         """Whether an expression, or the variance of a variable in it, holds a mean without closed form.
 
-        Sums of numbers that cancel count as well: a closed form may be zero without showing it.
+        Sums of numbers that cancel count as well: a closed form may be zero without showing it.  So do means over
+        boxes, and images of what is zero by an identity.
         """
-        return any(self._is_open(s) for s in expr.atoms(Symbol)) or any(map(self._cancels, expr.atoms(sympy.Add)))
+        if expr.has(BoxMean) or any(self._is_open(s) for s in expr.atoms(Symbol)):
+            return True
+        return any(map(self._cancels, expr.atoms(sympy.Add)))
 
     def _cancels(self, total: Expr) -> bool:
         """Whether a number is zero without being written as 0; names in it stand for numbers."""
@@ -228,7 +233,10 @@ class Derivation:
     def _is_open(self, symbol: Symbol) -> bool:
         if symbol not in self._open:
             self._open[symbol] = False  # against circles
-            self._open[symbol] = any(map(self.rests_on_open_means, self._behind(symbol)))
+            behind = self._behind(symbol)
+            self._open[symbol] = any(map(self.rests_on_open_means, behind))
+            if isinstance(self.gaussians.source.get(symbol), HatSource):
+                self._open[symbol] |= any(map(vanishes_where_looked, behind))
             moment = self.engine.moments.get(symbol)
             if isinstance(moment, (OpenMoment, SteinMoment)):
                 self._open[symbol] = True

@@ -63,6 +63,10 @@ class Seen:
         (Seen(limits=Rational(1, 10**9)), Kind.NEVER),
         (Seen(limits=sympy.sqrt(2) ** 2 - 2 + 0 * x), Kind.ZERO),
         (Seen(limits=sympy.sqrt(3) * sympy.sqrt(2) - sympy.sqrt(6) * (1 + sympy.exp(-50))), Kind.NEVER),
+        (Seen(limits=sympy.log(2) + sympy.log(3) - sympy.log(6)), Kind.ZERO),  # no digit is left
+        (Seen(limits=2 * sympy.asin(Rational(1, 3)) - sympy.asin(4 * sympy.sqrt(2) / 9)), Kind.ZERO),
+        (Seen(limits=sympy.tanh(x) - 2 / (1 + sympy.exp(-2 * x)) + 1), Kind.ZERO),  # an identity
+        (Seen(limits=sympy.sin(2 * x) - 2 * sympy.sin(x) * sympy.cos(y), is_settled=True), Kind.NEVER),
         (Seen(limits=Float("1e-13"), tolerance=1e-12), Kind.ZERO),
         (Seen(limits=Float("1e-13"), tolerance=1e-14), Kind.NEVER),
         (Seen(limits=1e-13 * x - 2e-14 * y, tolerance=1e-12, is_settled=True), Kind.ZERO),  # rounding of data

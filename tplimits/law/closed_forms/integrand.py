@@ -17,8 +17,12 @@ import mpmath
 import sympy
 from sympy import Expr, Matrix, S, Symbol
 
+from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.functions import step
 from tplimits.program.parts import holds, remembered
+
+#: a coefficient without symbols below this is zero
+_NOTHING = sympy.Float("1e-32")
 
 
 class NotClosed(Exception):
@@ -138,8 +142,8 @@ def tidy(expr: Expr) -> Expr:
         return expanded
     if expanded.is_number:
         # an exact number with roots and π: zero if it is so to far more digits than it has operations
-        return S.Zero if abs(expanded.evalf(40, maxn=200)) < sympy.Float("1e-32") else expanded
-    # only denominators that are sums hide a zero from expand; cancel is dear and left to these
+        value = value_of(expanded)
+        return S.Zero if value is not None and abs(value) < _NOTHING else expanded
     if any(p.exp.is_negative and p.base.is_Add for p in expanded.atoms(sympy.Pow)):
         if longer(expanded, _MOST_CANCELLED.get()):
             raise NotClosed

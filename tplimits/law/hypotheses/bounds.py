@@ -29,6 +29,7 @@ _RANGES = {
     sympy.Abs: (0, sympy.oo),
     functions.relu: (0, sympy.oo),
     functions.softplus: (0, sympy.oo),
+    functions.gelu: (sympy.Rational(-17, 100), sympy.oo),
     sympy.cosh: (1, sympy.oo),
 }
 
@@ -90,10 +91,11 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return -sympy.oo, sympy.oo
     if type(expr) in _RANGES:
         least, most = map(S, _RANGES[type(expr)])
-        # without monotonicity the range of the head is all that is known
+        low, high = bounds(expr.args[0])
+        if isinstance(expr, functions.gelu) and high <= 0:
+            return least, S.Zero
         if not isinstance(expr, _GROWING):
             return least, most
-        low, high = bounds(expr.args[0])
         return (
             least if low is S.NegativeInfinity else expr.func(low).evalf(20),
             most if high is S.Infinity else expr.func(high).evalf(20),

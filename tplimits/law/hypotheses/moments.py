@@ -37,10 +37,9 @@ _BOUNDED_HEADS = (
     *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),
     *(functions.step, functions.sigmoid, truncated),
 )
-_LINEAR_HEADS = (
-    *(sympy.Abs, sympy.asinh, functions.relu, functions.leaky_relu, functions.softplus, functions.gelu),
-    *(functions.maximum, functions.minimum),
-)
+_LINEAR_HEADS = (*(sympy.Abs, sympy.asinh, functions.relu, functions.leaky_relu, functions.softplus, functions.gelu),)
+#: one of the last two arguments
+_CHOOSING = (functions.maximum, functions.minimum, functions.where)
 #: |F(x)| ≤ |x|
 _BELOW = (
     *(sympy.Abs, sympy.tanh, sympy.sin, sympy.atan, sympy.asinh),
@@ -51,6 +50,7 @@ _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
 #: what a function is, wherever its argument stands
 _BRANCHES: dict[type, Callable[..., tuple[Expr, ...]]] = {
+    sympy.Abs: lambda x: (x, -x),
     functions.relu: lambda x: (x, S.Zero),
     functions.leaky_relu: lambda x, slope: (x, slope * x),
     functions.maximum: lambda x, y: (x, y),
@@ -138,10 +138,8 @@ class _Analysis:
                 inner = self._arguments(expr)
                 self.gaussians.growths[expr] = inner if inner.unreal else _BOUNDED
             return self.gaussians.growths[expr]
-        if isinstance(expr, _LINEAR_HEADS):
-            return self._arguments(expr)
-        if isinstance(expr, functions.where):
-            return of_sum([self.growth(a) for a in expr.args[1:]])
+        if isinstance(expr, (*_CHOOSING, *_LINEAR_HEADS)):
+            return self._chosen(expr)
         if isinstance(expr, sympy.exp):
             return self._exponential(expr.args[0])
         if isinstance(expr, (sympy.sinh, sympy.cosh)):
@@ -165,6 +163,25 @@ class _Analysis:
 
     def _arguments(self, expr: Expr) -> Tail:
         return of_sum([self.growth(a) for a in expr.args])
+
+    def _chosen(self, expr: Expr) -> Tail:
+        """Of max(x, y) and its like, and of functions that grow no faster than what they read.
+
+        An infinite moment of one of them is none of the whole, for it need not be chosen where it is large.
+        """
+        chosen = expr.args[1:] if isinstance(expr, functions.where) else expr.args
+        inner = of_sum([self.growth(a) for a in chosen])
+        if inner.unreal:
+            return inner
+        low, high = bounds(expr)
+        if low > -sympy.oo and high < sympy.oo:
+            return _BOUNDED
+        positive = all(bounds(a)[0] >= 0 for a in chosen)
+        if isinstance(expr, functions.minimum) and positive and not inner.established:
+            good = [t for t in map(self.growth, chosen) if t.established]
+            return max(good, key=lambda t: t.power) if good else replace(inner, kind=Growth.UNKNOWN)
+        keeps = not isinstance(expr, (*_CHOOSING, sympy.asinh)) or (isinstance(expr, functions.maximum) and positive)
+        return inner if keeps or inner.kind is not Growth.INFINITE else replace(inner, kind=Growth.UNKNOWN)
 
     def _product(self, expr: sympy.Mul) -> Tail:
         factors = [f for f in expr.args if self.random(f)]

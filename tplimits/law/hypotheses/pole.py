@@ -6,6 +6,9 @@
 every logarithm of the body, also of one that stands beside a factor with limit 0: in avg(u)·(1/s) with s → 0 two
 fluctuations are divided by each other.  A denominator that vanishes at single points of a random variable is a
 question of moments (`moments`).
+
+An average over another neuron holds that neuron itself: 1/(x_α − x_β) is divided by zero at every width, for β = α,
+which the limit, where neurons are independent, does not show.
 """
 
 from __future__ import annotations
@@ -14,19 +17,28 @@ from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
+from sympy.utilities.iterables import multiset_partitions
 
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tplimits.law.hypotheses.reader import Doubt, Reader
 
 #: what may have a pole
 HEADS: tuple[type, ...] = (sympy.log, sympy.tan, sympy.Pow)
+#: what may be finite although an argument is not
+_SHELTER = (*functions.JUMPS, functions.minimum, functions.maximum, sympy.exp, sympy.tanh, sympy.erf, sympy.atan)
 
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
+    _refuse_coincidences(reader, body, where)
     return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in singular_places(body)], where)
 
 
@@ -39,6 +51,44 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
         )
 
     return Place(argument, argument, refusal)
+
+
+def _refuse_coincidences(reader: Reader, body: Expr, where: str) -> None:
+    """NoLimitError where a body is divided by zero at every width, at neurons that are one and the same."""
+    if len({e.neuron for e in entries(body)} - {NO_NEURON}) < 2:
+        return
+    for node in _exposed(body):
+        for part, argument in singular_places(node):
+            if part == node and any(sympy.expand(a) == 0 for a in _coincident(argument)):
+                raise NoLimitError(
+                    f"{where}: `{_told(reader, node)}` is not finite at any width: an average over other neurons holds "
+                    f"the neuron itself, and there `{_told(reader, argument)}` is 0. Keep it away from zero, as by "
+                    "adding a constant to its square."
+                )
+
+
+def _told(reader: Reader, expr: Expr) -> str:
+    """A part of a body with the neurons of its entries, as a user writes them."""
+    names = {e: reader.shown(e) + ("" if e.neuron == OWN else f"[{e.neuron}]") for e in entries(expr)}
+    return sympy.sstr(expr.xreplace({e: sympy.Symbol(name) for e, name in names.items()}))
+
+
+def _exposed(body: Expr) -> Iterator[Expr]:
+    """The parts of a body that are infinite or no number only where all of it is."""
+    yield body
+    if not isinstance(body, _SHELTER):
+        for part in body.args:
+            yield from _exposed(part)
+
+
+def _coincident(expr: Expr) -> Iterator[Expr]:
+    """A part of a body with some of its neurons being the same."""
+    read = [e for e in entries(expr) if e.neuron != NO_NEURON]
+    neurons = sorted({e.neuron for e in read}, key=str)
+    for blocks in multiset_partitions(neurons) if len(neurons) > 1 else ():
+        if len(blocks) < len(neurons):
+            same = {neuron: block[0] for block in blocks for neuron in block}
+            yield expr.xreplace({e: Entry(e.args[0], same[e.neuron], *e.indices) for e in read})
 
 
 def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:

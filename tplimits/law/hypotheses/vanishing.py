@@ -16,7 +16,7 @@ D^(−p), so tanh(f)/f and f²/(f² + y²) have no pole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ _INCREASING: dict[type, Callable[[Expr], Expr]] = {
     functions.softplus: lambda value: sympy.log(sympy.exp(value) - 1),
 }
 #: stands for a form in functions of it alone
-_FORM = sympy.Dummy("t", real=True)
+FORM = sympy.Dummy("t", real=True)
 
 
 @dataclass(frozen=True)
@@ -193,22 +193,29 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
 
 def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """k·μ for a function F(g) = O(g^k) of a form, or of what has a kink at one, that is O(ε^μ); None for others."""
-    kinked = found(factor, *_KINKED) - {factor}
-    for inner in (*(f for f, _ in (*at.forms, *at.others)), *sorted(kinked, key=str)):
-        alone = _function_of(factor, inner, gaussians)
-        k = None if gaussians.of(alone) or not alone.has(_FORM) else order_at_zero(alone, _FORM)
+    for inner, alone in functions_of_one(factor, [f for f, _ in (*at.forms, *at.others)], gaussians):
+        k = order_at_zero(alone, FORM)
         if k is not None:
             return k * order(inner, at, gaussians)
     return None
+
+
+def functions_of_one(factor: Expr, zeros: Sequence[Expr], gaussians: Randomness) -> Iterator[tuple[Expr, Expr]]:
+    """(t, F) where a factor is a function F of t alone, with FORM for t: one of these zeros, or a kink inside it."""
+    kinked = found(factor, *_KINKED) - {factor}
+    for inner in (*zeros, *sorted(kinked, key=str)):
+        alone = _function_of(factor, inner, gaussians)
+        if alone.has(FORM) and not gaussians.of(alone):
+            yield inner, alone
 
 
 def _function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr:
     """A factor with a symbol in the place of an inner function, of an affine one in that of a variable of it."""
     slopes = linear(inner, gaussians)
     if not slopes:
-        return factor.xreplace({inner: _FORM})
+        return factor.xreplace({inner: FORM})
     variable, slope = next(iter(slopes.items()))
-    return factor.xreplace({variable: (_FORM - (inner - slope * variable)) / slope})
+    return factor.xreplace({variable: (FORM - (inner - slope * variable)) / slope})
 
 
 def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:
@@ -242,8 +249,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]
-    # non-negative terms vanish together alone: the forms of all of them, and w adds up
-    if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+    if isinstance(base, (sympy.Add, functions.maximum)) and all(bounds(t)[0] >= 0 for t in base.args):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
     inner = _without_offset(base, gaussians)
     if inner is not None:

@@ -17,6 +17,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.digits import value_of
 from tplimits.program.parts import remembered
 
 #: heads that may vanish on more than a null set
@@ -25,6 +26,8 @@ _FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maxim
 LONG = 400
 #: digits to which a constant without symbols is told from zero, and what then counts as zero
 _DIGITS, _NOTHING = 40, 1e-30
+#: points at which an identity is looked for
+_LOOKED = 3
 
 
 def has_flat(expr: Expr) -> bool:
@@ -67,8 +70,7 @@ def zero(reader: Reader, expr: Expr) -> Zero:
     if low > 0 or high < 0:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)
-    # 0 written otherwise, as h(a + b) − ha − hb
-    if limit == 0 or (not longer(limit, LONG) and sympy.expand(limit) == 0):
+    if limit == 0 or (not longer(limit, LONG) and (sympy.expand(limit) == 0 or _is_nothing(limit))):
         return Zero(Kind.ZERO)
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
@@ -112,6 +114,25 @@ def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], whe
     return doubts
 
 
+def _is_nothing(limit: Expr) -> bool:
+    """Whether a limit is zero by an identity between functions, as tanh h − 2 σ(2h) + 1 is."""
+    return not has_flat(limit) and vanishes_where_looked(limit)
+
+
+@remembered(1 << 12)
+def vanishes_where_looked(expr: Expr) -> bool:
+    """Whether a function is zero at some points of its symbols, which are nowhere special."""
+    symbols = sorted(expr.free_symbols, key=lambda s: str(s.name))
+    if not symbols or longer(expr, LONG):
+        return False
+    for point in range(_LOOKED):
+        places = {s: sympy.Rational(2 * ((7 * i + 3 * point) % 11) - 9, 17 + 2 * i) for i, s in enumerate(symbols)}
+        value = value_of(expr.xreplace(places), _DIGITS)
+        if value is None or abs(value) > _NOTHING:
+            return False
+    return True
+
+
 @remembered(1 << 12)
 def _positive(expr: Expr) -> bool:
     """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
@@ -123,8 +144,8 @@ def _positive(expr: Expr) -> bool:
 
 
 def _of_number(limit: Expr, tolerance: float) -> Zero:
-    value = limit.evalf(_DIGITS)
-    if not value.is_comparable or abs(value) > max(_NOTHING, tolerance):
+    value = value_of(limit, _DIGITS)
+    if value is None or abs(value) > max(_NOTHING, tolerance):
         return Zero(Kind.NEVER)
     return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
 

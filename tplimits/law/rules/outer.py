@@ -25,6 +25,7 @@ from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n
+from tplimits.program.nodes.digits import cancelled
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 
@@ -170,8 +171,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     if reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
-    value = reader.limit(body)
-    # what hypotheses did not see, such as a pole at a given constant: SymPy's own infinities are the last net
+    value = cancelled(reader.limit(body))
     if found(value, *_NOT_FINITE):
         known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(

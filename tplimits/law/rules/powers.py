@@ -18,6 +18,7 @@ from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.program import parts
+from tplimits.program.nodes.digits import cancelled
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
@@ -87,6 +88,8 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
         expr = y + relu(x - y) if isinstance(expr, maximum) else y - relu(y - x)
     # inside out: a power that comes out of an inner head is seen by the outer one
     expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
+    if growing and isinstance(expr, JUMPS):
+        expr = expr.func(_without_factor(expr.args[0]), *expr.args[1:])
     if growing and isinstance(expr, (*JUMPS, relu, leaky_relu, sympy.Abs)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
@@ -98,6 +101,11 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
             expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
             return scaled_out(expr, growing) if degree == 0 else N**scale * expr
     return expr
+
+
+def _without_factor(argument: Expr) -> Expr:
+    """The argument of a jump without the powers of n that multiply all of it."""
+    return sympy.Mul(*(f for f in sympy.Mul.make_args(argument) if f.as_base_exp()[0] != N))
 
 
 def _on_its_side(expr: Expr) -> Expr:
@@ -120,7 +128,7 @@ def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, .
         if not node.args[0].has(N):
             continue
         small, root, _ = in_root(node.args[0])
-        if sympy.expand(small.xreplace({root: S.Zero})) == 0:
+        if sympy.expand(cancelled(small.xreplace({root: S.Zero}))) == 0:
             raise NoLimitError(
                 f"{state.program.where(key[0])}: the argument of `{type(node).__name__}` tends to 0, where it has a "
                 f"kink or a jump, as `{sympy.sstr(node.args[0])}` (hypothesis: a function is smooth where it is "
@@ -166,7 +174,7 @@ def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Ke
             # rounding times √n would diverge: what counts as zero is judged here as where the step says so
             centre = sympy.S.Zero if negligible(limit, state.tolerance) else limit
             swap[entry] = centre + symbol / sympy.sqrt(width_ratio(instruction.over) * N)
-    return body.xreplace(swap), averages
+    return cancelled(body.xreplace(swap)), averages
 
 
 def _series_limit(expr: Expr) -> Expr | None:

@@ -16,6 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, truncated
+from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.stop_gradient: lambda x: x,
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
     truncated: lambda x, c: _truncated(x, c),
+    near: on_arrays,
     sympy.Abs: numpy.abs,
     sympy.sign: numpy.sign,
     sympy.exp: numpy.exp,

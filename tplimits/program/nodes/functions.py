@@ -18,6 +18,8 @@ from __future__ import annotations
 import sympy
 from sympy import DiracDelta, Expr, Function, Rational, S
 
+from tplimits.program.nodes.digits import value_of
+
 __all__ = [
     "HEADS",
     "JUMPS",
@@ -46,7 +48,8 @@ def _sign_of(x: Expr) -> int | None:
         return 1
     if x.is_negative:
         return -1
-    return None
+    value = value_of(x)
+    return None if value is None else int(sympy.sign(value))
 
 
 def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:

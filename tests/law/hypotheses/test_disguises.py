@@ -1,0 +1,216 @@
+"""Zeros in further disguises: closed numbers that cancel, identities between functions, means over another neuron."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+import sympy
+
+import tplimits as tp
+
+SQRT = sympy.sqrt
+
+
+def angles(x, y):
+    """2 arcsin ⅓ − arcsin 4√2/9, times 2/π."""
+    near = x / 3 + y * SQRT(8) / 3
+    far = 4 * SQRT(2) / 9 * x + y * sympy.Rational(7, 9)
+    return 2 * tp.avg(tp.sign(x) * tp.sign(near)) - tp.avg(tp.sign(x) * tp.sign(far))
+
+
+def logarithms(x, y):
+    """log 2 + log 3 − log 6."""
+    return tp.log(2 * tp.avg(x * x)) + tp.log(3 * tp.avg(y * y)) - tp.log(6 * tp.avg(x * x))
+
+
+def roots(x, y):
+    """√(5 + 2√6) − √2 − √3."""
+    return tp.sqrt(tp.avg((x * SQRT(2) + y * SQRT(3)) ** 2) + 2 * SQRT(6) * tp.avg(y * y)) - SQRT(2) - SQRT(3)
+
+
+NUMBERS = {"angles": angles, "logarithms": logarithms, "roots": roots}
+AT_ZERO = {
+    "step": lambda s, u, W: tp.avg(tp.step(s) * u * u),
+    "step of a ket": lambda s, u, W: tp.avg(tp.step(s * u) * u),
+    "where": lambda s, u, W: tp.avg(tp.where(s, u * u, u**4)),
+    "pole": lambda s, u, W: tp.avg(u * u) / s,
+    "root": lambda s, u, W: tp.sqrt(s),
+    "sign of an image": lambda s, u, W: tp.avg(tp.sign(W @ (u * s)) * u),
+    "beside a ket": lambda s, u, W: tp.avg(tp.sign((1 + s) * u - u) * u),
+    "of a pole": lambda s, u, W: tp.avg(tp.tanh(u / s)),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("place", AT_ZERO)
+def test_closed_numbers_that_cancel_are_zero(number, place):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, u: tp.Vector):
+        return AT_ZERO[place](NUMBERS[number](x, y), u, W)
+
+    with pytest.raises(tp.TplimitsError, match=r"tends to 0|the argument of \w+ is 0|within its error"):
+        tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_they_are_zero_where_functions_are_continuous(number):
+    """So is √n times a kink of one: a number that is no zero would be lost beside √n."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, u: tp.Vector):
+        s = NUMBERS[number](x, y)
+        return s, tp.relu(s), tp.maximum(s, 0), tp.avg(u * u / (u * u + s * s)), 1 + tp.abs(s)
+
+    limit = tp.derive(program)
+    assert [limit.scalar(f"return[{i}]") for i in range(5)] == [0, 0, 0, 1, 1]
+
+
+def test_the_fluctuation_of_a_number_that_cancels_is_seen():
+    """√n·relu(s) is relu(S) for s = S/√n, and step(√n s) that of a normal variable: ½."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = angles(x, y)
+        return tp.step(tp.sqrt(tp.n) * s), tp.sqrt(tp.n) * tp.relu(s), tp.n * s**2
+
+    numbers = tp.derive(program).evaluate()
+    step, kink, square = (numbers[f"return[{i}]"] for i in range(3))
+    expected = _variance()
+    assert step.value == pytest.approx(0.5)
+    assert kink.value == pytest.approx(math.sqrt(expected / (2 * math.pi)), rel=1e-9)
+    assert square.value == pytest.approx(expected, rel=1e-9)
+    assert square.value != pytest.approx(5, rel=0.1)  # as if the two averages were independent
+
+
+def _variance():
+    """Of 2 sign(x) sign(near) − sign(x) sign(far), whose mean is 0, by Sheppard's formula."""
+    near, far = numpy.array([1, math.sqrt(8)]) / 3, numpy.array([4 * math.sqrt(2), 7]) / 9
+    return 5 - 4 * 2 / math.pi * math.asin(float(near @ far))
+
+
+@pytest.mark.parametrize("number", [logarithms, roots])
+@pytest.mark.parametrize("function", [tp.step, lambda s: tp.sqrt(tp.n) * tp.relu(s)])
+def test_fluctuations_that_a_function_hides_are_refused(number, function):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = number(x, y)
+        return function(tp.sqrt(tp.n) * s if function is tp.step else s)
+
+    with pytest.raises(tp.NoLimitError, match=r"tends to 0, where it has a kink or a jump|grows without bound"):
+        tp.derive(program)
+
+
+IDENTITIES = {
+    "tanh and sigmoid": lambda x: tp.tanh(x) - 2 * tp.sigmoid(2 * x) + 1,
+    "double angle": lambda x: tp.sin(2 * x) - 2 * tp.sin(x) * tp.cos(x),
+    "softplus": lambda x: tp.softplus(x) - tp.softplus(-x) - x,
+    "gelu": lambda x: tp.gelu(x) - x * (1 + tp.erf(x / SQRT(2))) / 2,
+}
+
+
+@pytest.mark.parametrize("case", IDENTITIES)
+@pytest.mark.parametrize("place", [lambda W, z: tp.step(z), lambda W, z: tp.sign(W @ z), lambda W, z: 1 / z])
+def test_identities_between_functions_are_zero(case, place):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(place(W, IDENTITIES[case](x)))
+
+    with pytest.raises(tp.TplimitsError, match=r"tends to 0|is 0: |within its error|has a pole where"):
+        tp.derive(program).evaluate()
+
+
+def of_neurons(x):
+    """E y tanh(x + y) − E[1 − tanh²(x + y)] over y, 0 at every x by Stein's lemma."""
+    b = tp.neuron("b")
+    return tp.avg(x[b] * tp.tanh(x + x[b]) - (1 - tp.tanh(x + x[b]) ** 2), over=b)
+
+
+MEANS = {
+    "step": lambda W, x: tp.step(of_neurons(x)) * x * x,
+    "step of a multiple": lambda W, x: tp.step(of_neurons(x) * (1 + x * x)) * x,
+    "pole": lambda W, x: x / of_neurons(x),
+    "root": lambda W, x: tp.sqrt(of_neurons(x)),
+    "logarithm": lambda W, x: tp.log(tp.abs(of_neurons(x))),
+    "image": lambda W, x: tp.sign(W @ of_neurons(x)) * (W @ x),
+}
+
+
+@pytest.mark.parametrize("case", MEANS)
+def test_means_over_another_neuron_that_are_zero_are_seen(case):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(MEANS[case](W, x))
+
+    with pytest.raises(tp.EvaluationError, match=r"0 within its error|tends to 0"):
+        tp.derive(program).evaluate()
+
+
+@pytest.mark.sampling
+def test_networks_do_not_settle_there():
+    """step of the mean over another neuron is 0 or 1 at most neurons of a network, as its fluctuation has it."""
+    generator = numpy.random.default_rng(5)
+    for n in (40, 160):
+        means = []
+        for _ in range(100):
+            x = generator.standard_normal(n)
+            t = numpy.tanh(x[:, None] + x)
+            means.append(((t @ x / n - 1 + (t * t).mean(axis=1) > 0) * x * x).mean())
+        assert numpy.std(means) > 0.2
+
+
+def test_means_over_another_neuron_that_are_no_zero_have_their_jump():
+    @tp.program
+    def program(x: tp.Vector):
+        b = tp.neuron("b")
+        return tp.avg(tp.step(tp.avg(x[b] * tp.tanh(x + x[b]), over=b)) * x * x)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-9)
+
+
+COINCIDING = {
+    "power": lambda x, y, b, c: tp.abs(x - x[b]) ** (-0.25),
+    "logarithm": lambda x, y, b, c: tp.log(tp.abs(x - x[b])),
+    "removable": lambda x, y, b, c: tp.tanh(x - x[b]) / (x - x[b]),
+    "no number beside a zero": lambda x, y, b, c: (x - x[b]) * tp.log(tp.abs(x - x[b])),
+    "multiplied out": lambda x, y, b, c: tp.abs((x + 1) ** 2 - x[b] ** 2 - 2 * x[b] - 1) ** (-0.2),
+    "determinant": lambda x, y, b, c: tp.abs(x * y[b] - y * x[b]) ** (-0.2),
+    "two others": lambda x, y, b, c: tp.abs(x[b] - x[c]) ** (-0.2) + x,
+    "all three": lambda x, y, b, c: tp.abs(x + x[b] - 2 * x[c]) ** (-0.2),
+}
+
+
+@pytest.mark.parametrize("case", COINCIDING)
+def test_an_average_over_neurons_holds_the_neuron_itself(case):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        b, c = tp.neuron("b"), tp.neuron("c")
+        over = (b, c) if case in ("two others", "all three") else b
+        return tp.avg(tp.avg(COINCIDING[case](x, y, b, c), over=over))
+
+    with pytest.raises(tp.NoLimitError, match="not finite at any width: an average over other neurons holds"):
+        tp.derive(program)
+
+
+#: E|√2 g|^p, and what is finite where neurons coincide
+APART = {
+    "of two vectors": (
+        lambda x, y, b: tp.abs(x - y[b]) ** (-0.25),
+        2**-0.25 * math.gamma(0.375) / math.sqrt(math.pi),
+    ),
+    "of a sum": (lambda x, y, b: tp.abs(x + x[b]) ** (-0.25), 2**-0.25 * math.gamma(0.375) / math.sqrt(math.pi)),
+    "in an exponential": (lambda x, y, b: tp.exp(-1 / (x - x[b]) ** 2), math.exp(-1)),
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_poles_that_no_network_meets_are_left(case):
+    function, expected = APART[case]
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        b = tp.neuron("b")
+        return tp.avg(tp.avg(function(x, y, b), over=b))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, rel=1e-8)
