@@ -107,7 +107,7 @@ def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[st
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
-    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
+    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a))) if len(kept) > 1 else kept
 
 
 def _functions(expr: Expr) -> Iterator[Expr]:
