@@ -91,9 +91,6 @@ class Angle:
         if angle == "0.0":
             return angle
         found = sector(i, j)
-        square = self.writer.let(f"{angle}*{angle}")
-        lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
-        series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
         if i == j == 1:
             closed = f"0.5*({self.root} {'+' if sign < 0 else '-'} {angle}*{self.cross})"
         else:
@@ -101,6 +98,9 @@ class Angle:
             turned = [tuple(c * sign**k for k, c in enumerate(part)) for part in parts]
             closed = f"{self._scale(i, j)}*{self._assembled(turned, angle)}"
         if self.writer.series and not self.is_one:
+            square = self.writer.let(f"{angle}*{angle}")
+            lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
+            series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
             closed = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed)
         return self.writer.let(closed)
 

@@ -8,6 +8,7 @@ any index array is a list of distances to add, and every entry of every pass is 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,8 +63,7 @@ class Lanes(Walks):
         final = b.sub(last, WHOLE(1))
         several = [row] + [self._least(b.add(row, WHOLE(k)), final) for k in range(1, self.abreast)]
         for k, one in enumerate(several):
-            for n in self.rows:
-                self._take_out(n, one, k)
+            self._take_out(one, k)
         start = b.and_(b.mul(triangle, b.add(row, WHOLE(1))), WHOLE(-self.count))
         column, blocks = self._begin(start, b.block, columns)
         with self._watched(several, column):
@@ -78,10 +78,12 @@ class Lanes(Walks):
         b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         addresses, numbers, scratch = self.function.args
         self.scratch = scratch
-        for k, key in enumerate(self.outer):
-            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
-            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
         self.addresses = addresses
+        for k, key in enumerate(self.outer):
+            if k >= len(self.rows):
+                self.bases[key] = self._address_of(WHOLE(k))
+            if self.has_strides(key):
+                self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
         self.known_tables: dict[Any, Any] = {}
         self.formulas = Formulas(b, self.module, self.vector)
         return [self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE)]
@@ -89,15 +91,28 @@ class Lanes(Walks):
     def _least(self, one: Any, other: Any) -> Any:
         return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
 
-    def _take_out(self, n: int, row: Any, abreast: int) -> None:
-        """The numbers of one row input, one after another, behind those of rows before it."""
-        b, places = self.builder, math.prod(self.passes.sizes_of(n))
+    def _address_of(self, k: Any) -> Any:
+        """Where array or table number k lies."""
+        return self.builder.load(self.builder.gep(self.addresses, [k], source_etype=POINTER), typ=POINTER)
+
+    def _take_out(self, row: Any, abreast: int) -> None:
+        """The numbers of one row input, one after another, behind those of rows before it: arrays of a size together."""
+        first = 0
+        for places, group in itertools.groupby(self.rows, lambda n: math.prod(self.passes.sizes_of(n))):
+            many = len(list(group))
+            with self._loop(many) as k:
+                self._take_out_one(WHOLE(first), k, places, row, abreast)
+            first += many
+
+    def _take_out_one(self, first: Any, k: Any, places: int, row: Any, abreast: int) -> None:
+        b = self.builder
         start = b.add(b.mul(b.and_(row, WHOLE(-self.count)), WHOLE(places)), b.and_(row, WHOLE(self.count - 1)))
-        target = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
+        base = self._address_of(b.add(first, k))
+        begins = WHOLE(list(self.rows.values())[first.constant])
+        where = b.add(begins, b.mul(k, WHOLE(-(-places // self.count))))
+        target = b.gep(self.scratch, [where], source_etype=self.vector)
         with self._loop(places) as place:
-            source = b.gep(
-                self.bases["in", n], [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element
-            )
+            source = b.gep(base, [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element)
             one = b.load(source, typ=self.element, align=self.width)
             here = b.add(place, WHOLE(abreast * places))
             b.store(one, b.gep(target, [here], source_etype=self.element), align=self.width)
@@ -273,8 +288,7 @@ class Lanes(Walks):
             number = len(self.outer) + len(self.tables)
             self.tables.append(numpy.ascontiguousarray(places.T, dtype=numpy.int64))
             with self.builder.goto_entry_block():
-                place = self.builder.gep(self.addresses, [WHOLE(number)], source_etype=POINTER)
-                self.known_tables[key] = self.builder.load(place, typ=POINTER)
+                self.known_tables[key] = self._address_of(WHOLE(number))
         b, total = self.builder, WHOLE(0)
         for dim in picks.dims:
             total = b.add(b.mul(total, WHOLE(one.sizes[dim - len(self.passes.inputs)])), indices[dim])

@@ -26,7 +26,7 @@ class Memory:
 
     Arrays that are given or asked for (`outer`, steps in order, results and one flag for all last) go by address; of
     pairs with the distances between places and between rows.  `kept` are in the room of a thread, and so are the
-    numbers of a row (`rows`, where they begin).
+    numbers of a row (`rows`, where they begin; they are the first of `outer`, those of one size together).
     """
 
     passes: Passes
@@ -54,10 +54,12 @@ class Memory:
         self._place_arrays()
         given = [n for p in passes.passes for n, _ in p.reads if self.is_given(n)]
         summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self.is_given(n)]
-        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed, *self.packed])]
+        given = list(dict.fromkeys([*given, *summed, *self.packed]))
+        rows = sorted(filter(self.is_row, given), key=lambda n: math.prod(passes.sizes_of(n)))
+        self.outer = [("in", n) for n in (*rows, *(n for n in given if n not in rows))]
         self.outer += [("out", n) for n in sorted(passes.results)]
         self.outer += [("flag", n) for n in passes.flags[:1]]
-        for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
+        for n in rows:
             self.rows[n] = self.room
             self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
 
@@ -71,6 +73,10 @@ class Memory:
     def is_pairs(self, n: int) -> bool:
         """Whether an array is one of pairs of inputs."""
         return len(self.passes.inputs) == 2 and set(self.passes.inputs) <= set(self.passes.labels[n])
+
+    def has_strides(self, key: tuple[str, int]) -> bool:
+        """Whether an array that goes by address is one of pairs: what lies between places and rows is told."""
+        return len(self.passes.inputs) == 2 and (key[0] == "flag" or self.is_pairs(key[1]))
 
     def is_given(self, n: int) -> bool:
         """Whether an array is made outside."""
@@ -172,7 +178,7 @@ class Memory:
             start = indices.get("abreast", 0) * math.prod(sizes)
             base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
             return b.gep(base, [b.add(total, WHOLE(start))], source_etype=self.element)
-        if len(inputs) == 2 and (key[0] == "flag" or self.is_pairs(n)):
+        if self.has_strides(key):
             places, rows = self.strides[key]
             total = b.add(b.mul(total, places), b.add(b.mul(indices[0], rows), lane))
         elif len(inputs) - 1 in dims:
