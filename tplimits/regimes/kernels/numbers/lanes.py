@@ -8,7 +8,6 @@ any index array is a list of distances to add, and every entry of every pass is 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,8 +22,9 @@ from tplimits.numbers.loops.formulas import Formulas
 from tplimits.regimes.kernels.numbers.cells import window
 from tplimits.regimes.kernels.numbers.forms import Gather, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
+from tplimits.regimes.kernels.numbers.repeats import Repeats, runs
 from tplimits.regimes.kernels.numbers.shifts import moved
-from tplimits.regimes.kernels.numbers.walks import Sum, Walks
+from tplimits.regimes.kernels.numbers.walks import Sum
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.cells import Axis, Window
@@ -38,7 +38,7 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
 
 @dataclass(eq=False)
-class Lanes(Walks):
+class Lanes(Repeats):
     """The code of passes."""
 
     #: of LLVM's optimisation: the rest of its passes takes longer than the loops it would make faster
@@ -67,8 +67,9 @@ class Lanes(Walks):
         start = b.and_(b.mul(triangle, b.add(row, WHOLE(1))), WHOLE(-self.count))
         column, blocks = self._begin(start, b.block, columns)
         with self._watched(several, column):
-            for one in self.passes.passes:
-                self._pass(one, several, column)
+            for run in runs(self):
+                with self._repeated(run):
+                    self._pass(run.passes[0], several, column)
         self._end(column, blocks, self.count, columns)
         self._end(row, rows, self.abreast, last)
         b.ret(WHOLE(0))
@@ -90,32 +91,6 @@ class Lanes(Walks):
 
     def _least(self, one: Any, other: Any) -> Any:
         return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
-
-    def _address_of(self, k: Any) -> Any:
-        """Where array or table number k lies."""
-        return self.builder.load(self.builder.gep(self.addresses, [k], source_etype=POINTER), typ=POINTER)
-
-    def _take_out(self, row: Any, abreast: int) -> None:
-        """The numbers of one row input, one after another, behind those of rows before it: arrays of a size together."""
-        first = 0
-        for places, group in itertools.groupby(self.rows, lambda n: math.prod(self.passes.sizes_of(n))):
-            many = len(list(group))
-            with self._loop(many) as k:
-                self._take_out_one(WHOLE(first), k, places, row, abreast)
-            first += many
-
-    def _take_out_one(self, first: Any, k: Any, places: int, row: Any, abreast: int) -> None:
-        b = self.builder
-        start = b.add(b.mul(b.and_(row, WHOLE(-self.count)), WHOLE(places)), b.and_(row, WHOLE(self.count - 1)))
-        base = self._address_of(b.add(first, k))
-        begins = WHOLE(list(self.rows.values())[first.constant])
-        where = b.add(begins, b.mul(k, WHOLE(-(-places // self.count))))
-        target = b.gep(self.scratch, [where], source_etype=self.vector)
-        with self._loop(places) as place:
-            source = b.gep(base, [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element)
-            one = b.load(source, typ=self.element, align=self.width)
-            here = b.add(place, WHOLE(abreast * places))
-            b.store(one, b.gep(target, [here], source_etype=self.element), align=self.width)
 
     def _number(self, numbers: Any, k: int) -> Any:
         return self.builder.load(self.builder.gep(numbers, [WHOLE(k)], source_etype=WHOLE), typ=WHOLE)
@@ -163,10 +138,11 @@ class Lanes(Walks):
         with self._loop(axis.shape[0]) as y:
             place = b.mul(y, WHOLE(axis.shape[1]))
             cell = b.add(b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width)), WHOLE(axis.border[1]))
-            sums = {
-                name: Sum(self.kept[one.gathers[name].operand].start, axis.width, found, cell)
-                for name, found in self._windows(one).items()
-            }
+            sums = {}
+            for name, found in self._windows(one).items():
+                n = one.gathers[name].operand
+                start, first = (0, b.add(cell, self.moved[n])) if n in self.moved else (self.kept[n].start, cell)
+                sums[name] = Sum(start, axis.width, found, first)
             with self._walk(WHOLE(axis.shape[1]), sums) as (x, names):
                 where = {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
                 self._point(one, {**indices, **where}, names)
@@ -239,7 +215,7 @@ class Lanes(Walks):
         b, kept, n = self.builder, self.kept[gather.operand], gather.operand
         labels = self.passes.labels[n]
         axes = [p for p, x in zip(gather.at, labels, strict=True) if x not in self.passes.inputs]
-        start: Any = WHOLE(kept.start)
+        start = self.start_of(n)
         picks: list[tuple[Any, Any, Picks]] = []
         shifts = numpy.zeros(gather.taps, dtype=numpy.int64)
         for place, stride, axis in zip(axes, kept.strides, kept.axes, strict=True):

@@ -44,6 +44,8 @@ class Memory:
     scratch: Any = field(init=False)
     bases: dict[tuple[str, int], Any] = field(default_factory=dict)
     strides: dict[tuple[str, int], tuple[Any, Any]] = field(default_factory=dict)
+    #: where arrays begin that are others from round to round of a loop over passes
+    moved: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         passes = self.passes
@@ -108,6 +110,10 @@ class Memory:
             for n, end in last.items():
                 if end == number and n in self.kept:
                     free.setdefault(self.kept[n].axes, []).append(self.kept[n].start)
+
+    def start_of(self, n: int) -> Any:
+        """Where an array begins in the room of the thread."""
+        return self.moved[n] if n in self.moved else WHOLE(self.kept[n].start if n in self.kept else self.rows[n])
 
     def axis(self, size: int) -> Axis:
         """How an axis is stored."""
@@ -176,7 +182,7 @@ class Memory:
         lane = indices[len(inputs) - 1]
         if key[0] == "in" and self.is_row(n):
             start = indices.get("abreast", 0) * math.prod(sizes)
-            base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
+            base = b.gep(self.scratch, [self.start_of(n)], source_etype=self.vector)
             return b.gep(base, [b.add(total, WHOLE(start))], source_etype=self.element)
         if self.has_strides(key):
             places, rows = self.strides[key]
@@ -188,7 +194,7 @@ class Memory:
     def kept_address(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
         """Of an array that stays from pass to pass."""
         b, kept = self.builder, self.kept[n]
-        total: Any = WHOLE(kept.start)
+        total = self.start_of(n)
         inner = [d for d in dims if d >= len(self.passes.inputs)]
         for stride, dim in zip(kept.strides, inner, strict=True):
             total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
