@@ -136,6 +136,8 @@ class MomentFunction:
             if found is None:
                 raise
             return found
+        if len(parts) == 1:
+            return parts[0]
         return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
 
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
@@ -193,6 +195,8 @@ class MomentFunction:
                 if len(longer) > few:
                     value[longer], error[longer] = self._longer(term, sides, longer, rho[longer], order)
                     unsettled = _unsettled(value, error, rounding)
+        if not len(unsettled):
+            return value, error
         unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
         for n in unsettled:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy
@@ -25,6 +26,8 @@ _UNSETTLED = 1e-2
 #: of a mean, at the outermost panels
 _OUTSIDE = 1e-9
 _BLOCK = 4_000_000
+#: values of all orders at all nodes that are kept for the next function at these nodes
+_KNOWN = 1 << 18
 #: variances beside which asking the largest one first whether an order is enough costs little
 _FEW = 8
 #: bytes of rows that are remembered
@@ -177,7 +180,12 @@ def _density(z: Array) -> Array:
 
 
 def _functions(z: Array, order: int) -> Array:
-    """h_k(z) e^(−z²/4)/√(2π) for k < order, (order, nodes)."""
+    """h_k(z) e^(−z²/4)/√(2π) for k < order, (order, nodes): a function and its derivative have the same nodes."""
+    return (_known_functions if order * z.size <= _KNOWN else _functions_at)(z.tobytes(), order)
+
+
+def _functions_at(nodes: bytes, order: int) -> Array:
+    z = numpy.frombuffer(nodes)
     found = numpy.zeros((order, *z.shape))
     found[0] = numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi)
     for k in range(1, order):
@@ -186,6 +194,9 @@ def _functions(z: Array, order: int) -> Array:
             found[k] -= math.sqrt(k - 1) * found[k - 2]
         found[k] /= math.sqrt(k)
     return found
+
+
+_known_functions = lru_cache(maxsize=8)(_functions_at)
 
 
 def _moving(weighted: Array, z: Array, order: int) -> Array:

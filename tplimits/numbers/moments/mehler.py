@@ -20,6 +20,8 @@ Places = NDArray[numpy.intp]
 _ROUNDING = 2e-15
 #: the logarithm of what a power of ρ may be left out at
 _NEGLIGIBLE = math.log(1e-18)
+#: that of the smallest share in an error: processors take ten times as long over numbers below the smallest normal one
+_SMALLEST = -700.0
 
 
 @njit(error_model="numpy", nogil=True)
@@ -61,10 +63,11 @@ def mehler(a: HermiteRows, b: HermiteRows, left: Places, right: Places, rho: Arr
         # of one parity every second coefficient is 0: half of the work, and no rounding from them
         _sums(columns[0], columns[1], left, right, rho**stride, numpy.maximum(many, 1), values)
         first = rho**lowest
-        joint = a.norm[left] * b.norm[right]
-        tail = numpy.exp(order * logarithm) * (_beyond(a, order)[left] * _beyond(b, order)[right])
-        doubt = a.error[left] * b.norm[right] + a.norm[left] * b.error[right]
-    return values * first, tail + (doubt + _ROUNDING * joint) * abs(first)
+        one, other = a.norm[left], b.norm[right]
+        share = numpy.exp(numpy.maximum(order * logarithm, _SMALLEST))
+        tail = share * (_beyond(a, order)[left] * _beyond(b, order)[right])
+        doubt = a.error[left] * other + one * b.error[right]
+    return values * first, tail + (doubt + _ROUNDING * one * other) * abs(first)
 
 
 def _beyond(rows: HermiteRows, order: int) -> Array:

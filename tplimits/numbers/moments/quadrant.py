@@ -27,8 +27,15 @@ class Angle:
     det: str
 
     @property
+    def is_one(self) -> bool:
+        """Whether u' is u: φ = π and θ = 0 then, whatever the variance."""
+        return self.det == "0.0" and self.cross == self.first
+
+    @property
     def root(self) -> str:
         """√det = s s' sin φ."""
+        if self.is_one:
+            return "0.0"
         return self.writer.let(self.writer.call("sqrt", self.det))
 
     @property
@@ -39,16 +46,22 @@ class Angle:
     @property
     def phi(self) -> str:
         """π − θ, zero for a pair of zero variance (a difference from 0.0 is never −0.0 there)."""
+        if self.is_one:  # what is no number stays none
+            return self.writer.let(self.writer.select(f"{self.first} > 0.0", "3.141592653589793", self.first))
         return self.writer.let(self.writer.call("atan2", self.root, f"0.0 - {self.cross}"))
 
     @property
     def theta(self) -> str:
         """θ, zero for a pair of zero variance."""
+        if self.is_one:
+            return "0.0"
         return self.writer.let(self.writer.call("atan2", self.root, f"{self.cross} + 0.0"))
 
     @property
     def psi(self) -> str:
         """φ − π/2 = arcsin of the correlation."""
+        if self.is_one:
+            return self.writer.let(f"0.5*{self.phi}")
         return self.writer.let(self.writer.call("atan2", self.cross, self.root))
 
     @property
@@ -75,20 +88,21 @@ class Angle:
 
     def _half(self, i: int, j: int, angle: str, sign: int) -> str:
         """`sign` · correlation is the cosine of the angle."""
+        if angle == "0.0":
+            return angle
         found = sector(i, j)
-        square = self.writer.let(f"{angle}*{angle}")
-        # I_ij ~ φ^(i+j+1): below SERIES_BELOW the closed form loses as many digits
-        lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
-        series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
-        # ReLU's case in its plainest form, (sin φ − φ cos φ)/2 times s s′, without the quotient by s s′
         if i == j == 1:
             closed = f"0.5*({self.root} {'+' if sign < 0 else '-'} {angle}*{self.cross})"
         else:
             parts = (found.angle, found.angle_sine, found.plain, found.sine)
             turned = [tuple(c * sign**k for k, c in enumerate(part)) for part in parts]
             closed = f"{self._scale(i, j)}*{self._assembled(turned, angle)}"
-        chosen = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed) if self.writer.series else closed
-        return self.writer.let(chosen)
+        if self.writer.series and not self.is_one:
+            square = self.writer.let(f"{angle}*{angle}")
+            lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
+            series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
+            closed = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed)
+        return self.writer.let(closed)
 
     def even(self, i: int, j: int) -> str:
         """s^i s'^j (I_ij(φ) + I_ij(π − φ))."""

@@ -109,8 +109,7 @@ def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[st
     inside = {axis_symbol(a) for a in s.axes}
     # under a sum over another axis the argument has an index that an instruction here would not have
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
-    # longest first: a shorter one may be a part of it
-    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
+    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a))) if len(kept) > 1 else kept
 
 
 def _functions(expr: Expr) -> Iterator[Expr]:

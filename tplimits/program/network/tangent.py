@@ -152,7 +152,24 @@ def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
 @remembered(256)
 def _slope(body: Expr, moving: tuple[Entry, ...], many: int) -> Expr:
     """d/dε where some entries move by ε times those of sources numbered from `many` on."""
-    moved = body.xreplace({e: e + _ε * _beside(e, many) for e in moving})
+    return _through(body, {e: _beside(e, many) for e in moving})
+
+
+def _through(expr: Expr, moves: Mapping[Expr, Expr]) -> Expr:
+    """The same of a part: sums and products argument by argument, anything else as SymPy finds it, by ε."""
+    if expr in moves:
+        return moves[expr]
+    if moves.keys().isdisjoint(entries(expr)):
+        return sympy.S.Zero
+    if isinstance(expr, sympy.Add):
+        return sympy.Add(*(_through(a, moves) for a in expr.args))
+    if isinstance(expr, sympy.Mul):
+        slopes = [_through(a, moves) for a in expr.args]
+        every = [sympy.Mul(*expr.args[:i], d, *expr.args[i + 1 :]) for i, d in enumerate(slopes) if d != 0]
+        return sympy.Add(*every)
+    if isinstance(expr, AxisSum):
+        return AxisSum(_through(expr.summand, moves), *expr.args[1:])
+    moved = expr.xreplace({e: e + _ε * m for e, m in moves.items()})
     return moved.diff(_ε).xreplace({_ε: sympy.S.Zero})
 
 

@@ -239,7 +239,8 @@ class GaussMean(Leaf):
 @remembered(1 << 12)
 def entries(expr: Expr) -> tuple[Entry, ...]:
     """The entries an expression reads, in a reproducible order; the rule of one body asks several times."""
-    return tuple(sorted(found(expr, Entry), key=_place))
+    every = found(expr, Entry)
+    return tuple(sorted(every, key=_place) if len(every) > 1 else every)
 
 
 @remembered(1 << 14)
@@ -312,10 +313,13 @@ def canonical_bound_axes(expr: Expr) -> Expr:
         # inside out: a bound index takes its number from the sums below it, whatever stands around
         parts = [walk(a) for a in node.args]
         depth = max(d for _, d in parts)
-        rebuilt = node.func(*(a for a, _ in parts))
+        changed = any(a is not b for (a, _), b in zip(parts, node.args, strict=True))
+        rebuilt = node.func(*(a for a, _ in parts)) if changed else node
         if isinstance(rebuilt, AxisSum):
             depth += 1
             bound = bound_axis_symbol(rebuilt.axis, depth)
+            if bound == rebuilt.bound:
+                return rebuilt, depth
             summand = rebuilt.summand.xreplace({rebuilt.bound: bound})
             return AxisSum(summand, bound, rebuilt.args[2]), depth
         return rebuilt, depth

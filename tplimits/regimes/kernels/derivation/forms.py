@@ -32,7 +32,7 @@ class Forms:
     def collides(self) -> bool:
         """Whether one node stands in two forms with different coefficients: their law would be singular."""
         seen: dict[Of, Symbol] = {}
-        for z, form in self.variables.items():
+        for z, form in self._beside_others():
             made_of = self.engine.nodes[form.node].body
             # c·h and h are one variable up to a parameter; absorbed into a form of its own c·h would be a second one
             alone = form if made_of is None or len(self.engine.leaves(made_of)) != 1 else self.engine.alone(form)
@@ -42,11 +42,9 @@ class Forms:
 
     def without_multiples(self, written: list[Expr]) -> list[Expr]:
         """Forms that are multiples of one another (h as it stands, and Σ W x it is made of) as one variable."""
-        if len(self.variables) < 2:
-            return written
         kept: list[tuple[Symbol, Expr, Expr]] = []
         swap: dict[Symbol, Expr] = {}
-        units = [(z, *self.engine.unit(form)) for z, form in self.variables.items()]
+        units = [(z, *self.engine.unit(form)) for z, form in self._beside_others()]
         # h/√K is the variable, h is √K times it; what may vanish is the variable of nothing else
         for z, scale, unit in sorted(units, key=lambda u: (not _is_nonzero(u[1]), u[1].is_number)):
             for w, known_scale, known_unit in kept:
@@ -58,6 +56,11 @@ class Forms:
         for z in swap:
             del self.variables[z]
         return [f.xreplace(swap) for f in written] if swap else written
+
+    def _beside_others(self) -> list[tuple[Symbol, Of]]:
+        """The variables of inputs that have several: those of two inputs are made of nodes of either."""
+        sides = [form.args[1] for form in self.variables.values()]
+        return [(z, form) for z, form in self.variables.items() if sides.count(form.args[1]) > 1]
 
     def variable(self, form: Of) -> Symbol:
         for z, known in self.variables.items():

@@ -12,6 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
@@ -95,6 +96,7 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
+    keep_pages()
     pieces = pieces_of(asked, tuple(kernels))
     with reporting(progress) as report:
         report.plan(many_squares(asked, pieces.step), "tiles of pairs")

@@ -26,6 +26,7 @@ from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.numbers.frames import sides_of
 from tplimits.regimes.kernels.numbers.inputs import keyed
@@ -79,13 +80,19 @@ def inseparable(derivation: KernelTables, constants: Mapping[Expr, float]) -> li
 
 
 def _searched(derivation: KernelTables, constants: Mapping[Expr, float]) -> list[Inseparable]:
-    demand, found = derivation.demand, {}
+    demand, known = derivation.demand, {}
+    functions: dict[Any, bool] = {}
     exprs = [(t.name, demand.definitions[t.number]) for t in derivation.needed]
     for name, expr in [*exprs, ("", demand.nngp), ("", demand.ntk)]:
-        for moment in sorted(expr.atoms(Moment), key=sympy.default_sort_key):
-            if moment not in found and is_inseparable(moment, constants):
-                found[moment] = Inseparable(moment, name)
-    return list(found.values())
+        mine = []
+        for moment in found(expr, Moment):
+            function = moment.args[0], moment.args[1], moment.args[3]
+            if function not in functions:  # layers share it, whatever their covariances
+                functions[function] = is_inseparable(moment, constants)
+            if functions[function] and moment not in known:
+                mine.append(moment)
+        known.update({m: Inseparable(m, name) for m in sorted(mine, key=sympy.default_sort_key)})
+    return list(known.values())
 
 
 def is_inseparable(moment: Moment, constants: Mapping[Expr, float]) -> bool:

@@ -22,8 +22,9 @@ from tplimits.numbers.loops.formulas import Formulas
 from tplimits.regimes.kernels.numbers.cells import window
 from tplimits.regimes.kernels.numbers.forms import Gather, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
+from tplimits.regimes.kernels.numbers.repeats import Repeats, runs
 from tplimits.regimes.kernels.numbers.shifts import moved
-from tplimits.regimes.kernels.numbers.walks import Sum, Walks
+from tplimits.regimes.kernels.numbers.walks import Sum
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.cells import Axis, Window
@@ -37,7 +38,7 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
 
 @dataclass(eq=False)
-class Lanes(Walks):
+class Lanes(Repeats):
     """The code of passes."""
 
     #: of LLVM's optimisation: the rest of its passes takes longer than the loops it would make faster
@@ -62,13 +63,13 @@ class Lanes(Walks):
         final = b.sub(last, WHOLE(1))
         several = [row] + [self._least(b.add(row, WHOLE(k)), final) for k in range(1, self.abreast)]
         for k, one in enumerate(several):
-            for n in self.rows:
-                self._take_out(n, one, k)
+            self._take_out(one, k)
         start = b.and_(b.mul(triangle, b.add(row, WHOLE(1))), WHOLE(-self.count))
         column, blocks = self._begin(start, b.block, columns)
         with self._watched(several, column):
-            for one in self.passes.passes:
-                self._pass(one, several, column)
+            for run in runs(self):
+                with self._repeated(run):
+                    self._pass(run.passes[0], several, column)
         self._end(column, blocks, self.count, columns)
         self._end(row, rows, self.abreast, last)
         b.ret(WHOLE(0))
@@ -78,29 +79,18 @@ class Lanes(Walks):
         b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         addresses, numbers, scratch = self.function.args
         self.scratch = scratch
-        for k, key in enumerate(self.outer):
-            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
-            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
         self.addresses = addresses
+        for k, key in enumerate(self.outer):
+            if k >= len(self.rows):
+                self.bases[key] = self._address_of(WHOLE(k))
+            if self.has_strides(key):
+                self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
         self.known_tables: dict[Any, Any] = {}
         self.formulas = Formulas(b, self.module, self.vector)
         return [self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE)]
 
     def _least(self, one: Any, other: Any) -> Any:
         return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
-
-    def _take_out(self, n: int, row: Any, abreast: int) -> None:
-        """The numbers of one row input, one after another, behind those of rows before it."""
-        b, places = self.builder, math.prod(self.passes.sizes_of(n))
-        start = b.add(b.mul(b.and_(row, WHOLE(-self.count)), WHOLE(places)), b.and_(row, WHOLE(self.count - 1)))
-        target = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
-        with self._loop(places) as place:
-            source = b.gep(
-                self.bases["in", n], [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element
-            )
-            one = b.load(source, typ=self.element, align=self.width)
-            here = b.add(place, WHOLE(abreast * places))
-            b.store(one, b.gep(target, [here], source_etype=self.element), align=self.width)
 
     def _number(self, numbers: Any, k: int) -> Any:
         return self.builder.load(self.builder.gep(numbers, [WHOLE(k)], source_etype=WHOLE), typ=WHOLE)
@@ -148,10 +138,11 @@ class Lanes(Walks):
         with self._loop(axis.shape[0]) as y:
             place = b.mul(y, WHOLE(axis.shape[1]))
             cell = b.add(b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width)), WHOLE(axis.border[1]))
-            sums = {
-                name: Sum(self.kept[one.gathers[name].operand].start, axis.width, found, cell)
-                for name, found in self._windows(one).items()
-            }
+            sums = {}
+            for name, found in self._windows(one).items():
+                n = one.gathers[name].operand
+                start, first = (0, b.add(cell, self.moved[n])) if n in self.moved else (self.kept[n].start, cell)
+                sums[name] = Sum(start, axis.width, found, first)
             with self._walk(WHOLE(axis.shape[1]), sums) as (x, names):
                 where = {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
                 self._point(one, {**indices, **where}, names)
@@ -224,7 +215,7 @@ class Lanes(Walks):
         b, kept, n = self.builder, self.kept[gather.operand], gather.operand
         labels = self.passes.labels[n]
         axes = [p for p, x in zip(gather.at, labels, strict=True) if x not in self.passes.inputs]
-        start: Any = WHOLE(kept.start)
+        start = self.start_of(n)
         picks: list[tuple[Any, Any, Picks]] = []
         shifts = numpy.zeros(gather.taps, dtype=numpy.int64)
         for place, stride, axis in zip(axes, kept.strides, kept.axes, strict=True):
@@ -273,8 +264,7 @@ class Lanes(Walks):
             number = len(self.outer) + len(self.tables)
             self.tables.append(numpy.ascontiguousarray(places.T, dtype=numpy.int64))
             with self.builder.goto_entry_block():
-                place = self.builder.gep(self.addresses, [WHOLE(number)], source_etype=POINTER)
-                self.known_tables[key] = self.builder.load(place, typ=POINTER)
+                self.known_tables[key] = self._address_of(WHOLE(number))
         b, total = self.builder, WHOLE(0)
         for dim in picks.dims:
             total = b.add(b.mul(total, WHOLE(one.sizes[dim - len(self.passes.inputs)])), indices[dim])

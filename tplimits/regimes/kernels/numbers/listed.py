@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tplimits.regimes.kernels.numbers.cells import Kept
 from tplimits.regimes.kernels.numbers.lanes import Lanes
-from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
+from tplimits.regimes.kernels.numbers.memory import WHOLE
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.forms import Dims, Pass
@@ -91,8 +91,7 @@ class Listed(Lanes):
         return self.builder.load(self.builder.gep(table, [place], source_etype=WHOLE), typ=WHOLE)
 
     def _table(self, number: int) -> Any:
-        place = self.builder.gep(self.addresses, [WHOLE(len(self.outer) + number)], source_etype=POINTER)
-        return self.builder.load(place, typ=POINTER)
+        return self._address_of(WHOLE(len(self.outer) + number))
 
     def _pack(self, column: Any) -> None:
         """What pairs read of one input, of the inputs of some pairs beside each other."""

@@ -26,7 +26,7 @@ class Memory:
 
     Arrays that are given or asked for (`outer`, steps in order, results and one flag for all last) go by address; of
     pairs with the distances between places and between rows.  `kept` are in the room of a thread, and so are the
-    numbers of a row (`rows`, where they begin).
+    numbers of a row (`rows`, where they begin; they are the first of `outer`, those of one size together).
     """
 
     passes: Passes
@@ -44,6 +44,8 @@ class Memory:
     scratch: Any = field(init=False)
     bases: dict[tuple[str, int], Any] = field(default_factory=dict)
     strides: dict[tuple[str, int], tuple[Any, Any]] = field(default_factory=dict)
+    #: where arrays begin that are others from round to round of a loop over passes
+    moved: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         passes = self.passes
@@ -54,10 +56,12 @@ class Memory:
         self._place_arrays()
         given = [n for p in passes.passes for n, _ in p.reads if self.is_given(n)]
         summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self.is_given(n)]
-        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed, *self.packed])]
+        given = list(dict.fromkeys([*given, *summed, *self.packed]))
+        rows = sorted(filter(self.is_row, given), key=lambda n: math.prod(passes.sizes_of(n)))
+        self.outer = [("in", n) for n in (*rows, *(n for n in given if n not in rows))]
         self.outer += [("out", n) for n in sorted(passes.results)]
         self.outer += [("flag", n) for n in passes.flags[:1]]
-        for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
+        for n in rows:
             self.rows[n] = self.room
             self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
 
@@ -71,6 +75,10 @@ class Memory:
     def is_pairs(self, n: int) -> bool:
         """Whether an array is one of pairs of inputs."""
         return len(self.passes.inputs) == 2 and set(self.passes.inputs) <= set(self.passes.labels[n])
+
+    def has_strides(self, key: tuple[str, int]) -> bool:
+        """Whether an array that goes by address is one of pairs: what lies between places and rows is told."""
+        return len(self.passes.inputs) == 2 and (key[0] == "flag" or self.is_pairs(key[1]))
 
     def is_given(self, n: int) -> bool:
         """Whether an array is made outside."""
@@ -105,6 +113,10 @@ class Memory:
             for n, end in last.items():
                 if end == number and n in self.kept:
                     free.setdefault(self.kept[n].axes, []).append(self.kept[n].start)
+
+    def start_of(self, n: int) -> Any:
+        """Where an array begins in the room of the thread."""
+        return self.moved[n] if n in self.moved else WHOLE(self.kept[n].start if n in self.kept else self.rows[n])
 
     def axis(self, size: int) -> Axis:
         """How an axis is stored."""
@@ -173,9 +185,9 @@ class Memory:
         lane = indices[len(inputs) - 1]
         if key[0] == "in" and self.is_row(n):
             start = indices.get("abreast", 0) * math.prod(sizes)
-            base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
+            base = b.gep(self.scratch, [self.start_of(n)], source_etype=self.vector)
             return b.gep(base, [b.add(total, WHOLE(start))], source_etype=self.element)
-        if len(inputs) == 2 and (key[0] == "flag" or self.is_pairs(n)):
+        if self.has_strides(key):
             places, rows = self.strides[key]
             total = b.add(b.mul(total, places), b.add(b.mul(indices[0], rows), lane))
         elif len(inputs) - 1 in dims:
@@ -185,7 +197,7 @@ class Memory:
     def kept_address(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
         """Of an array that stays from pass to pass."""
         b, kept = self.builder, self.kept[n]
-        total: Any = WHOLE(kept.start)
+        total = self.start_of(n)
         inner = [d for d in dims if d >= len(self.passes.inputs)]
         for stride, dim in zip(kept.strides, inner, strict=True):
             total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
