@@ -8,6 +8,7 @@ import pytest
 import sympy
 from sympy import DiracDelta, sign
 
+import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.rules.dots import NotAFunction, beside_jump, coefficient, solved
 from tplimits.law.rules.matmul import _ambiguous
@@ -51,3 +52,12 @@ def test_the_form_that_gave_a_coefficient_is_told():
     gram, products = [[2, 1], [1, 3]], [x, y]
     one, two = solved(gram, products)
     assert sympy.simplify(2 * one + two - x) == 0 == sympy.simplify(one + 3 * two - y)
+
+
+def test_a_ket_that_sees_no_hat_of_the_transpose_says_so():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg((W.T @ tp.tanh(x)) * (W @ x))
+
+    told = [remark for step in tp.derive(program).state.steps for remark in step.remarks]
+    assert told == ["|_3⟩ does not depend on hats of W", "|x⟩ does not depend on hats of Wᵀ"]

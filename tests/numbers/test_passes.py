@@ -73,3 +73,17 @@ def test_the_rank_of_a_gram_is_settled_where_passes_agree_on_its_eigenvalues(mon
 def test_numbers_of_closed_plans_are_rounded_once():
     plan = passes.exact(Plan((), (("t", sympy.pi * a),)), {a: sympy.Rational(1, 3)})
     assert plan["t"].value == float(sympy.pi / 3) and plan["t"].error == plan["t"].value * 2.0**-52
+
+
+@pytest.mark.parametrize(("first", "off", "settled"), [(0.5, 0.16, True), (0.5, 0.18, False), (1e-9, 1e-7, True)])
+def test_what_is_zero_beside_the_largest_eigenvalue_is_no_direction(monkeypatch, first, off, settled):
+    """Of three images: 10⁻⁹ is zero beside 20, not beside 0.5; what is left must exceed three times the error."""
+    gram = sympy.diag(a, b, 20).tolist()
+    step = Stein(c, 0, tuple(map(tuple, gram)), (sympy.S.One,) * 3)
+    known = [{a: first, b: 0.5, c: 0.0}, {a: first, b: 0.5 + off, c: 0.0}, {a: first, b: 0.5, c: 0.0}]
+    run = lambda: finite(monkeypatch, [1.0, 1.5, 1.5, 0.0, 0.0], steps=(step,), known=known)  # noqa: E731
+    if settled:
+        assert run().value == 1.5
+    else:
+        with pytest.raises(EvaluationError, match=r"rank of a Gram of 3 images is not settled: its eigenvalue 0\.5"):
+            run()

@@ -177,3 +177,14 @@ def test_rounds(monkeypatch, wanted, p, log):
     added = [row for row in log if row != "judged"]
     assert [len(s.values) for s in found] == [100 + sum(row[i] for row in added) for i in range(2)]
     assert next(asked.wanted, None) is None, "asked once a round"
+
+
+def test_pilots_say_what_is_asked_for_at_least_as_far_as_all_work_allows():
+    asked = SimpleNamespace(widths=WIDTHS, pilot=64, least=500)
+    assert [adaptive._pilot(asked, adaptive.MOST_WORK / d) for d in (1e9, 501.5, 499.5, 100.5, 3.0)] == [
+        500,
+        500,
+        499,
+        100,
+        16,
+    ]

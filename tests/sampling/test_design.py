@@ -123,3 +123,19 @@ def test_no_other_design_of_the_same_error_is_cheaper(costs):
     found = design._cheapest(asked, cost)
     assert variance(found) <= 1.001 * asked.target**2
     assert math.log(found @ cost) < best + 0.01
+
+
+@pytest.mark.parametrize("bend", [0.03, 1.0, 40.0])
+def test_the_variance_of_an_intercept_and_what_one_draw_more_gains(bend):
+    """Of means with a curvature of unit variance in common; the gain is a derivative."""
+    rows = numpy.array([[1, 0.5, bend * 0.25], [1, 0.25, bend * 0.0625], [1, 0.125, bend * 0.015625]])
+    noise, draws = numpy.array([2.0, 0.7, 0.4]), numpy.array([30.0, 400.0, 90.0])
+
+    def by_the_definition(draws):
+        covariance = numpy.diag(noise / draws) + numpy.outer(rows[:, -1], rows[:, -1])
+        return numpy.linalg.inv(rows[:, :-1].T @ numpy.linalg.solve(covariance, rows[:, :-1]))[0, 0]
+
+    variance, gain = design._variance(rows, noise, draws)
+    assert variance == pytest.approx(by_the_definition(draws), rel=1e-10)
+    slopes = [(by_the_definition(draws - e) - by_the_definition(draws + e)) / 0.02 for e in 0.01 * numpy.eye(3)]
+    assert gain == pytest.approx(slopes, rel=1e-5)

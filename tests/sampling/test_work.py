@@ -50,6 +50,7 @@ def test_order_three_is_capped_and_lower_orders_are_not(programs):
     assert width_cap(programs.pairs) is None and width_cap(programs.tied) is None
     assert affordable(programs.triples, (64, 128, 256, 512)) == (16, 32, 64, 128)
     assert affordable(programs.triples, (20, 100)) == (20, 100)
+    assert affordable(programs.triples, (1, 3, 400)) == (1, 1, 128)
     assert affordable(programs.tied, (64, 4096)) == (64, 4096)
 
 

@@ -37,6 +37,8 @@ _BATCH, _ROUNDS, _MOST, _SMALLEST = 512, 200, 4_000_000, 2.0**-40
 FAR = 0.95
 #: nodes nearer to a cut than this, relative to the place of the cut, are rounded too coarsely
 _CLEAR = 1e-12
+#: how far from where it should be a node near a cut may stand, in units of rounding of the cut
+_MISPLACED = 4
 #: an error left in the smallest boxes, relative, that means divergence
 _DIVERGENT = 1e-3
 
@@ -100,12 +102,13 @@ class _Boxes(_Rows):
 
 @dataclass
 class _Measured(_Rows):
-    """Integrals over boxes: value, that of the absolute value and its part at the outermost nodes, disagreement along
-    each axis, and whether doubles still tell the nodes from the cut that the box lies at."""
+    """Integrals over boxes: value, that of the absolute value, its part at the outermost nodes and what of it rounding
+    moves, disagreement along each axis, and whether doubles still tell the nodes from the cut that the box lies at."""
 
     value: Array
     size: Array
     far: Array
+    blurred: Array
     doubt: Array  # (boxes, rank)
     resolved: NDArray[numpy.bool_]
 
@@ -140,13 +143,14 @@ class _Rule:
         s, w = _fejer(self.count)
         n, coarse = len(boxes), _coarse(self.count)
         u = numpy.zeros((1, n, 0))
-        weight, resolved = numpy.ones(n), numpy.ones(n, dtype=bool)
+        weight, blur, resolved = numpy.ones(n), numpy.zeros(n), numpy.ones(n, dtype=bool)
         for k in range(self.rank):
-            place, speed, clear = self._along(boxes, k, u, s)
+            place, speed, clear, share = self._along(boxes, k, u, s)
             resolved &= clear.reshape(n, -1).any(axis=1)
             wide = numpy.broadcast_to(u[0][:, None, :], (*place.shape, k))
             u = numpy.concatenate([wide, place[..., None]], axis=-1).reshape(1, -1, k + 1)
             weight = (weight[:, None] * speed).reshape(-1)
+            blur = numpy.maximum(blur[:, None], share).reshape(-1)
         self.evaluations += weight.size
         self._spend(weight.size)
         f = (self.f(u)[0] * weight).reshape(n, *[self.count] * self.rank)
@@ -156,11 +160,15 @@ class _Rule:
         # a node at a pole: the box is halved until it is small or divergence shows
         doubt[~numpy.isfinite(doubt)] = numpy.inf
         size, outer = abs(f), (abs(u[0]).max(axis=-1) > FAR * self.cutting.radius).reshape(f.shape)
-        far = _contract(numpy.where(outer, size, 0.0), [w] * self.rank)
-        return _Measured(fine[0], _contract(size, [w] * self.rank), far, doubt, resolved)
+        whole, far, blurred = (
+            _contract(part, [w] * self.rank)
+            for part in (size, numpy.where(outer, size, 0.0), size * blur.reshape(f.shape))
+        )
+        return _Measured(fine[0], whole, far, blurred, doubt, resolved)
 
-    def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array]:
-        """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, and which are clear of cuts."""
+    def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array, Array]:
+        """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, which are clear of cuts, and by
+        which share of their distance from a cut rounding moves the others."""
         repeats = u.shape[1] // len(boxes)
         edges = self._edges(k, u)
         piece = numpy.minimum(numpy.repeat(boxes.piece[:, k], repeats), edges.shape[-1] - 2)
@@ -172,11 +180,12 @@ class _Rule:
         place, speed = grading(numpy.minimum(along, 1 - along))  # from the nearer end, to keep its digits
         reach = (end - start) * place
         there = off_the_edges(numpy.where(along < 0.5, start + reach, end - reach), start, end)
-        clear = reach > _CLEAR * abs(numpy.where(along < 0.5, start, end))
-        # a curved cut may end: where there are fewer pieces, the last ones weigh nothing
+        cut = abs(numpy.where(along < 0.5, start, end))
+        clear, misplaced = reach > _CLEAR * cut, _MISPLACED * numpy.spacing(cut)
+        share = numpy.where(clear, 0.0, misplaced / numpy.maximum(reach, misplaced))
         lost = numpy.repeat(boxes.piece[:, k], repeats)[:, None] > edges.shape[-1] - 2
         factor = speed * (high - low) * (end - start) * numpy.exp(-(there**2) / 2) / math.sqrt(2 * math.pi)
-        return there, numpy.where(lost, 0.0, factor), clear
+        return there, numpy.where(lost, 0.0, factor), clear, share
 
     def _edges(self, k: int, u: Array) -> Array:
         """The edges at nodes (1, count, k); curved ones, which have to be found, once for equal nodes."""
@@ -204,7 +213,7 @@ def _start(pieces: list[int], panels: int) -> _Boxes:
 def adaptive(
     cutting: Cutting, f: Integrated, level: int, spend: Callable[[int], None]
 ) -> tuple[float, float, float, float]:
-    """(E f, what the halving could not settle, E|f|, its part at the outermost nodes).
+    """(E f, what the halving could not settle and what rounding moves, E|f|, its part at the outermost nodes).
 
     `spend` is told the evaluations as they are made.
     """
@@ -224,7 +233,8 @@ def adaptive(
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
             "function away from its pole."
         )
-    value, error, size, far = (float(a.sum()) for a in (found.value, found.error, found.size, found.far))
+    error = found.error + found.blurred
+    value, error, size, far = (float(a.sum()) for a in (found.value, error, found.size, found.far))
     return value, error, size, far
 
 

@@ -1,7 +1,10 @@
 """Compiled functions live as long as they are held, and no longer; none takes what another needs with it."""
 
+import ctypes
 import gc
 import weakref
+
+import numpy
 
 from tplimits.numbers.loops import machine
 
@@ -25,3 +28,19 @@ def test_a_function_holds_its_instructions():
     del function
     gc.collect()
     assert freed() is None
+
+
+def test_modules_that_call_the_product_of_matrices_find_it(monkeypatch):
+    """Its address is told before such a module is compiled, and only then: C = A B of two matrices by columns."""
+    told = []
+    monkeypatch.setattr(machine.llvm, "add_symbol", lambda *symbol: told.append(symbol))
+    machine._compiled.__wrapped__(TEXT.format(8), 0)
+    assert not told
+    machine._compiled.__wrapped__(TEXT.format(9) + f"declare void @{machine.PRODUCT}(i64*)\n", 0)
+    ((name, address),) = told
+    kinds, sizes = [ctypes.byref(ctypes.c_char(b"N"))] * 2, [ctypes.byref(ctypes.c_int(2))] * 3
+    A, B, C = (numpy.array(x, dtype=float, order="F") for x in ([[1, 2], [3, 4]], [[0, 1], [5, -1]], [[0, 0], [0, 0]]))
+    one, zero, pitch = ctypes.byref(ctypes.c_double(1)), ctypes.byref(ctypes.c_double(0)), sizes[0]
+    a, b, c = (x.ctypes.data_as(ctypes.c_void_p) for x in (A, B, C))
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(address)(*kinds, *sizes, one, a, pitch, b, pitch, zero, c, pitch)
+    assert name == machine.PRODUCT and (C == A @ B).all()

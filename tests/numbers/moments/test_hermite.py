@@ -6,8 +6,9 @@ import numpy
 import pytest
 import sympy
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.moments import hermite
-from tplimits.numbers.moments.panels import Kinked
+from tplimits.numbers.moments.panels import Kinked, scale_edges
 
 X = sympy.Symbol("x", real=True)
 
@@ -51,3 +52,15 @@ def test_half_of_a_function_with_parity_is_integrated(function, even, odd):
         square = even**2 * (1 + numpy.exp(-2 * variances)) / 2 + odd**2 * (1 - numpy.exp(-2 * variances)) / 2
         numpy.testing.assert_allclose(rows.norm**2, square, rtol=1e-13)
         assert rows.order == (256 if variances.max() > 9 else 64)
+
+
+@pytest.mark.parametrize("left", [0.0099, 0.0101])
+def test_what_does_not_settle_as_panels_are_refined_is_refused(monkeypatch, left):
+    """From a hundredth of the root of E f² on; what is left below that is an error."""
+    monkeypatch.setattr(hermite, "settled_edges", lambda *given: (scale_edges(1.0), left))
+    rows = lambda: hermite.hermite_rows(Kinked(sympy.cos(X), X, ()), numpy.array([0.5, 1.0]))  # noqa: E731
+    if left > 0.01:
+        with pytest.raises(EvaluationError, match=r"the integral of `cos\(x\)` over x does not settle as panels"):
+            rows()
+    else:
+        assert rows().error == pytest.approx(left * rows().norm)

@@ -8,6 +8,7 @@ import pytest
 import shaped
 
 import tplimits as tp
+from tplimits.numbers.expansion import nodes
 from tplimits.numbers.expansion.covariances import fixed, full
 from tplimits.numbers.expansion.given import Given
 from tplimits.regimes.depth.expanded.layers import Layers
@@ -93,3 +94,13 @@ def test_derivatives_of_the_leading_map():
 def test_a_covariance_that_is_singular():
     with pytest.raises(tp.EvaluationError, match="V is singular, or nearly so: token 1 is a combination"):
         at(linear, 2).moved(fixed(np.ones((2, 2))))
+
+
+def test_functions_of_more_variables_than_there_is_room_for(monkeypatch):
+    """The branch meets functions of both normal variables of two tokens, here with thousands of nodes each."""
+    monkeypatch.setattr(nodes, "MOST_ENTRIES", 1000)
+    branch = bent.branch(tp.tanh)
+    with pytest.raises(tp.EvaluationError, match="has functions of more variables than a grid has room for"):
+        at(branch, 2, g=0.6).moved(fixed(TWO))
+    monkeypatch.undo()
+    assert at(branch, 2, g=0.6).moved(fixed(TWO))[0].value == pytest.approx([1.1, 0.4, 0.9])
