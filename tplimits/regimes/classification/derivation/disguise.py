@@ -19,10 +19,8 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
-from tplimits.program.network.cancelling import sums_to_zero
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
+from tplimits.program.nodes.entries import OWN, Entry, axis_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.moved import moved
 from tplimits.regimes import width
 
 if TYPE_CHECKING:
@@ -40,87 +38,23 @@ def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
     """Those of some averages and scalars that subtract, read no other of these zeros, and vanish at generic data."""
     found: set[int] = set()
     for p in sorted(positions):
-        subtracts = _subtracts(network, network[p])
-        # what reads another zero may vanish because of it alone, and counting will find that
-        if subtracts and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
+        differs = subtracts(network, network[p])
+        if differs and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
             found.add(p)
     return frozenset(found)
 
 
-def _subtracts(network: Program, s: Instruction) -> bool:
+def subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
     source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
     body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
     # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
     body = body.xreplace({p: sympy.Dummy(positive=True) for p in body.atoms(sympy.Pow) if p.exp.is_even})
-    return not body.free_symbols & network.known.width_symbols and any(map(_is_difference, body.atoms(sympy.Add)))
+    return not body.free_symbols & network.known.width_symbols and any(map(is_difference, body.atoms(sympy.Add)))
 
 
-def _is_difference(total: Expr) -> bool:
+def is_difference(total: Expr) -> bool:
     return len({term.could_extract_minus_sign() for term in total.args}) == 2
-
-
-def with_zeros_apart(network: Program) -> Program:
-    """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
-
-    Those that are 0 at every width are left out.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     x = tp.sum(U * ξ, over="d")
-    ...     return v * x * (tp.avg(tp.sigmoid(x)) - 0.5)
-    >>> with_zeros_apart(gated).instructions[-2].body, with_zeros_apart(gated).instructions[-1].body
-    (Entry(5, ·) - 1/2, Entry(2, α)*Entry(3, α)*Entry(6, ·))
-    """
-    places: list[int] = []
-    instructions: list[Instruction] = []
-    for position, s in enumerate(network):
-        s = moved(s, places.__getitem__)
-        if (
-            isinstance(s, (Avg, ScalarNonlin))
-            and _subtracts(network, network[position])
-            and sums_to_zero(network, position)
-        ):
-            s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
-        for difference in _differences(network, network[position]):
-            own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
-            apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
-            if not vanishes_at_generic_data(network, position, apart):
-                continue
-            body, place = relocated(difference, places.__getitem__), sympy.S.Zero
-            if not sums_to_zero(network, position, apart):
-                place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
-                instructions.append(replace(apart, body=body))
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
-            s = replace(s, body=s.body.xreplace({body: place}))
-        places.append(len(instructions))
-        instructions.append(s)
-    if tuple(instructions) == network.instructions:
-        return network
-    return network.replace(
-        instructions=tuple(instructions),
-        returns=tuple(places[p] for p in network.returns),
-        names={name: places[p] for name, p in network.names.items()},
-        arguments=tuple(places[p] for p in network.arguments),
-        inputs=tuple(places[p] for p in network.inputs),
-    )
-
-
-def _differences(network: Program, s: Instruction) -> list[Expr]:
-    """Differences of scalars that a body holds beside others, the longest first."""
-    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return []
-    free = {axis_symbol(a) for a in s.axes}
-    return sorted(
-        (
-            total
-            for total in s.body.atoms(sympy.Add)
-            if total != s.body and _is_difference(total) and total.free_symbols <= {*free, NO_NEURON}
-            if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
-        ),
-        key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),
-    )
 
 
 @lru_cache(maxsize=512)

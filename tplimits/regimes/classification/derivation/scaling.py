@@ -23,6 +23,7 @@ from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.sizes import (
     HOMOGENEOUS,
+    Power,
     exponent_of,
     multiplied_by_powers,
 )
@@ -128,8 +129,8 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
             if values is not None:
                 return found.scaling(values, readable, unique)
     if small:
-        found = as_it_is.scaling(none, readable=False)
-        return replace(found, positions={**found.positions, **_felt(network)})
+        whole = as_it_is.scaling(none, readable=False)
+        return replace(whole, positions={**whole.positions, **_felt(network)})
     matrices_first = sorted(none, key=lambda k: kinds[k] != "matrix")
     for name in matrices_first:
         values = strict.solved({k: sympy.S.Zero for k in none if k != name})
@@ -190,7 +191,7 @@ class _Reader:
     def __init__(self, network: Program, reading: str, means: Means) -> None:
         self.network, self.reading = network, reading
         self.fluctuating = frozenset() if reading == "aligned" else means.centred | means.zeros
-        self.grown: set[Entry] = set()
+        self.grown: Mapping[Entry, Power] = {}
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []

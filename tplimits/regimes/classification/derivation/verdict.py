@@ -21,11 +21,11 @@ from tplimits.program.parametrization.roles import Roles, is_centred, roles
 from tplimits.regimes.classification.derivation.activations import Finding, findings
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.disguise import with_zeros_apart
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
 from tplimits.regimes.classification.derivation.means import LARGEST, means_of, total_of
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

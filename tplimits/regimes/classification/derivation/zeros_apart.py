@@ -1,0 +1,81 @@
+"""Scalars that are zero in disguise as instructions of their own, so that powers of n are counted for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Integer
+
+from tplimits.program.network.cancelling import sums_to_zero
+from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol, relocated
+from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.moved import moved
+from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+
+def with_zeros_apart(network: Program) -> Program:
+    """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
+
+    Those that are 0 at every width are left out.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     x = tp.sum(U * ξ, over="d")
+    ...     return v * x * (tp.avg(tp.sigmoid(x)) - 0.5)
+    >>> with_zeros_apart(gated).instructions[-2].body, with_zeros_apart(gated).instructions[-1].body
+    (Entry(5, ·) - 1/2, Entry(2, α)*Entry(3, α)*Entry(6, ·))
+    """
+    places: list[int] = []
+    instructions: list[Instruction] = []
+    for position, s in enumerate(network):
+        s = moved(s, places.__getitem__)
+        if (
+            isinstance(s, (Avg, ScalarNonlin))
+            and subtracts(network, network[position])
+            and sums_to_zero(network, position)
+        ):
+            s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
+        for difference in _differences(network, network[position]):
+            own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
+            apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
+            if not vanishes_at_generic_data(network, position, apart):
+                continue
+            body, place = relocated(difference, places.__getitem__), sympy.S.Zero
+            if not sums_to_zero(network, position, apart):
+                place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
+                instructions.append(replace(apart, body=body))
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            s = replace(s, body=s.body.xreplace({body: place}))
+        places.append(len(instructions))
+        instructions.append(s)
+    if tuple(instructions) == network.instructions:
+        return network
+    return network.replace(
+        instructions=tuple(instructions),
+        returns=tuple(places[p] for p in network.returns),
+        names={name: places[p] for name, p in network.names.items()},
+        arguments=tuple(places[p] for p in network.arguments),
+        inputs=tuple(places[p] for p in network.inputs),
+    )
+
+
+def _differences(network: Program, s: Instruction) -> list[Expr]:
+    """Differences of scalars that a body holds beside others, the longest first."""
+    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return []
+    free = {axis_symbol(a) for a in s.axes}
+    return sorted(
+        (
+            total
+            for total in s.body.atoms(sympy.Add)
+            if total != s.body and is_difference(total) and total.free_symbols <= {*free, NO_NEURON}
+            if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
+        ),
+        key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),
+    )
