@@ -209,6 +209,14 @@ def test_tied_weights_are_refused():
     assert "twice in a row" in str(refusal(twice))
 
 
+def test_matrices_inside_of_one_another():
+    @tp.block
+    def crossed(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        return W @ (U @ x) + U @ (W @ x)
+
+    assert "`W` and `U` stand inside of one another's operands" in str(refusal(crossed))
+
+
 def test_a_transformer_in_one_block_is_told_to_stack():
     @tp.block
     def transformer(

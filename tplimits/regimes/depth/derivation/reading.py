@@ -119,10 +119,19 @@ class Reading:
                         "tied weights of this kind are not covered: use a matrix of its own for each product."
                     )
         depth: dict[int, int] = {}
+        held: list[int] = []
 
         def measure(matrix: int) -> int:
+            if matrix in held:
+                names = " and ".join(f"`{self.program[m].name}`" for m in held[held.index(matrix) :])
+                raise NoLimitError(
+                    f"`{self.program.name}`: {names} stand inside of one another's operands, so that no order of them is "
+                    "outermost first; tied weights of this kind are not covered: use a matrix of its own for each product."
+                )
             if matrix not in depth:
+                held.append(matrix)
                 depth[matrix] = 1 + max((measure(m) for m in inside[matrix]), default=0)
+                held.pop()
             return depth[matrix]
 
         for m in matrices:
