@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 L = TypeVar("L")
 
 
-def given_numbers(program: Program, given: Mapping[str, Any]) -> dict[str, float | Expr]:
-    """The constants of a program that have numbers, by those that are given and its own; none if nothing may jump."""
+def given_numbers(program: Program, given: Mapping[str, Any], doubted: bool = False) -> dict[str, float | Expr]:
+    """The constants of a program that have numbers, by those that are given and its own.
+
+    None if nothing may jump, and no moment is `doubted`: exp(c x²) has one for some values of c.
+    """
     values = {c: given.get(c, default) for c, default in program.constants.items()}
     numbers = {c: value for c, value in values.items() if _is_number(value)}
-    return numbers if numbers and _is_singular_somewhere(program) else {}
+    return numbers if numbers and (doubted or _is_singular_somewhere(program)) else {}
 
 
 def given_zeros(program: Program, given: Mapping[str, Any]) -> dict[str, float | Expr]:

@@ -16,7 +16,6 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import step_products
-from tplimits.law.hypotheses.near_zero import steadied
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
@@ -173,7 +172,7 @@ def lower(integrand: Expr, variables: Sequence[Symbol], gaussians: Gaussians) ->
 def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> Integrand:
     powers: dict[Symbol, int] = {}
     nonlinear = []
-    for factor in sympy.Mul.make_args(steadied(expr, lowering.gaussians)):
+    for factor in sympy.Mul.make_args(expr):
         base, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, S.One)
         if base in lowering.variables and power.is_Integer and power > 0:
             # polynomial factors cost no dimension: given the forms they are Gaussian and integrated by parts

@@ -117,3 +117,13 @@ def test_all_digits_are_kept_on_the_way_to_the_pole(at):
 )
 def test_other_functions_are_left_as_they_are(function):
     assert not steadied(function, _One()).has(near)
+
+
+def test_a_refusal_shows_the_function_and_not_its_series():
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg((tp.exp(30 * x) - 1 - 30 * x) / x**2)
+
+    with pytest.raises(tp.EvaluationError, match=r"lies further out") as refusal:
+        tp.derive(program).evaluate()
+    assert "near" not in str(refusal.value)

@@ -86,3 +86,39 @@ def test_whole_numbers_beyond_doubles_are_refused_where_a_jump_could_stand():
     assert limit.evaluate(c=10**300)["return"].value == 0
     with pytest.raises(tp.EvaluationError, match="finite number"):
         limit.evaluate(c=10**400)
+
+
+@tp.program
+def power(x: tp.Vector, *, p):
+    return tp.avg(tp.abs(x) ** p)
+
+
+@tp.program
+def bump(x: tp.Vector, *, c):
+    return tp.avg(tp.exp(c * x * x))
+
+
+MOMENTS = [
+    (power, {"p": -0.3}, 2**-0.15 * math.gamma(0.35) / math.sqrt(math.pi)),
+    (power, {"p": 0.5}, 2**0.25 * math.gamma(0.75) / math.sqrt(math.pi)),
+    (power, {"p": -0.5}, None),
+    (bump, {"c": 0.2}, 0.6**-0.5),
+    (bump, {"c": -1}, 3**-0.5),
+    (bump, {"c": 0.3}, None),
+]
+
+
+@pytest.mark.parametrize(("program", "given", "expected"), MOMENTS, ids=[f"{p.name} {g}" for p, g, _ in MOMENTS])
+def test_moments_that_values_of_constants_decide(program, given, expected):
+    limit = tp.derive(program)
+    if expected is None:
+        with pytest.raises(tp.EvaluationError, match="has no finite second moment"):
+            limit.evaluate(**given)
+    else:
+        assert limit.evaluate(**given)["return"].value == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_moment_that_was_taken_on_stays_so():
+    """E exp(c x²) is finite for c < ½, its second moment for c < ¼."""
+    limit = tp.derive(bump, assume=("moment of _2",))
+    assert limit.evaluate(c=0.3)["return"].value == pytest.approx(0.4**-0.5, rel=1e-9)

@@ -10,7 +10,6 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import remembered
 
@@ -37,7 +36,7 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
         return None
     derivative = expr
     for k in range(_MOST + 1):
-        value = value_of(derivative.xreplace({variable: sympy.S.Zero}), _DIGITS)
+        value = functions.value_of(derivative.xreplace({variable: sympy.S.Zero}), _DIGITS)
         if value is None:
             return None
         if abs(value) > _NOTHING:

@@ -1,29 +1,12 @@
-"""Numbers by their digits, where algebra does not tell whether they are zero."""
+"""Sums of numbers that cancel, by their digits, where algebra does not tell that they are zero."""
 
 from __future__ import annotations
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
+from tplimits.program.nodes.functions import value_of
 from tplimits.program.parts import found
-
-#: digits to which the sign of a number is told
-_DIGITS = 40
-
-
-def value_of(number: Expr, digits: int = _DIGITS) -> Expr | None:
-    """A real number to so many digits, exactly 0 where it has none; None for what is no number.
-
-    SymPy gives log 2 + log 3 − log 6 as 0.e-172, a positive number that is not comparable.
-
-    >>> from sympy import I, log
-    >>> value_of(log(2) + log(3) - log(6)), value_of(log(2) + log(3), 5), value_of(I)
-    (0, 1.7918, None)
-    """
-    value = number.evalf(digits)
-    if value.is_Float and not value.is_comparable:
-        return S.Zero
-    return value if value.is_comparable else None
 
 
 def cancelled(expr: Expr) -> Expr:

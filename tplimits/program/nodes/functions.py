@@ -18,8 +18,6 @@ from __future__ import annotations
 import sympy
 from sympy import DiracDelta, Expr, Function, Rational, S
 
-from tplimits.program.nodes.digits import value_of
-
 __all__ = [
     "HEADS",
     "JUMPS",
@@ -34,8 +32,27 @@ __all__ = [
     "softplus",
     "step",
     "stop_gradient",
+    "value_of",
     "where",
 ]
+
+#: digits to which the sign of a number is told
+_DIGITS = 40
+
+
+def value_of(number: Expr, digits: int = _DIGITS) -> Expr | None:
+    """A real number to so many digits, exactly 0 where it has none; None for what is no number.
+
+    SymPy gives log 2 + log 3 − log 6 as 0.e-172, a positive number that is not comparable.
+
+    >>> from sympy import I, log
+    >>> value_of(log(2) + log(3) - log(6)), value_of(log(2) + log(3), 5), value_of(I)
+    (0, 1.7918, None)
+    """
+    value = number.evalf(digits)
+    if value.is_Float and not value.is_comparable:
+        return S.Zero
+    return value if value.is_comparable else None
 
 
 def _sign_of(x: Expr) -> int | None:

@@ -19,6 +19,9 @@ class near(Real):
         function: Expr = self.args[1]
         return function
 
+    def _sympystr(self, printer: Any) -> str:
+        return f"({printer._print(self.definition())})"
+
 
 def on_arrays(t: Any, function: Any, radius: float, *coefficients: float) -> Any:
     """Its values.

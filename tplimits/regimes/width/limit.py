@@ -209,8 +209,10 @@ class WidthLimit(Written):
             return stage.evaluate(limit.program, limit.state, limit.observables, method, asked, ratios, left, only)
 
     def _at_given(self, given: Mapping[str, Any]) -> WidthLimit:
-        """The limit at the constants that are given, where a jump or a pole may make it another one."""
-        values = given_numbers(self.program, given)
+        """The limit at the constants that are given, where a jump, a pole or a moment may make it another one."""
+        open_ = (doubt for _, doubt in self.state.doubts if doubt.name not in self.state.assumed)
+        doubted = any(doubt.hypothesis == "moment" for doubt in open_)
+        values = given_numbers(self.program, given, doubted)
         if len(values) < len(self.program.constants):
             return self
 
