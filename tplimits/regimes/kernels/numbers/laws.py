@@ -188,6 +188,10 @@ def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...], sig
 _NEAR = {8: 1e-3, 4: 1e-2}
 
 
+#: distances that are looked at together: what is compared stays in the cache
+_TOGETHER = 1 << 16
+
+
 def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...]) -> Labelled:
     """From |x|² + |x′|² − 2 x·x′, and from differences where much of it cancels."""
     shape = numpy.broadcast_shapes(left.shape[1:], right.shape[1:])
@@ -200,16 +204,22 @@ def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...])
     x = numpy.moveaxis(x.reshape(len(x), batch, -1), 0, 2)
     y = numpy.moveaxis(y.reshape(len(y), batch, -1), 0, 2)
     mine_, theirs_ = (numpy.einsum("bid,bid->bi", a, a) for a in (x, y))
-    sizes = mine_[:, :, None] + theirs_[:, None, :]
     found = x @ y.transpose(0, 2, 1)
+    rows = max(1, _TOGETHER // max(1, batch * y.shape[1]))
+    for start in range(0, x.shape[1], rows):
+        part = slice(start, start + rows)
+        _as_differences(x[:, part], y, mine_[:, part, None] + theirs_[:, None, :], found[:, part])
+    order = both + mine + theirs
+    back = [order.index(k) for k in range(len(shape))]
+    return Labelled(found.reshape([shape[k] for k in order]).transpose(back), rest)
+
+
+def _as_differences(x: NDArray[Any], y: NDArray[Any], sizes: NDArray[Any], found: NDArray[Any]) -> None:
+    """Half squared distances where the products x·x′ are, near ones from differences; `sizes` are |x|² + |x′|²."""
     numpy.subtract(0.5 * sizes, found, out=found)
     sizes *= _NEAR[found.itemsize]
-    alike = found < sizes
-    near = numpy.nonzero(alike)
+    near = numpy.nonzero(found < sizes)
     step_ = max(1, (1 << 22) // x.shape[2])
     for start in range(0, len(near[0]), step_):
         b, i, j = (n[start : start + step_] for n in near)
         found[b, i, j] = 0.5 * ((x[b, i] - y[b, j]) ** 2).sum(axis=1)
-    order = both + mine + theirs
-    back = [order.index(k) for k in range(len(shape))]
-    return Labelled(found.reshape([shape[k] for k in order]).transpose(back), rest)

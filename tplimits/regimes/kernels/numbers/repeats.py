@@ -88,7 +88,7 @@ class Repeats(Walks):
         return self.builder.load(self.builder.gep(self.addresses, [k], source_etype=POINTER), typ=POINTER)
 
     def _take_out(self, row: Any, abreast: int) -> None:
-        """The numbers of one row input, one after another, behind those of rows before it; arrays of a size together."""
+        """The numbers of one row input, one after another, behind those of rows before it; of a size together."""
         first = 0
         for places, group in itertools.groupby(self.rows, lambda n: math.prod(self.passes.sizes_of(n))):
             many = len(list(group))
