@@ -8,7 +8,7 @@ import random
 import pytest
 
 import tplimits as tp
-from tplimits.report.latex_formulas import _rolled_sum
+from tplimits.report.latex_formulas import Formula, _rolled_sum, rolled_rows
 from tplimits.report.rolled import Rolled, _even, rolled, together
 
 
@@ -117,3 +117,14 @@ def test_the_longest_even_run_of_a_stretch(seed):
 
 def test_two_layers_of_a_long_sum_are_one():
     assert len(_rolled_sum([f"+ {c}_{{{i}}}" for i in range(2) for c in "abcd"])) == 1
+
+
+def test_thirty_rows_stand_as_they_are_and_more_are_rolled():
+    rows = [Formula(f"x_{{{i + 1}}}", "=", (f"W_{{{i}}} x_{{{i}}}",)) for i in range(31)]
+    assert rolled_rows(rows[:30]) == rows[:30]
+    assert [row.left for row in rolled_rows(rows)] == [r"\ell", r"x_{1+\ell}"]
+    assert rolled_rows(rows)[0].right == (r"0, \ldots, 30:",)
+
+
+def test_lines_of_one_depth_stand_beside_each_other():
+    assert together(["  a", "  b", "    c", "    d", "  e:", "  f"]) == ["  a;   b", "    c;   d", "  e:", "  f"]

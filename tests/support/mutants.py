@@ -147,9 +147,10 @@ class Judge:
         return {**row, "outcome": outcome, "tests": len(chosen), "by": found, "seconds": took}
 
     def _chosen(self, file: str, function: str) -> list[str]:
-        """The tests that call a function, the quickest first and those of the same part of the package before others."""
-        chosen, seconds = [], 0.0
-        for test in sorted(self._calling(file, function), key=lambda t: t["seconds"] / (1 + _near(file, t["test"]))):
+        """Tests for a function: those that are seen to call it before others, the quickest and nearest of them first."""
+        chosen, seconds, call = [], 0.0, f"{file}:{function}"
+        order = sorted(self._calling(file, function), key=lambda t: t["seconds"] / (1 + _near(file, t["test"])))
+        for test in sorted(order, key=lambda t: call not in t["calls"]):
             if self._right.get(test["test"], True) and seconds + test["seconds"] <= CHOSEN:
                 chosen.append(test["test"])
                 seconds += test["seconds"]

@@ -63,7 +63,7 @@ def _filled(pieces: Sequence[Piece], room: float) -> list[str]:
             wide += pieces[start].width
             available = room if start == 0 else room - INDENT
             over = max(0.0, wide - available)
-            if over and start < end - 1 and found[0] < float("inf"):
+            if over and start < end - 1:  # one piece may be too wide
                 break
             cost = 0.0 if start == 0 else pieces[start].cost
             total = best[start][0] + cost + _A_LINE + 1e4 * over

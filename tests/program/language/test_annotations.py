@@ -6,7 +6,7 @@ import sympy
 import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind, as_kind
-from tplimits.program.nodes.laws import Law
+from tplimits.program.nodes.laws import ORTHOGONAL, PLACES, Law
 
 
 def test_plain_and_indexed_annotations():
@@ -75,14 +75,75 @@ def test_defaults_are_finite_real_numbers(default):
             return γ * x
 
 
+#: √(1 − 2c φ(c)/(2Φ(c) − 1)) of a standard normal variable within ±2
+_SPREAD = 0.8796256610342398
+
+
+@pytest.mark.parametrize(
+    ("make", "law"),
+    [
+        (lambda: tp.Vector["d"].normal(2, 3), Law(sympy.S(2), sympy.S(3))),
+        (lambda: tp.Scalar.normal(std=0), Law(sympy.S(0), sympy.S(0))),
+        (lambda: tp.Scalar["d"].uniform(-1, 5), Law(sympy.S(2), sympy.sqrt(3), "uniform")),
+        (lambda: tp.Vector.signs(3), Law(sympy.S(0), sympy.S(3), "signs")),
+        (lambda: tp.Vector.signs(), Law(sympy.S(0), sympy.S(1), "signs")),
+        (lambda: tp.Vector.constant(-4), Law(sympy.S(-4), sympy.S(0))),
+        (lambda: tp.Vector.grid(), PLACES),
+        (lambda: tp.Matrix["n", "k"].normal(), Law()),
+        (lambda: tp.Matrix.normal(0, 1), Law()),
+        (lambda: tp.Matrix["n", "k"].uniform(), Law(shape="uniform")),
+        (lambda: tp.Matrix.truncated(at=2), Law(shape="truncated", cut=sympy.S(2))),
+        (lambda: tp.Matrix.signs(), Law(shape="signs")),
+        (lambda: tp.Matrix["k", "k", "head"].orthogonal(), Law(shape=ORTHOGONAL)),
+        (lambda: tp.Matrix.orthogonal(), Law(shape=ORTHOGONAL)),
+    ],
+)
+def test_laws_of_entries(make, law):
+    assert make().law == law
+
+
+def test_a_truncated_law_has_the_spread_of_what_lies_within():
+    law = tp.Vector["d"].truncated(3, 6).law
+    assert (law.mean, law.shape, law.cut) == (0, "truncated", 2)
+    assert float(law.std) == pytest.approx(3 * _SPREAD, rel=1e-12)
+
+
+def test_annotations_print_what_was_written():
+    assert repr(tp.Input["token"].of("vocab")) == "tp.Input['token'].of('vocab')"
+    assert repr(tp.Vector["d"].uniform(-1, 2)) == "tp.Vector['d'] with entries uniform in [-1, 2]"
+    assert repr(tp.Matrix.uniform()) == "tp.Matrix with entries uniform, of variance 1/columns"
+    assert tp.Input.of("vocab") == Kind("Input", index_of="vocab")
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: tp.Matrix["n", "k"].orthogonal(), "it is not square"),
         (lambda: tp.Matrix["n", "n", "head"].uniform().orthogonal(), "of one law"),
         (lambda: tp.Vector["d"].orthogonal(), "vectors with iid entries are orthogonal in the limit"),
+        (lambda: tp.Matrix.orthogonal(1), "of one law"),
         (lambda: tp.Matrix.uniform(-1, 1), "entries of matrices are iid"),
+        (lambda: tp.Matrix.uniform(low=-1), "entries of matrices are iid"),
+        (lambda: tp.Matrix.uniform(high=1), "entries of matrices are iid"),
+        (lambda: tp.Matrix.normal(1), "entries of matrices are iid"),
+        (lambda: tp.Matrix.normal(std=2), "entries of matrices are iid"),
+        (lambda: tp.Matrix.signs(2), "entries of matrices are iid"),
+        (lambda: tp.Matrix.truncated(1, 2), r"of one law: write W: tp\.Matrix\.truncated\(at=2\)"),
+        (lambda: tp.Matrix.truncated(at=0), r"truncated\(at=0\); give a positive end"),
+        (lambda: tp.Vector.truncated(0, 1), "give a positive standard deviation, and a positive end"),
+        (lambda: tp.Vector.truncated(1, 0), "give a positive standard deviation, and a positive end"),
+        (lambda: tp.Vector.truncated(-1, 1), "give a positive standard deviation, and a positive end"),
+        (lambda: tp.Vector.uniform(1, 1), "give the lower end first"),
+        (lambda: tp.Vector.uniform(2, 1), "give the lower end first"),
+        (lambda: tp.Vector.signs(0), "give a positive size"),
+        (lambda: tp.Vector.normal(std=-1), "a standard deviation is not negative"),
+        (lambda: tp.Scalar.grid(), "places of neurons are a vector"),
+        (lambda: tp.Vector.normal().uniform(0, 1), "entries have one law"),
         (lambda: tp.Input.normal(), "data are given"),
+        (lambda: tp.State.normal(), "laws are those of tp.Vector and tp.Scalar; other arguments are given"),
+        (lambda: Kind("Vector").of("vocab"), "only data are indices"),
+        (lambda: tp.Input.of("a b"), "an axis is a name in quotes"),
+        (lambda: tp.Input.of(3), "an axis is a name in quotes"),
     ],
 )
 def test_laws_that_entries_cannot_have_are_refused(make, said):

@@ -91,6 +91,11 @@ def test_a_scatter_is_the_sum_over_one_hot_vectors():
     g, x = rng.standard_normal((2, 5, 1, 7)), rng.integers(0, 4, (1, 5, 1, 1))
     found = scattered(g, x, summed=1, onto=2, size=4)
     assert np.allclose(found[:, 0], np.einsum("atn,tv->avn", g[:, :, 0], np.eye(4)[x[0, :, 0, 0]]))
+    # a number is added as often as its place is named, and fewer dimensions stand for the last ones
+    counts = np.bincount(x.ravel(), minlength=4)
+    assert np.array_equal(scattered(np.float64(2.0), x, summed=1, onto=2, size=4)[0, 0, :, 0], 2 * counts)
+    row = scattered(g[0, 0], x, summed=1, onto=2, size=4)
+    assert np.allclose(row[0, 0], np.outer(counts, g[0, 0, 0]))
 
 
 @tp.network

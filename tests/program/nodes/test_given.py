@@ -87,6 +87,14 @@ def test_imaginary_parts_are_not_dropped():
             scaled.run(2, s=1, x=array)
 
 
+def test_masks_are_not_dropped():
+    hidden = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(EvaluationError, match="`x` is a masked array, whose mask would be lost: fill it"):
+        real_array("x", hidden)
+    assert real_array("x", hidden.filled(3.0)).tolist() == [1, 3]
+    assert real_array("x", np.ma.masked_array([1.0, 2.0], mask=[False, False])).tolist() == [1, 2]
+
+
 def test_numbers_of_every_kind_are_arrays():
     for value in (0.5, Fraction(1, 2), sympy.Rational(1, 2), np.float32(0.5), [[0.5]]):
         assert (real_array("x", value) == 0.5).all()

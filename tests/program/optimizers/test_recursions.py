@@ -187,3 +187,21 @@ def test_updates_that_are_not_pseudo_lipschitz_are_remarked(function, lost):
 def test_updates_that_are_pseudo_lipschitz_are_not(function):
     optimizer = tp.Entrywise(function)
     assert optimizer.lost_hypothesis is None and not optimizer.has_pole
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "divides"),
+    [
+        (lambda: tp.SGD(), False),
+        (lambda: tp.Adam(), False),
+        (lambda: tp.Normalized(tp.SGD()), True),
+        (lambda: tp.Normalized(tp.SGD(), by="weight"), True),
+        (lambda: tp.Clipped(tp.SGD(), 0.5), True),
+        (lambda: tp.Clipped(tp.SGD(), 0.5, of="gradient"), False),
+        (lambda: tp.Clipped(tp.SGD(), 0.5, "printed", of="gradient"), True),
+        (lambda: tp.Adafactor(eps=0.05), False),
+    ],
+)
+def test_norms_that_may_vanish_are_divided_by(optimizer, divides):
+    """The usual clipping of gradients divides by a maximum with a positive threshold."""
+    assert optimizer().may_vanish is divides

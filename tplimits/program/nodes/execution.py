@@ -218,7 +218,6 @@ class Execution(Setting, Walker[Array]):
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
         """A sum whose summands data put at their places, with dimensions (draw, *grid, *neurons)."""
         values = numpy.asarray(evaluate(s.summand, known), dtype=numpy.float64)
-        values = values.reshape((1,) * (1 + len(grid.sizes) + neurons - values.ndim) + values.shape)
         places = _on_grid(grid.positions(s.index), grid, neurons)
         summed, onto = grid.dimension(total.bound.name), grid.dimension(s.onto.name)
         return scattered(values, places, summed, onto, grid.sizes[s.onto.name])

@@ -54,7 +54,6 @@ def scattered(values: Array, places: NDArray[numpy.int64], summed: int, onto: in
     >>> scattered(g, x, summed=0, onto=1, size=2).tolist()
     [[2.0, 4.0]]
     """
-    places = places.reshape((1,) * (values.ndim - places.ndim) + places.shape)
     shape = list(numpy.broadcast_shapes(values.shape, places.shape))
     terms = numpy.moveaxis(numpy.broadcast_to(values, shape), summed, 0)
     along = numpy.moveaxis(numpy.broadcast_to(places, shape), summed, 0)
