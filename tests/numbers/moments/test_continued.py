@@ -1,4 +1,4 @@
-"""Removable poles of functions of one variable: what is continued, and that its digits are those of many-digit numbers."""
+"""Removable poles of functions of one variable: what is continued, with the digits of many-digit numbers."""
 
 import mpmath
 import numpy as np
@@ -6,6 +6,7 @@ import pytest
 import sympy
 
 from tplimits.numbers.moments.continued import continued
+from tplimits.numbers.moments.tensor import tensor
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import evaluate
 
@@ -48,3 +49,14 @@ def test_other_variables_stand_in_front():
 )
 def test_what_has_a_pole_or_a_kink_there_is_left(function):
     assert continued(function, [z]) == function
+
+
+def test_quadrature_meets_no_rounding_beside_a_pole():
+    """E (∂_z tanh(y g(z)))² with g = (1 − cos z)/z², whose slope divides by z³, by a grid that has no node at 0."""
+    g, slope = (1 - sympy.cos(z)) / z**2, sympy.sin(z) / z**2 - 2 * (1 - sympy.cos(z)) / z**3
+    value, error = tensor((y * slope * (1 - sympy.tanh(y * g) ** 2)) ** 2, [z, y], np.array([[1.3, 0.0, 0.8]]))
+    x, w = np.polynomial.hermite_e.hermegauss(100)
+    a, b, density = np.sqrt(1.3) * x[:, None], np.sqrt(0.8) * x, np.outer(w, w) / (2 * np.pi)
+    f = b * (np.sin(a) / a**2 - 2 * (1 - np.cos(a)) / a**3) / np.cosh(b * (1 - np.cos(a)) / a**2) ** 2
+    assert value[0] == pytest.approx((f**2 * density).sum(), rel=1e-8)
+    assert error[0] < 1e-10

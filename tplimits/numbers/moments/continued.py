@@ -36,12 +36,14 @@ _WRITTEN: dict[Any, Any] = {
     functions.gelu: lambda x: x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2,
     functions.stop_gradient: lambda x: x,
 }
-_ANALYTIC = (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.atan, sympy.sinh, sympy.cosh)
-_ANALYTIC += (sympy.tanh, sympy.sech, sympy.asinh, sympy.erf, sympy.erfc)
+_ANALYTIC = (
+    *(sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.atan, sympy.sinh, sympy.cosh),
+    *(sympy.tanh, sympy.sech, sympy.asinh, sympy.erf, sympy.erfc),
+)
 _z = Symbol("z", real=True)
 
 
-class series(sympy.Function):  # noqa: N801 (a head, as those of the language)
+class series(sympy.Function):
     """P(z) by its number in the table of continued functions."""
 
     nargs = 2

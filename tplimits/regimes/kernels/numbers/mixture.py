@@ -89,9 +89,9 @@ def excess_kurtosis(asked: GramRequest, draws: int, seed: int) -> Kurtosis:
     m1, m2 = C.mean(axis=0), (C**2).mean(axis=0)
     if ((C**2).max(axis=0) > max(_ONE_DRAW * len(C), _FEW) * m2).any():
         raise EvaluationError(
-            f"excess_kurtosis(): one of {len(C)} draws makes up a large part of E C² of an output's variance C, so that "
-            "their spread is no error. Take more draws; where that does not help the kurtosis may be infinite, as where "
-            "a fluctuation is divided by."
+            f"excess_kurtosis(): one of {len(C)} draws makes up a large part of E C² of an output's variance C, so "
+            "that their spread is no error. Take more draws; where that does not help the kurtosis may be infinite, "
+            "as where a fluctuation is divided by."
         )
     with numpy.errstate(invalid="ignore", divide="ignore"):
         influence = 3 * ((C**2 - m2) / m1**2 - 2 * m2 * (C - m1) / m1**3)
