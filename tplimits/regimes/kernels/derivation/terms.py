@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.parts import found as parts
 from tplimits.program.parts import remembered
@@ -125,7 +124,7 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
 
 def _may_be_polar(addend: Expr) -> bool:
     """Whether a term divides by what may vanish."""
-    return any(p.exp.is_negative and is_random(p.base) and bounds(p.base)[0] <= 0 for p in addend.atoms(sympy.Pow))
+    return any(p.exp.is_negative and is_random(p.base) and not p.base.is_positive for p in addend.atoms(sympy.Pow))
 
 
 def is_one_function(expr: sympy.Add) -> bool:
