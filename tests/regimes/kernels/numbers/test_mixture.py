@@ -208,3 +208,20 @@ def test_logits_of_two_layers_with_one_pair_of_matrices_are_refused():
     with pytest.raises(tp.NoLimitError, match="its fresh factors are not independent of everything else in it"):
         tp.derive(tied, tp.Kernels(train=("v",)))
     assert tp.derive(apart, tp.Kernels(train=("v",))).is_mixture
+
+
+def test_a_kurtosis_that_one_draw_makes_is_no_number():
+    """C = 1/s² of a Gaussian fluctuation s has no mean; C = 1/(1 + s²) has all."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], a: tp.Vector, y: tp.Vector, v: tp.Vector, *, c):
+        s = tp.sqrt(tp.n) * tp.avg(a * tp.sum(U * ξ, over="d"))
+        return v * y * tp.sqrt(1 / (c + s**2))
+
+    limit = tp.derive(net, tp.Kernels(train=("v",)))
+    with pytest.raises(tp.EvaluationError, match=r"one of 2000 draws makes up a large part of E C²"):
+        limit.excess_kurtosis([[1.0]], c=1e-9, draws=2000)
+    s = np.random.default_rng(0).standard_normal(400_000)
+    C = 1 / (1 + s**2)
+    found = limit.excess_kurtosis([[1.0]], c=1.0, draws=2000)
+    assert abs(found.value - 3 * C.var() / C.mean() ** 2) < 4 * found.error

@@ -160,6 +160,8 @@ class Forms:
         for t in linear:
             merged[t.bounds, t.factors] = merged.get((t.bounds, t.factors), S.Zero) + t.coefficient
         whole = sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items()))
+        if whole == 0:  # max(x + s, x) steps where x + s − x does: at s
+            return S.Zero
         return self.variable(self.engine.form(whole, int(linear[0].factors[0].side)))
 
 

@@ -75,12 +75,10 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if not is_random(expr):
         return [] if expr == 0 else [Term(expr, (), ())]
     if isinstance(expr, sympy.Add):
-        # a factor of all addends is taken out: multiplied out, poles of single terms would have no moments
-        shared = _shared_kets(expr)
+        shared = _shared_forms(expr)
         if shared:
             rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in shared)) for a in expr.args))
-            return products([[Term(S.One, (), tuple(shared))], terms(rest, powers)])
-        # as one function it is one moment; term by term parts of it may even be infinite
+            return products([*(terms(f, powers) for f in shared), terms(rest, powers)])
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
         return products([terms(a, powers) for a in expr.args])
@@ -97,13 +95,36 @@ def _operands(addend: Expr) -> tuple[Expr, ...]:
     return tuple(sympy.Mul.make_args(addend))
 
 
-def _shared_kets(expr: sympy.Add) -> list[Expr]:
-    """Kets that multiply every addend: v in v/(1 + u²) − 2u²v/(1 + u²)²."""
-    return [f for f in _operands(expr.args[0]) if type(f) is Of and all(f in _operands(a) for a in expr.args[1:])]
+def _shared_forms(expr: sympy.Add) -> list[Expr]:
+    """Kets and sums of kets that multiply every addend: v in v/(1 + u²) − 2u²v/(1 + u²)²."""
+    return [f for f in _operands(expr.args[0]) if _is_form(f) and all(f in _operands(a) for a in expr.args[1:])]
+
+
+def _is_form(factor: Expr) -> bool:
+    parts = factor.args if isinstance(factor, sympy.Add) else (factor,)
+    return all(type(part.as_coeff_Mul()[1]) is Of for part in parts)
 
 
 def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
-    return [t for a in expr.args for t in terms(a, powers)]
+    if not powers or not any(map(_may_be_polar, expr.args)):
+        return [t for a in expr.args for t in terms(a, powers)]
+    beside: dict[frozenset[Expr], list[Expr]] = {}  # poles of terms that stand beside the same kets may cancel
+    for addend in expr.args:
+        kets = frozenset(f for f in _operands(addend) if type(f) is Of) if _may_be_polar(addend) else frozenset()
+        beside.setdefault(kets, []).append(addend)
+    found = []
+    for kets, addends in beside.items():
+        rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in kets)) for a in addends))
+        if len(addends) > 1 and kets and isinstance(rest, sympy.Add) and is_one_function(rest):
+            found.append(Term(S.One, (), (*sorted(kets, key=sympy.default_sort_key), rest)))
+        else:
+            found += [t for a in addends for t in terms(a)]
+    return found
+
+
+def _may_be_polar(addend: Expr) -> bool:
+    """Whether a term divides by what may vanish."""
+    return any(p.exp.is_negative and is_random(p.base) and not p.base.is_positive for p in addend.atoms(sympy.Pow))
 
 
 def is_one_function(expr: sympy.Add) -> bool:

@@ -22,6 +22,7 @@ from scipy import special
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.program.nodes.entries import free_indices
@@ -47,6 +48,8 @@ _SECONDS = 2e-9
 _BLOCK = 1 << 20
 #: shares of a trace below which an eigenvalue is rounding
 _ROUNDING = 1e-9
+#: how much wider points are that look at E F² further out, and how many times more of it they may find there
+_WIDER, _UNSEEN = 1.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -210,12 +213,37 @@ class MeanPoints:
         if (lengths[:, 0] < -max(_ROUNDING, 1 / self.many) * numpy.maximum(trace, 0.0)).any():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
         roots = vectors * numpy.sqrt(numpy.clip(lengths, 0.0, None))[:, None, :]
-        z = points[:, ::-1] @ roots.transpose(0, 2, 1)  # the first coordinates are the most even: longest axes
-        known: dict[Expr, Any] = {**constants, **{v: z[:, :, i] for i, v in enumerate(moment.variables)}}
-        known |= {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
-        with numpy.errstate(all="ignore"):
-            found = numpy.broadcast_to(evaluate(moment.integrand, known), z.shape[:2])
+        parameters = {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
+
+        def at(u: Array) -> Array:
+            z = u[:, ::-1] @ roots.transpose(0, 2, 1)  # the first coordinates are the most even: longest axes
+            known: dict[Expr, Any] = {**constants, **{v: z[:, :, i] for i, v in enumerate(moment.variables)}}
+            with numpy.errstate(all="ignore"):
+                return numpy.broadcast_to(evaluate(moment.integrand, {**known, **parameters}), z.shape[:2])
+
+        found = at(points)
+        if _may_lie_far_out(moment.integrand):
+            _refuse_unseen(moment.integrand, found, at(_WIDER * points), points)
         return numpy.asarray(found.mean(axis=1))
+
+
+def _may_lie_far_out(function: Expr) -> bool:
+    """Whether exponentials grow without a bound in it."""
+    return any(bounds(e.args[0])[1] == sympy.oo for e in function.atoms(sympy.exp))
+
+
+def _refuse_unseen(function: Expr, found: Array, wider: Array, points: Array) -> None:
+    """EvaluationError where wider points find more of E F²: the spread of draws says nothing of an error then."""
+    size = points.shape[1]
+    weights = _WIDER**size * numpy.exp(-(_WIDER**2 - 1) / 2 * (points**2).sum(axis=1))
+    with numpy.errstate(all="ignore"):
+        unseen = ~((wider**2 @ weights) <= _UNSEEN * (found**2).sum(axis=1))  # also where either is infinite
+    if unseen.any():
+        raise EvaluationError(
+            f"moment not established: the mean of {sympy.sstr(function):.200} lies further out than draws look, so "
+            "that their spread is no error. Narrow the argument of the exponential, or give it a form whose mean is "
+            "closed."
+        )
 
 
 @lru_cache(maxsize=8)

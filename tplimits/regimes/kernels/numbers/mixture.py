@@ -21,6 +21,8 @@ from tplimits.regimes.kernels.numbers.request import GramRequest, shape_of
 Array = NDArray[numpy.float64]
 #: numbers in the arrays of one batch of draws
 _BATCH = 1 << 22
+#: a share of E C² that no draw of C has where C² has a variance, unless there are only so many draws
+_ONE_DRAW, _FEW = 0.25, 16
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,12 @@ def excess_kurtosis(asked: GramRequest, draws: int, seed: int) -> Kurtosis:
     own = f"dii{letters}{letters}->di{letters}"
     C = numpy.concatenate([numpy.einsum(own, nngp) for nngp, _ in _batches(asked, draws, seed)])
     m1, m2 = C.mean(axis=0), (C**2).mean(axis=0)
+    if ((C**2).max(axis=0) > max(_ONE_DRAW * len(C), _FEW) * m2).any():
+        raise EvaluationError(
+            f"excess_kurtosis(): one of {len(C)} draws makes up a large part of E C² of an output's variance C, so "
+            "that their spread is no error. Take more draws; where that does not help the kurtosis may be infinite, "
+            "as where a fluctuation is divided by."
+        )
     with numpy.errstate(invalid="ignore", divide="ignore"):
         influence = 3 * ((C**2 - m2) / m1**2 - 2 * m2 * (C - m1) / m1**3)
         return Kurtosis(3 * (m2 / m1**2 - 1), influence.std(axis=0, ddof=1) / math.sqrt(len(C)))

@@ -1,0 +1,75 @@
+"""Poles that cancel between terms of a tangent stay in one mean, whatever multiplies them; kinks at settled scalars."""
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+X = np.array([[1.0, 0.5, -0.3], [0.2, -0.8, 0.9]])
+C = X @ X.T
+#: nodes of two independent normal variables, none of them zero
+_Z, _W = np.polynomial.hermite_e.hermegauss(100)
+_PAIR = np.stack(np.meshgrid(_Z, _Z, indexing="ij"))
+_DENSITY = np.outer(_W, _W) / (2 * np.pi)
+
+
+def means(f):
+    """E f(h) f(h′) of every pair of inputs, (h, h′) with their covariance."""
+    found = np.empty((2, 2))
+    for i in (0, 1):
+        for j in (0, 1):
+            c, b, d = C[i, i], C[i, j], C[j, j]
+            h, k = np.sqrt(c) * _PAIR[0], b / np.sqrt(c) * _PAIR[0] + np.sqrt(max(d - b * b / c, 0.0)) * _PAIR[1]
+            found[i, j] = (f(h) * f(k) * _DENSITY).sum()
+    return found
+
+
+@tp.network
+def beside_an_image(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    h = V @ x
+    return v * (W @ x) * tp.tanh(h) / h
+
+
+@tp.network
+def beside_a_sum(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, y: tp.Vector, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    h = V @ x
+    return v * (W @ x + y) * (1 - tp.cos(h)) / h**2
+
+
+def test_a_quotient_beside_an_image():
+    """C g: gradients of v, W and U through W, V and U through V; g = tanh(h)/h, slope g′ = sech² h/h − tanh h/h²."""
+    found = tp.derive(beside_an_image, tp.Kernels()).evaluate(X)
+    g = means(lambda h: np.tanh(h) / h)
+    slope = means(lambda h: 1 / (h * np.cosh(h) ** 2) - np.tanh(h) / h**2)
+    np.testing.assert_allclose(found.nngp, C * g, atol=1e-8)
+    np.testing.assert_allclose(found.ntk, 3 * C * g + 2 * C * slope * C, atol=1e-8)
+    assert found.ntk_error < 1e-10
+    assert not np.allclose(found.ntk, 3 * C * g, atol=1e-3), "without the slope"
+
+
+def test_a_quotient_beside_a_sum():
+    found = tp.derive(beside_a_sum, tp.Kernels()).evaluate(X)
+    g, slope = (
+        means(lambda h: (1 - np.cos(h)) / h**2),
+        means(lambda h: np.sin(h) / h**2 - 2 * (1 - np.cos(h)) / h**3),
+    )
+    np.testing.assert_allclose(found.nngp, (C + 1) * g, atol=1e-8)
+    np.testing.assert_allclose(found.ntk, (C + 1) * g + (2 * C + 1) * g + 2 * (C + 1) * slope * C, atol=1e-8)
+    assert found.ntk_error < 1e-10
+
+
+@pytest.mark.parametrize("train", [None, ("v",)])
+def test_a_maximum_at_a_zero_in_disguise(train):
+    """max(x, x + s) = x + relu(s), s → 0: K = C and Θ = 2C; its slope is a step of s alone."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.avg(tp.relu(W @ x) ** 2) - tp.avg(x * x) / 2
+        return v * tp.maximum(x, x + s)
+
+    found = tp.derive(net, tp.Kernels(train=train)).evaluate(X)
+    np.testing.assert_allclose(found.nngp, C, atol=1e-12)
+    np.testing.assert_allclose(found.ntk, 2 * C if train is None else C, atol=1e-12)
