@@ -9,22 +9,17 @@ inside of it, and whether the pole is removable: those of negative order vanish 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import mpmath
-import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.program.nodes.series import near
 from tplimits.program.parts import remembered
 
-Array = NDArray[numpy.float64]
 #: points of a circle, coefficients that are kept, digits
 _POINTS, _KEPT, _DIGITS = 64, 24, 50
 #: radii that are tried, the share of one up to which the series is used, and what counts as zero
@@ -43,34 +38,11 @@ _ANALYTIC = (
 _z = Symbol("z", real=True)
 
 
-class series(sympy.Function):
-    """P(z) by its number in the table of continued functions."""
-
-    nargs = 2
-    table: ClassVar[dict[int, _Series]] = {}
-    numbers: ClassVar[Iterator[int]] = itertools.count()
-
-
-@dataclass(frozen=True)
-class _Series:
-    """A function of `_z` with its power series within a radius."""
-
-    function: Expr
-    coefficients: tuple[float, ...]
-    radius: float
-
-    def __call__(self, z: Any) -> Any:
-        near = numpy.abs(z) <= self.radius
-        far = evaluate(self.function, {_z: numpy.where(near, self.radius, z)})
-        return numpy.where(near, numpy.polynomial.polynomial.polyval(z, self.coefficients), far)
-
-
-ARRAY_FUNCTIONS[series] = lambda z, number: series.table[int(number)](z)
-
-
 def continued(function: Expr, variables: Sequence[Symbol]) -> Expr:
     """A function with its removable poles at z = 0 continued, for each of some variables by itself.
 
+    >>> import numpy
+    >>> from tplimits.program.nodes.evaluate import evaluate
     >>> found = continued(sympy.tanh(_z * sympy.sin(_z) / _z**2), [_z])
     >>> bool(abs(evaluate(found, {_z: numpy.array(1e-30)}) - numpy.tanh(1.0)) < 1e-15)
     True
@@ -88,7 +60,7 @@ def _has_pole(function: Expr, z: Symbol) -> bool:
 
 
 def _put(function: Expr, z: Symbol) -> Expr:
-    if not function.args or not _has_pole(function, z):
+    if isinstance(function, near) or not function.args or not _has_pole(function, z):
         return function
     if isinstance(function, (sympy.Add, sympy.Mul)):
         beside: dict[Expr, list[Expr]] = {}
@@ -96,10 +68,10 @@ def _put(function: Expr, z: Symbol) -> Expr:
             factor, alone = _alone(addend, z)
             beside.setdefault(factor, []).append(alone)
         parts = [(factor, sympy.Add(*parts)) for factor, parts in beside.items()]
-        found = [(factor, _series(alone.xreplace({z: _z})) if _has_pole(alone, z) else None) for factor, alone in parts]
-        if any(number is not None for _, number in found):
+        found = [_series(alone.xreplace({z: _z})) if _has_pole(alone, z) else None for _, alone in parts]
+        if any(series is not None for series in found):
             pairs = zip(parts, found, strict=True)
-            return sympy.Add(*(f * (a if k is None else series(z, k)) for (f, a), (_, k) in pairs))
+            return sympy.Add(*(f * (a if series is None else near(z, a, *series)) for (f, a), series in pairs))
     return function.func(*(_put(a, z) for a in function.args))
 
 
@@ -111,8 +83,8 @@ def _alone(product: Expr, z: Symbol) -> tuple[Expr, Expr]:
 
 
 @remembered(1 << 10)
-def _series(function: Expr) -> int | None:
-    """The number of a function of `_z` in the table; None where it is not analytic at 0 once its pole is removed."""
+def _series(function: Expr) -> tuple[Expr, ...] | None:
+    """(r, c₀, c₁, …) of a function of `_z`; None where it is not analytic at 0 once its pole is removed."""
     for head, written in _WRITTEN.items():
         function = function.replace(head, written)
     if not all(isinstance(f, _ANALYTIC) for f in function.atoms(sympy.Function)):
@@ -121,9 +93,7 @@ def _series(function: Expr) -> int | None:
     for radius in _RADII:
         coefficients = _coefficients(value, radius)
         if coefficients is not None:
-            number = next(series.numbers)
-            series.table[number] = _Series(function, coefficients, _SHARE * radius)
-            return number
+            return sympy.Float(_SHARE * radius), *map(sympy.Float, coefficients)
     return None
 
 

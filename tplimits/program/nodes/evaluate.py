@@ -38,7 +38,6 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.stop_gradient: lambda x: x,
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
     truncated: lambda x, c: _truncated(x, c),
-    near: on_arrays,
     sympy.Abs: numpy.abs,
     sympy.sign: numpy.sign,
     sympy.exp: numpy.exp,
@@ -154,6 +153,10 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         value = _power(evaluate(expr.base, known, memo), expr.exp, known, memo)
     elif isinstance(expr, GaussMean):
         value = _gauss_mean(expr, known)
+    elif isinstance(expr, near):
+        # its series stands where the function has no number
+        with numpy.errstate(all="ignore"):
+            value = on_arrays(*(evaluate(a, known, memo) for a in expr.args))
     elif type(expr) in ARRAY_FUNCTIONS:
         value = ARRAY_FUNCTIONS[type(expr)](*(evaluate(a, known, memo) for a in expr.args))
     else:
