@@ -98,11 +98,15 @@ def test_quotients_by_what_is_zero_at_the_start_are_larger_than_anything():
 
 
 def test_what_a_growing_power_multiplies():
-    """Of a product with n^(p), p > 0, the entries that stand in its other factors: not those of other products."""
-    root, bend = sympy.sqrt(N), sympy.Function("f")
+    """Of a product with n^(p), p > 0, the entries that stand in its other factors, and p; not those of other products.
+
+    n x² is (√n x)².
+    """
+    root, bend, half = sympy.sqrt(N), sympy.Function("f"), Fraction(1, 2)
     for body, wanted in {
-        root * x: {x}, sympy.tanh(root * x * sympy.tanh(y)): {x, y}, x * y / root: set(), 3 * x: set(), root: set(),
-        bend(N * x) + y: {x}, x / N + N**2 * (y + 1): {y}, N * x / root: {x}, x + N: set(),
+        root * x: {x: half}, sympy.tanh(root * x * sympy.tanh(y)): {x: half, y: half}, x * y / root: {}, 3 * x: {},
+        root: {}, bend(N * x) + y: {x: 1}, x / N + N**2 * (y + 1): {y: 2}, N * x / root: {x: half}, x + N: {},
+        N * x**2: {x: half}, N * x**2 + root * x * y: {x: half, y: half}, root * x + N * x * y: {x: 1, y: 1},
     }.items():  # fmt: skip
         assert multiplied_by_powers(body, frozenset([N])) == wanted, body
-    assert multiplied_by_powers(N * x, frozenset()) == set()
+    assert multiplied_by_powers(N * x, frozenset()) == {}

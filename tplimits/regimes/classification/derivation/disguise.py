@@ -48,12 +48,15 @@ def subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
     source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
     body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
+    if body.free_symbols & network.known.width_symbols:
+        return False
     # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
     body = body.xreplace({p: sympy.Dummy(positive=True) for p in body.atoms(sympy.Pow) if p.exp.is_even})
-    return not body.free_symbols & network.known.width_symbols and any(map(is_difference, body.atoms(sympy.Add)))
+    return any(map(is_difference, body.atoms(sympy.Add)))
 
 
 def is_difference(total: Expr) -> bool:
+    """Whether a sum has terms of either sign."""
     return len({term.could_extract_minus_sign() for term in total.args}) == 2
 
 
