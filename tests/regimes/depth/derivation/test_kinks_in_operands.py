@@ -78,9 +78,7 @@ def test_of_scalars_that_hold_the_matrix_itself():
         o = U @ (h * (1 + sign(variance(h, x))))
         return o * (1 + sign(tp.avg(o * x)))
 
-    with pytest.raises(
-        tp.NoLimitError, match="`U` multiplies a function of scalars with a kink, and"
-    ):
+    with pytest.raises(tp.NoLimitError, match="`U` multiplies a function of scalars with a kink, and"):
         residual(branch)
 
 
