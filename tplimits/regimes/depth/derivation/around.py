@@ -39,7 +39,15 @@ from tplimits.regimes.depth.derivation.means import LOCAL
 from tplimits.regimes.depth.derivation.model import Scalar, kink_label
 from tplimits.regimes.depth.derivation.numbers import at_values
 from tplimits.regimes.depth.derivation.order_one import NotSmall
-from tplimits.regimes.depth.derivation.scalars import SYMBOLIC, fixed_number, fixed_table, insist_on_small, parts, size
+from tplimits.regimes.depth.derivation.scalars import (
+    SYMBOLIC,
+    array_at,
+    fixed_number,
+    fixed_table,
+    insist_on_small,
+    parts,
+    size,
+)
 from tplimits.regimes.depth.derivation.sides import NEAR
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 from tplimits.regimes.depth.derivation.writing import defined
@@ -188,7 +196,7 @@ class Around:
             if not one.is_number:
                 lowering.fail(SYMBOLIC)
             values[place] = float(one)
-        return lowering.array(values, at)
+        return array_at(lowering, values, at)
 
 
 def _simple(entry: float) -> Rational:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy
 import sympy
 from sympy import Expr, S
 
@@ -41,7 +40,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     total,
 )
 from tplimits.regimes.depth.derivation.around import Around
-from tplimits.regimes.depth.derivation.arrays import Arrays, without_background
+from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
@@ -53,7 +52,7 @@ from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
-from tplimits.regimes.depth.derivation.scalars import series
+from tplimits.regimes.depth.derivation.scalars import array_at, series
 from tplimits.regimes.depth.derivation.sizes import measured
 
 if TYPE_CHECKING:
@@ -301,16 +300,7 @@ class Lowering:
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
         axes, values = self.data.tabulated(expr)
-        return self.array(values, tuple(self.index(a, env) for a in axes))
-
-    def array(self, values: numpy.ndarray, at: tuple[int, ...]) -> Poly:
-        """A constant array at indices."""
-        terms = []
-        for part in without_background(values):
-            scale, factors = self.arrays.factor(part, at)
-            if scale:
-                terms.append(ProductTerm(sympy.Rational(*scale.as_integer_ratio()), self.model.zero_powers, 0, factors))
-        return Poly(tuple(terms))
+        return array_at(self, values, tuple(self.index(a, env) for a in axes))
 
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""

@@ -125,8 +125,8 @@ class Reading:
             if matrix in held:
                 names = " and ".join(f"`{self.program[m].name}`" for m in held[held.index(matrix) :])
                 raise NoLimitError(
-                    f"`{self.program.name}`: {names} stand inside of one another's operands, so that no order of them is "
-                    "outermost first; tied weights of this kind are not covered: use a matrix of its own for each product."
+                    f"`{self.program.name}`: {names} stand inside of one another's operands, so that none is "
+                    "outermost; tied weights of this kind are not covered: use a matrix of its own for each product."
                 )
             if matrix not in depth:
                 held.append(matrix)

@@ -26,7 +26,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     multiplied,
     total,
 )
-from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
+from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, without_background
 from tplimits.regimes.depth.derivation.order_one import NotSmall
 from tplimits.regimes.depth.derivation.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
@@ -213,6 +213,17 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
     return at, arrays.tabulated(terms, map(float, numbers), at)
 
 
+def array_at(lowering: Lowering, values: numpy.ndarray, at: tuple[int, ...]) -> Poly:
+    """A constant array at indices, what is one number off its diagonal as that number and a δ."""
+    terms = []
+    for part in without_background(values):
+        scale, factors = lowering.arrays.factor(part, at)
+        if scale:
+            number = sympy.Rational(scale.numerator, scale.denominator)
+            terms.append(ProductTerm(number, lowering.model.zero_powers, 0, factors))
+    return Poly(tuple(terms))
+
+
 def _undone(lowering: Lowering, arrays: Arrays, factor: Factor) -> Factor:
     """A factor, δ of two indices as the array of the size that their axis has."""
     label, at, copy = factor
@@ -245,4 +256,4 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
             f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
             "all: let it see itself."
         )
-    return lowering.array(values, at)
+    return array_at(lowering, values, at)
