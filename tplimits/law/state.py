@@ -217,12 +217,10 @@ class Derivation:
     def rests_on_open_means(self, expr: Expr) -> bool:
         """Whether an expression, or the variance of a variable in it, holds a mean without closed form.
 
-        Sums of numbers that cancel count as well: a closed form may be zero without showing it.  So do means over
-        boxes, and images of what is zero by an identity.
+        So count sums of numbers that cancel, means over boxes, and images of what is zero by an identity.
         """
-        if expr.has(BoxMean) or any(self._is_open(s) for s in expr.atoms(Symbol)):
-            return True
-        return any(map(self._cancels, expr.atoms(sympy.Add)))
+        is_open = expr.has(BoxMean) or any(self._is_open(s) for s in expr.atoms(Symbol))
+        return is_open or any(map(self._cancels, expr.atoms(sympy.Add)))
 
     def _cancels(self, total: Expr) -> bool:
         """Whether a number is zero without being written as 0; names in it stand for numbers."""
@@ -234,9 +232,8 @@ class Derivation:
         if symbol not in self._open:
             self._open[symbol] = False  # against circles
             behind = self._behind(symbol)
-            self._open[symbol] = any(map(self.rests_on_open_means, behind))
-            if isinstance(self.gaussians.source.get(symbol), HatSource):
-                self._open[symbol] |= any(map(vanishes_where_looked, behind))
+            images = behind if isinstance(self.gaussians.source.get(symbol), HatSource) else []
+            self._open[symbol] = any(map(self.rests_on_open_means, behind)) or any(map(vanishes_where_looked, images))
             moment = self.engine.moments.get(symbol)
             if isinstance(moment, (OpenMoment, SteinMoment)):
                 self._open[symbol] = True

@@ -17,7 +17,8 @@ import mpmath
 import sympy
 from sympy import Expr, Matrix, S, Symbol
 
-from tplimits.program.nodes.functions import step, value_of
+from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.functions import step
 from tplimits.program.parts import holds, remembered
 
 #: a coefficient without symbols below this is zero

@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import remembered
 
@@ -36,7 +37,7 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
         return None
     derivative = expr
     for k in range(_MOST + 1):
-        value = functions.value_of(derivative.xreplace({variable: sympy.S.Zero}), _DIGITS)
+        value = value_of(derivative.xreplace({variable: sympy.S.Zero}), _DIGITS)
         if value is None:
             return None
         if abs(value) > _NOTHING:

@@ -17,6 +17,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.digits import value_of
 from tplimits.program.parts import remembered
 
 #: heads that may vanish on more than a null set
@@ -126,7 +127,7 @@ def vanishes_where_looked(expr: Expr) -> bool:
         return False
     for point in range(_LOOKED):
         places = {s: sympy.Rational(2 * ((7 * i + 3 * point) % 11) - 9, 17 + 2 * i) for i, s in enumerate(symbols)}
-        value = functions.value_of(expr.xreplace(places), _DIGITS)
+        value = value_of(expr.xreplace(places), _DIGITS)
         if value is None or abs(value) > _NOTHING:
             return False
     return True
@@ -143,7 +144,7 @@ def _positive(expr: Expr) -> bool:
 
 
 def _of_number(limit: Expr, tolerance: float) -> Zero:
-    value = functions.value_of(limit, _DIGITS)
+    value = value_of(limit, _DIGITS)
     if value is None or abs(value) > max(_NOTHING, tolerance):
         return Zero(Kind.NEVER)
     return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)

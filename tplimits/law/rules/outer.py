@@ -21,11 +21,11 @@ from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n
-from tplimits.program.nodes.digits import cancelled
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 

@@ -32,27 +32,8 @@ __all__ = [
     "softplus",
     "step",
     "stop_gradient",
-    "value_of",
     "where",
 ]
-
-#: digits to which the sign of a number is told
-_DIGITS = 40
-
-
-def value_of(number: Expr, digits: int = _DIGITS) -> Expr | None:
-    """A real number to so many digits, exactly 0 where it has none; None for what is no number.
-
-    SymPy gives log 2 + log 3 − log 6 as 0.e-172, a positive number that is not comparable.
-
-    >>> from sympy import I, log
-    >>> value_of(log(2) + log(3) - log(6)), value_of(log(2) + log(3), 5), value_of(I)
-    (0, 1.7918, None)
-    """
-    value = number.evalf(digits)
-    if value.is_Float and not value.is_comparable:
-        return S.Zero
-    return value if value.is_comparable else None
 
 
 def _sign_of(x: Expr) -> int | None:
@@ -65,8 +46,7 @@ def _sign_of(x: Expr) -> int | None:
         return 1
     if x.is_negative:
         return -1
-    value = value_of(x)
-    return None if value is None else int(sympy.sign(value))
+    return None
 
 
 def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:
