@@ -136,9 +136,8 @@ class MomentFunction:
             if found is None:
                 raise
             return found
-        if len(parts) == 1:
-            return parts[0]
-        return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
+        values, errors = zip(*parts, strict=True)
+        return parts[0] if len(parts) == 1 else (numpy.sum(values, axis=0), numpy.sum(errors, axis=0))
 
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
         """How large the exponents of a formula are, whose rounding the value multiplies."""
@@ -195,11 +194,10 @@ class MomentFunction:
                 if len(longer) > few:
                     value[longer], error[longer] = self._longer(term, sides, longer, rho[longer], order)
                     unsettled = _unsettled(value, error, rounding)
-        if not len(unsettled):
-            return value, error
-        unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
-        f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
+        if len(unsettled):
+            unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         for n in unsettled:
+            f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better
