@@ -66,7 +66,7 @@ def checked(claims: Iterable[Claim], known: Sequence[Observable]) -> tuple[Claim
     """
     labels = {o.label: o.label for o in known}
     for o in known:
-        if o.label.startswith("⟨") and o.label.endswith("⟩"):
+        if o.label.startswith("⟨"):
             left, right = o.label[1:-1].split("|")
             if left == right:
                 labels.setdefault(left, o.label)
