@@ -10,7 +10,7 @@ import sympy
 from tplimits.errors import EvaluationError
 from tplimits.numbers import passes
 from tplimits.numbers.budget import Budget, TooManyNodes
-from tplimits.numbers.plan import Plan, Stein
+from tplimits.numbers.plan import Closed, Mean, Plan, Stein
 
 a, b, c = sympy.symbols("a b c", real=True)
 
@@ -87,3 +87,41 @@ def test_what_is_zero_beside_the_largest_eigenvalue_is_no_direction(monkeypatch,
     else:
         with pytest.raises(EvaluationError, match=r"rank of a Gram of 3 images is not settled: its eigenvalue 0\.5"):
             run()
+
+
+def test_means_and_values_of_a_pass_one_after_another(monkeypatch):
+    """A mean under covariances that stand on what was found before it; one that is not finite is refused."""
+    x = sympy.Symbol("x", real=True)
+    steps = (Closed(b, 2 * a), Mean(c, SimpleNamespace(body=x), ((x, x, b + 1),)))
+    asked, value = [], [0.25]
+
+    class Quadrature:
+        def __init__(self, covariance, known, level, budget):
+            asked.append((covariance, dict(known), level))
+
+        def mean(self, integrand):
+            return SimpleNamespace(value=value[0], error=0.125)
+
+    monkeypatch.setattr(passes, "Quadrature", Quadrature)
+    one = passes._Pass(Plan(steps, (("t", c - a),)), {a: 3.0}, 2, Budget(1))
+    one.run()
+    assert asked == [({(x, x): 7.0}, {a: 3.0, b: 6.0}, 2)]
+    assert (one.known, one.errors, one.targets) == ({a: 3.0, b: 6.0, c: 0.25}, {c: 0.125}, {"t": -2.75})
+    for value[0] in (float("inf"), float("nan")):
+        with pytest.raises(EvaluationError, match="moment not established: the quadrature of x is not finite"):
+            passes._Pass(one.plan, {a: 3.0}, 2, Budget(1)).run()
+
+
+def test_means_are_moved_by_their_errors_up_or_down():
+    """By a factor of 1 to 1.3 of the error, or of rounding, that turns with the place; closed steps follow."""
+    means = sympy.symbols("m0:6", real=True)
+    steps = (*(Mean(m, None, ()) for m in means), Closed(b, means[0] + a))
+    one = passes._Pass(Plan(steps, (("t", 2 * b),)), {a: 3.0}, 0, Budget(1))
+    one.known = {a: 3.0, **{m: 1.0 + i for i, m in enumerate(means)}}
+    one.errors = {m: 0.5 if i != 2 else 0.0 for i, m in enumerate(means)}
+    for pattern, signs in ((1, "--++--"), (3, "-++--+")):
+        known, targets = one.moved(pattern)
+        for i, (m, sign) in enumerate(zip(means, signs, strict=True)):
+            error = (3 * 2.0**-52 if i == 2 else 0.5) * (1 + 0.06 * (i % 5))
+            assert known[m] - (1.0 + i) == pytest.approx(error if sign == "+" else -error, rel=0.3 if i == 2 else 1e-9)
+        assert targets == {"t": 2 * known[b]} and known[b] == known[means[0]] + 3

@@ -66,8 +66,7 @@ def checked(claims: Iterable[Claim], known: Sequence[Observable]) -> tuple[Claim
     """
     labels = {o.label: o.label for o in known}
     for o in known:
-        # the norm of a vector by the name of the vector; a product of two different ones has no such short name
-        if o.label.startswith("⟨") and o.label.endswith("⟩"):
+        if o.label.startswith("⟨"):
             left, right = o.label[1:-1].split("|")
             if left == right:
                 labels.setdefault(left, o.label)

@@ -119,6 +119,15 @@ def test_scalars_are_displaced_by_what_is_as_small_as_what_is_divided_by(argumen
     assert [float(u.xreplace({a: sympy.S(2) for a in entries(u)})) for u in found] == pytest.approx(list(units))
 
 
+def test_vectors_come_near_to_zero_and_scalars_alone_do_not():
+    for argument, near in ((lambda h, s, x: h + s, True), (lambda h, s, x: tp.exp(h) + s, False)):
+        limit = limit_of(argument)
+        *_, asked, _ = limit.program
+        (scalar,) = (e for e in entries(asked.body) if e.neuron == NO_NEURON)
+        assert limit.state.around._comes_near(asked.body) is near
+        assert not limit.state.around._comes_near(scalar)
+
+
 @tp.program
 def images(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
     """s → 0 and c → 1 move, W x and what is made of it stands still."""

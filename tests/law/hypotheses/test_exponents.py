@@ -102,3 +102,10 @@ X = sympy.Symbol("g0", real=True)
 )
 def test_exponents_of_one_variable(exponent, kind):
     assert tail(sympy.exp(exponent), Correlated(sympy.eye(1))).kind is kind
+
+
+def test_of_many_variables_four_are_looked_at_and_the_others_left_at_zero():
+    law = Correlated(sympy.eye(5))
+    a, b, c, d, e = law.all
+    assert tail(sympy.exp(a**4 - 20 * e**4 + b * c + d), law).kind is Growth.INFINITE
+    assert tail(sympy.exp(e**4 - 20 * (a**4 + b**4 + c**4 + d**4)), law).kind is Growth.UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import sympy
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.moments import tensor as module
 from tplimits.numbers.moments.tensor import lowered, may_be_infinite, tensor
-from tplimits.numbers.quadrature import Quadrature
+from tplimits.numbers.quadrature import Integral, Quadrature
 
 Z = sympy.symbols("z1:5", real=True)
 #: variances and covariance of nearly equal inputs
@@ -105,3 +107,40 @@ def test_a_budget_that_is_spent_leaves_the_error_that_was_reached():
         Quadrature(law, {}, 0, Budget(1000)).refined(integrand, 1e-9)
     found = Quadrature(law, {}, 0, Budget(3_000_000)).refined(integrand, 1e-30)
     assert abs(found.value - np.exp(-37.5)) <= found.error and np.isfinite(found.error)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([1.0, 1.5, 1.5 + 1e-11], (1.5 + 1e-11, 1e-11)),  # not before two agree
+        ([1.5, 1.5 + 1e-10, 9.0], (1.5 + 1e-10, 1e-10)),  # and not after it
+        ([1.0, 1.5, 1.5 + 1e-6], (1.5 + 1e-6, 1e-6)),  # doubtful neither
+        ([1.0, 1.5, 1.5 + 1e-3], (7.0, 0.01)),  # coordinates are refined one by one
+    ],
+)
+def test_a_mean_is_refined_until_two_resolutions_agree(monkeypatch, values, found):
+    class Rule:
+        def __init__(self, law, level, budgets, most=None):
+            self.law, self.level = law, level
+            assert law == {(Z[0], Z[0]): 2.0, (Z[0], Z[1]): 0.5, (Z[1], Z[0]): 0.5, (Z[1], Z[1]): 1.0}
+
+        def mean(self, integrand):
+            return Integral(values[self.level], 0.0, 3.0)
+
+        def refined(self, integrand, wanted):
+            return Integral(7.0, 0.01, 3.0)
+
+    monkeypatch.setattr(module, "_quadrature", Rule)
+    value, error = module._one(Z[0] * Z[1], None, Z[:2], np.array([2.0, 0.5, 1.0]))
+    assert (value, error) == (found[0], pytest.approx(found[1], abs=1e-13))
+
+
+def test_laws_that_are_none_and_means_that_do_not_settle_are_refused(monkeypatch):
+    with pytest.raises(EvaluationError, match="is not positive semidefinite"):
+        module._one(Z[0], None, Z[:2], np.array([1.0, 2.0, 1.0]))
+    integral = Integral(1.0, 0.1, 3.0)
+    rule = SimpleNamespace(mean=lambda *_: integral, refined=lambda *_: integral)
+    monkeypatch.setattr(module, "_quadrature", lambda *_: rule)
+    for pole, words in ((1 / Z[0], "and may be infinite"), (sympy.cos(Z[0]), "Make the inputs smaller")):
+        with pytest.raises(EvaluationError, match=f"does not settle as the quadrature is refined .*{words}"):
+            module._one(pole, None, Z[:1], np.array([1.0]))
