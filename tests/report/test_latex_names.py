@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tplimits.report.latex_names import name
+from tplimits.report.latex_names import label, name
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,25 @@ from tplimits.report.latex_names import name
 )
 def test_names(text, latex):
     assert name(text) == latex
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("(W x)^", r"\widehat{W\,x}"),
+        ("(a + b)*c", r"(a+b)\,c"),
+        ("√k W x1", r"\sqrt{k}\,W\,x_{1}"),
+        ("Wᵀ h#2", r"W^{\top}\,h^{(2)}"),
+        ("x**(1/2)", "x^{1/2}"),
+        ("h#2**3", "{h^{(2)}}^{3}"),
+        ("2.5*x - y", r"2.5\,x-y"),
+        ("x₁₂", "x{}_{12}"),
+        ("Σ_d(ξ)", r"\sum_{d}(\xi)"),
+        ("⟨a·b⟩", r"\langle a\cdot b\rangle "),
+    ],
+)
+def test_names_that_are_expressions(text, latex):
+    assert label(text) == latex
 
 
 def depth_of(text: str) -> int:

@@ -103,8 +103,7 @@ class _Reader:
                 break
             mark = self._next()
             widths["^" if mark == "'" else mark] += 3 if mark == "'" else _SCRIPT * width_of(self._argument())
-        extra = max(widths.values())
-        wide = max(box.width, extra + 3) if box.text.startswith((r"\sum", r"\prod")) else box.width + extra
+        wide = box.width + max(widths.values())  # also of sums, whose limits stand beside them in text and fractions
         scripts = "".join(self._tokens[after : self._at]).strip()
         return Box(self._since(start), wide, box.kind, box.tall, box.parts, box.fences, scripts, apart)
 

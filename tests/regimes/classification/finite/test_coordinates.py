@@ -205,3 +205,25 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
     assert {level for level, _ in asked} == {0.05 / (len(asked) + 1)}
     starts = 2 * 16 * 2 - 2  # many networks for f before training, of these widths: quarters would be one
     assert {freedom for _, freedom in asked} == {starts, (2 + 1) * 2 - 2}
+
+
+@pytest.mark.parametrize(
+    ("counted", "measured", "scale", "by_count", "by_networks"),
+    [
+        (0.5, 0.5, 0.0, 1, 1),
+        (-0.5, -0.5, 0.0, -1, -1),
+        (0.0, 0.1, 0.0, 0, 0),
+        (0.125, 0.125, 0.0, 0, 0),
+        (0.0, 0.5, 0.0, 0, 1),
+        (0.0, -0.5, 0.0, 0, -1),
+        (0.5, 0.0, 0.0, 1, 0),
+        (-0.5, -0.5, -0.5, 0, 0),
+        (0.0, 0.0, -0.5, 1, 1),
+    ],
+)
+def test_sides_of_a_scale(counted, measured, scale, by_count, by_networks):
+    """A measured power counts where networks disagree with the counted one, which an eighth is not enough for."""
+    widths = (64, 128, 256)
+    row = Coordinate("h", 1, counted, measured, tuple(w**measured for w in widths), scale, error=0.01, widths=widths)
+    assert (row.side(False), row.side(True)) == (by_count, by_networks)
+    assert row.difference == measured - counted
