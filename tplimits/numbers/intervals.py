@@ -6,11 +6,13 @@ looked at with every number where it is and moved within its error.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Expr, Symbol
+import sympy
+from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
@@ -19,7 +21,9 @@ from tplimits.law.moments import OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import plan
+from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -32,6 +36,18 @@ _POINTS, _MOVE = 16, 1e-6
 _SPREADS = 4.0
 #: signs with which numbers are moved within their errors, by their place
 _PATTERNS: tuple[Callable[[int], int], ...] = (lambda i: 0, lambda i: 1, lambda i: -1, lambda i: (-1) ** i)
+#: what functions with a kink or a jump are on their two sides, and how many of them are looked at
+_SIDES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
+    functions.relu: lambda x: (S.Zero, x),
+    functions.leaky_relu: lambda x, slope: (slope * x, x),
+    functions.step: lambda x: (S.Zero, S.One),
+    functions.where: lambda condition, x, y: (x, y),
+    functions.maximum: lambda x, y: (x, y),
+    functions.minimum: lambda x, y: (x, y),
+    sympy.sign: lambda x: (S.One, S.NegativeOne),
+    sympy.Abs: lambda x: (x, -x),
+}
+_MOST_SWITCHES = 4
 #: relative rounding of a covariance that is a sum
 _ROUNDING = 1e-14
 
@@ -44,12 +60,12 @@ def intervals(engine: Expectations, wanted: Sequence[Expr], constants: Mapping[S
     missing = _constants(engine, wanted) - constants.keys()
     if missing:
         raise Unreadable(f"`{min(s.name for s in missing)}` has no value yet", later=True)
-    found = plan(engine, {str(i): e for i, e in enumerate(wanted)})
+    planned = plan(engine, {str(i): e for i, e in enumerate(wanted)})
     try:
-        if found.closed:
-            numbers = exact(found, constants)
+        if planned.closed:
+            numbers = exact(planned, constants)
         else:
-            numbers = quadrature(found, {s: float(v) for s, v in constants.items()}, Budget(AUTO))
+            numbers = quadrature(planned, {s: float(v) for s, v in constants.items()}, Budget(AUTO))
     except EvaluationError as error:
         raise Unreadable(str(error), later=False) from None
     return [numbers[str(i)] for i in range(len(wanted))]
@@ -80,9 +96,10 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
     expr = question.expr
     if expr.has(BoxMean) or any(_definition(engine, s).has(BoxMean) for s in _names(engine, expr)):
         whole = expr.xreplace(dict(question.held))
-        # a box mean has no value at a point: that E f² = 0 tells whether f is 0 everywhere
-        (number,) = intervals(engine, [engine.inner(whole, whole)], constants)
-        return [Value(number.value, _SPREADS * number.error)]
+        # a box mean has no value at a point: that E f² = 0 tells whether f is 0 everywhere, on either side of a kink
+        sides = [f for f in on_either_side(whole) if f == whole or f.has(BoxMean)]
+        numbers = intervals(engine, [engine.inner(f, f) for f in sides], constants)
+        return [Value(number.value, _SPREADS * number.error) for number in numbers]
     names = _names(engine, expr)
     read = sorted(
         {s for e in (expr, *(_definition(engine, n) for n in names)) for s in e.atoms(Symbol) if s in engine.moments},
@@ -116,6 +133,24 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
         for x, e, y in zip(here, spread, away, strict=True)
         if numpy.isfinite(x) and numpy.isfinite(e)
     ]
+
+
+def on_either_side(expr: Expr) -> list[Expr]:
+    """An expression, and what it is where the arguments of its kinks and jumps are of one sign or the other.
+
+    >>> from tplimits.program.nodes.functions import relu
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> on_either_side(relu(x) + y)
+    [y + relu(x), y, x + y]
+    """
+    switches = sorted(found(expr, *_SIDES), key=lambda node: (node.count_ops(), str(node)))[:_MOST_SWITCHES]
+    sides = [expr] if switches else []
+    for chosen in itertools.product(*(range(2) for _ in switches)):
+        side = expr
+        for node, k in zip(switches, chosen, strict=True):
+            side = side.xreplace({node: _SIDES[type(node)](*node.args)[k]})
+        sides.append(side)
+    return list(dict.fromkeys(sides))
 
 
 def _names(engine: Expectations, expr: Expr) -> set[Symbol]:

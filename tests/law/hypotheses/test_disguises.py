@@ -134,6 +134,9 @@ MEANS = {
     "root": lambda W, x: tp.sqrt(of_neurons(x)),
     "logarithm": lambda W, x: tp.log(tp.abs(of_neurons(x))),
     "image": lambda W, x: tp.sign(W @ of_neurons(x)) * (W @ x),
+    "on one side of a kink": lambda W, x: tp.sign(tp.relu(x) + of_neurons(x)),
+    "on one side of a jump": lambda W, x: tp.step(tp.where(x, x, of_neurons(x)) * (2 + x * x)),
+    "on the side of the larger": lambda W, x: tp.sign(tp.maximum(x, of_neurons(x))),
 }
 
 
@@ -165,6 +168,18 @@ def test_means_over_another_neuron_that_are_no_zero_have_their_jump():
     def program(x: tp.Vector):
         b = tp.neuron("b")
         return tp.avg(tp.step(tp.avg(x[b] * tp.tanh(x + x[b]), over=b)) * x * x)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("beside", [tp.relu, lambda x: tp.where(x, x * x, 0 * x), lambda x: tp.maximum(x, -0.1)])
+def test_beside_a_kink_they_have_their_jump_too(beside):
+    """E y tanh(x + y) = E[1 − tanh²(x + y)] > 0, near ⅗ at x = 0."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        b = tp.neuron("b")
+        return tp.avg(tp.sign(beside(x) + 0.2 + tp.avg(x[b] * tp.tanh(x + x[b]), over=b)) * x * x)
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-9)
 
