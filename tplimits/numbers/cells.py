@@ -229,8 +229,8 @@ def adaptive(
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
             "function away from its pole."
         )
-    error = found.error + found.blurred
-    value, error, size, far = (float(a.sum()) for a in (found.value, error, found.size, found.far))
+    parts = (found.value, found.error + found.blurred, found.size, found.far)
+    value, error, size, far = (float(part.sum()) for part in parts)
     return value, error, size, far
 
 
