@@ -229,8 +229,8 @@ def adaptive(
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
             "function away from its pole."
         )
-    parts = (found.value, found.error + found.blurred, found.size, found.far)
-    value, error, size, far = (float(part.sum()) for part in parts)
+    columns = (found.value, found.error + found.blurred, found.size, found.far)
+    value, error, size, far = (float(column.sum()) for column in columns)
     return value, error, size, far
 
 
