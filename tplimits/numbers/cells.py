@@ -233,8 +233,8 @@ def adaptive(
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
             "function away from its pole."
         )
-    error = found.error + found.blurred
-    value, error, size, far = (float(a.sum()) for a in (found.value, error, found.size, found.far))
+    columns = (found.value, found.error + found.blurred, found.size, found.far)
+    value, error, size, far = (float(column.sum()) for column in columns)
     return value, error, size, far
 
 

@@ -98,6 +98,8 @@ def test_the_integral_of_every_panel_is_its_own():
 @pytest.mark.parametrize(
     ("function", "parity"),
     [
+        (sympy.sign(x), 1),
+        (x * sympy.Abs(x), 1),
         (x**3 * sympy.tanh(x), 0),
         (x * heads.sigmoid(x) - x / 2, 0),
         (heads.sigmoid(x) - sympy.Rational(1, 2), 1),
