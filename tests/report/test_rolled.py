@@ -138,7 +138,7 @@ def test_runs_begin_right_behind_what_differs():
 
 
 def test_three_alike_are_rolled_in_a_table_and_two_are_not():
-    rows = [(f"x{i + 1}", f"= W x{i}") for i in range(3)]
-    assert list(table(rows, 6)) == ["  for ℓ = 0, …, 2:", "    x(1+ℓ) = W xℓ"]
-    assert list(table(rows[:2], 6)) == ["  x1     = W x0", "  x2     = W x1"]
-    assert len(list(table(rows, 6, full=True))) == 3
+    rows = [row for i in range(3) for row in ((f"h{i}", f"= W x{i}"), (f"x{i + 1}", f"= f(h{i})"))]
+    assert list(table(rows, 6)) == ["  for ℓ = 0, …, 2:", "    hℓ     = W xℓ", "    x(1+ℓ) = f(hℓ)"]
+    assert len(list(table(rows[:4], 6))) == 4
+    assert len(list(table(rows, 6, full=True))) == 6
