@@ -9,7 +9,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.report.latex_formulas import Formula, _rolled_sum, rolled_rows
-from tplimits.report.rolled import Rolled, _even, rolled, together
+from tplimits.report.rolled import Rolled, _even, rolled, segments, table, together
 
 
 def written_out(lines):
@@ -128,3 +128,17 @@ def test_thirty_rows_stand_as_they_are_and_more_are_rolled():
 
 def test_lines_of_one_depth_stand_beside_each_other():
     assert together(["  a", "  b", "    c", "    d", "  e:", "  f"]) == ["  a;   b", "    c;   d", "  e:", "  f"]
+
+
+def test_runs_begin_right_behind_what_differs():
+    assert segments(list("abbb"), 3) == [(1, 1, 3)]
+    assert segments(list("abbbc"), 3) == [(1, 1, 3)] and segments(list("abbc"), 3) == []
+    assert sorted(segments(list("aaabbb"), 3)) == [(0, 1, 3), (3, 1, 3)]
+    assert segments(list("xabababy"), 3) == [(1, 2, 6)]
+
+
+def test_three_alike_are_rolled_in_a_table_and_two_are_not():
+    rows = [row for i in range(3) for row in ((f"h{i}", f"= W x{i}"), (f"x{i + 1}", f"= f(h{i})"))]
+    assert list(table(rows, 6)) == ["  for ℓ = 0, …, 2:", "    hℓ     = W xℓ", "    x(1+ℓ) = f(hℓ)"]
+    assert len(list(table(rows[:4], 6))) == 4
+    assert len(list(table(rows, 6, full=True))) == 6
