@@ -34,7 +34,7 @@ def test_taps_move_all_cells_alike(moves):
     cells = GRID.cells(np.arange(6))
     for row, distance in zip(places, far, strict=True):
         assert (GRID.cells(row)[row >= 0] == (cells + distance)[row >= 0]).all()
-        assert 0 <= (cells + distance).min() and (cells + distance).max() < GRID.extent
+        assert (cells + distance).min() >= 0 and (cells + distance).max() < GRID.extent
 
 
 def test_taps_that_reach_over_the_border_or_move_no_grid_have_no_distances():
