@@ -165,8 +165,6 @@ class Derivation:
         found = {self.origin(s) for s in self.gaussians.everywhere(factor)}
         return {p for p in found if p is not None}
 
-    # -- what is settled ----------------------------------------------------------------------
-
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""
         # raises where the answer is certain; doubts that only numbers settle wait, the others are told by the limit
@@ -273,8 +271,6 @@ class Derivation:
         if a in self.gaussians and b in self.gaussians:
             return self.engine.covariance(a, b)
         return self.covariances.get((a, b), S.Zero)
-
-    # -- names --------------------------------------------------------------------------------
 
     def label(self, key: Key) -> str:
         """The printed name of one entry of an instruction."""

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
@@ -21,7 +20,7 @@ from tplimits.law.moments import OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import plan
-from tplimits.program.nodes import functions
+from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import found
 
@@ -36,17 +35,7 @@ _POINTS, _MOVE = 16, 1e-6
 _SPREADS = 4.0
 #: signs with which numbers are moved within their errors, by their place
 _PATTERNS: tuple[Callable[[int], int], ...] = (lambda i: 0, lambda i: 1, lambda i: -1, lambda i: (-1) ** i)
-#: what functions with a kink or a jump are on their two sides, and how many of them are looked at
-_SIDES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
-    functions.relu: lambda x: (S.Zero, x),
-    functions.leaky_relu: lambda x, slope: (slope * x, x),
-    functions.step: lambda x: (S.Zero, S.One),
-    functions.where: lambda condition, x, y: (x, y),
-    functions.maximum: lambda x, y: (x, y),
-    functions.minimum: lambda x, y: (x, y),
-    sympy.sign: lambda x: (S.One, S.NegativeOne),
-    sympy.Abs: lambda x: (x, -x),
-}
+#: functions with a kink or a jump whose sides are looked at
 _MOST_SWITCHES = 4
 #: relative rounding of a covariance that is a sum
 _ROUNDING = 1e-14
@@ -141,14 +130,14 @@ def on_either_side(expr: Expr) -> list[Expr]:
     >>> from tplimits.program.nodes.functions import relu
     >>> x, y = sympy.symbols("x y", real=True)
     >>> on_either_side(relu(x) + y)
-    [y + relu(x), y, x + y]
+    [y + relu(x), x + y, y]
     """
-    switches = sorted(found(expr, *_SIDES), key=lambda node: (node.count_ops(), str(node)))[:_MOST_SWITCHES]
+    switches = sorted(found(expr, *SIDES), key=lambda node: (node.count_ops(), str(node)))[:_MOST_SWITCHES]
     sides = [expr] if switches else []
     for chosen in itertools.product(*(range(2) for _ in switches)):
         side = expr
         for node, k in zip(switches, chosen, strict=True):
-            side = side.xreplace({node: _SIDES[type(node)](*node.args)[k]})
+            side = side.xreplace({node: SIDES[type(node)](*node.args)[k]})
         sides.append(side)
     return list(dict.fromkeys(sides))
 

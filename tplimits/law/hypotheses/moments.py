@@ -11,7 +11,7 @@ does not reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, loc
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.branches import BRANCHES
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, put_in
 
@@ -48,19 +49,8 @@ _BELOW = (
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
-#: what a function is, wherever its argument stands
-_BRANCHES: dict[type, Callable[..., tuple[Expr, ...]]] = {
-    sympy.Abs: lambda x: (x, -x),
-    functions.relu: lambda x: (x, S.Zero),
-    functions.leaky_relu: lambda x, slope: (x, slope * x),
-    functions.maximum: lambda x, y: (x, y),
-    functions.minimum: lambda x, y: (x, y),
-    functions.where: lambda _, x, y: (x, y),
-}
 #: what is divided by a branch that is zero
 _NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
-
-
 #: shares of a power that a first summand takes, a second one the rest
 _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 #: so many functions are written by their branches, one inside the other
@@ -103,9 +93,9 @@ def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
     if growth.kind is not Growth.UNKNOWN or not left:
         return growth
     # one function at a time, the branches of the others come in the recursion: 2^_MOST_BRANCHES ways at most
-    piecewise = sorted((f for f in found(expr, *_BRANCHES) if analysis.random(f)), key=str)
+    piecewise = sorted((f for f in found(expr, *BRANCHES) if analysis.random(f)), key=str)
     for node in piecewise[:1]:
-        ways = [put_in(expr, {node: branch}, {}) for branch in _BRANCHES[type(node)](*node.args)]
+        ways = [put_in(expr, {node: branch}, {}) for branch in BRANCHES[type(node)](*node.args)]
         whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *_NOT_NUMBERS)])
         # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
         if whole.established and not any(found(way, *_NOT_NUMBERS) for way in ways):
@@ -147,7 +137,6 @@ class _Analysis:
         if isinstance(expr, sympy.log):
             return self._logarithm(expr.args[0])
         if isinstance(expr, sympy.tan):
-            # as sin/cos, so that the pole is judged like any other
             return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
         if isinstance(expr, sympy.Pow):
             return self._power(expr.base, expr.exp, [])
@@ -328,8 +317,7 @@ class _Analysis:
         if isinstance(base, functions.relu) and not others:
             return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability", unreal=True)
         core = base.args[0] if isinstance(base, sympy.Abs) else base
-        # a Lipschitz f vanishes at least like t where it changes sign: E |f|^(−2p) ≥ c ∫ |t|^(−2p) dt = ∞ from p = 1/2
-        # on
+        # a Lipschitz f vanishes at least like t where it changes sign: E |f|^(−2p) ≥ c ∫ |t|^(−2p) dt = ∞ from ½
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):

@@ -179,7 +179,6 @@ class MomentFunction:
         self, term: int, c11: Array, c12: Array, c22: Array, det: Array, sides: Sequence[Sided]
     ) -> tuple[Array, Array]:
         a, b = (self.rows(side, distinct, term) for side, (distinct, _) in enumerate(sides))
-        # roots first: the product of variances may under- or overflow
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
         value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
@@ -187,7 +186,6 @@ class MomentFunction:
         unsettled = _unsettled(value, error, rounding)
         for order, few in _LONGER.items():
             if len(unsettled) > few:
-                # the remainder shrinks with ρ^K: what a higher order would leave is known before it is tried
                 power = order - min(a.order, b.order)
                 most = error[unsettled] * abs(rho[unsettled]) ** power  # nothing to gain where this is too much
                 longer = unsettled[most <= _SETTLED * abs(value[unsettled])]

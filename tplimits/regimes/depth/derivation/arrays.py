@@ -113,7 +113,6 @@ class Arrays:
             for label, at, _ in factors:
                 if label[0] in ARRAYS:
                     values = self.values[label]
-                    # an array at (i, j) and another at (j, i) are one product, entry by entry
                     if at[::-1] in arrays and len(at) == 2:
                         at, values = at[::-1], values.T
                     arrays.setdefault(at, []).append(values)
@@ -126,7 +125,6 @@ class Arrays:
                 alone = summed.intersection(at) - elsewhere
                 kept = tuple(i for i in dict.fromkeys(at) if i not in alone)
                 again = again or len(several) > 1 or kept != at
-                # sums over indices that nothing else holds are numbers of the arrays, done here once
                 summed -= alone
                 scale, normal = self.factor(
                     numpy.einsum(values, list(map(at.index, at)), list(map(at.index, kept))), kept
@@ -189,7 +187,6 @@ class Arrays:
             held = {i for t in alone for f in t.factors for i in f[1]}
             present = tuple(i for i in at if i in held)
             number, factors = self.factor(self.tabulated(alone, (x for x, _ in group), present), present)
-            # terms that add up to nothing are gone
             if number:
                 coefficient = symbols * Rational(number.numerator, number.denominator)
                 left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
