@@ -127,8 +127,9 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
 def on_either_side(expr: Expr) -> list[Expr]:
     """An expression, and what it is where the arguments of its kinks and jumps are of one sign or the other.
 
+    >>> from sympy import symbols
     >>> from tplimits.program.nodes.functions import relu
-    >>> x, y = sympy.symbols("x y", real=True)
+    >>> x, y = symbols("x y", real=True)
     >>> on_either_side(relu(x) + y)
     [y + relu(x), x + y, y]
     """
