@@ -6,9 +6,12 @@ import re
 
 import latex2mathml.converter
 import pytest
+import sympy
 
 import tplimits as tp
 from tplimits import zoo
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.report.latex_formulas import FormulaPrinter
 
 LIMITS = {
     "feature learning": tp.MaximalUpdate(tp.Adam()),
@@ -38,3 +41,12 @@ def test_what_is_written_has_one_meaning(limit):
 def test_the_square_is_that_of_the_sum():
     written = tp.derive(zoo.get("tied_attention").program, LIMITS["feature learning"]).latex()
     assert re.search(r"\\left\(\\sum_\{\\mathrm\{key\}'\} e\^\{.*?\}\\right\)\^\{2\}", written)
+
+
+def test_a_sum_in_a_product_is_in_brackets_unless_it_ends_it():
+    x, i = sympy.Symbol("x", commutative=False), axis_symbol("i")
+    total = AxisSum(sympy.Symbol("y") * i, i, sympy.Symbol("head"))
+    printer = FormulaPrinter()
+    assert printer._needs_mul_brackets(total) and printer._needs_mul_brackets(total, first=True)
+    assert not printer._needs_mul_brackets(total, last=True)
+    assert not printer._needs_mul_brackets(x, first=True)

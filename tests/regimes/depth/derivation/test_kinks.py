@@ -305,3 +305,13 @@ def test_independent_logits_count_by_their_squares():
     )
     np.testing.assert_allclose(both, one, rtol=1e-12)
     assert abs(wrong - one).max() > 0.1 * abs(one).max()
+
+
+def test_products_of_three_dependent_kinks_are_refused_by_name():
+    """Signs of the logits of one query with three keys: no orthant of three has a name."""
+
+    def weights(Y):
+        second, third = (tp.sign(Y.rename(key=name)) for name in ("second", "third"))
+        return tp.sum(tp.sum(tp.sign(Y) * second * third, over="third"), over="second") / root()
+
+    assert "three or more dependent functions" in refusal(bent.plain(weights))
