@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tplimits.report.latex_boxes import Box
-from tplimits.report.latex_lines import INDENT, Piece, _break, _filled
+from tplimits.report.latex_lines import INDENT, Piece, _break, _filled, _group
 
 #: a sum or comma, a relation, a product, a bracket more, and where no line ends
 SUM, RELATION, PRODUCT, DEEPER, NEVER = 30.0, 250.0, 400.0, 150.0, 1e9
@@ -87,3 +87,10 @@ A, B = Box("a", 5), Box("b", 5)
 )
 def test_what_a_break_costs_and_what_the_new_line_begins_with(before, box, cost, joined):
     assert _break(before, box, 2) == (cost, joined)
+
+
+def test_brackets_around_nothing_hold_a_piece_without_width():
+    opening, inside, closing = _group((), ("(", ")"), "^{2}", 90.0, 0, False)
+    assert (opening.text, closing.text) == (r"\bigl(", r"\bigr)^{2}")
+    assert inside == Piece("", 0)
+    assert [p.text for p in _group((), (".", "."), "", 90.0, 0, True)] == ["", "", ""]

@@ -140,3 +140,8 @@ def test_starts_are_one_covariance_or_one_for_each_path(shape):
     with pytest.raises(EvaluationError, match=r"V0 has shape .*; it is \(m, m\), or \(paths, m, m\)"):
         initial(np.ones(shape))
     assert initial(np.eye(2)).shape == (2, 2)
+
+
+def test_starts_that_are_symmetric_up_to_rounding_are_made_so():
+    V = np.array([[[1.0, 0.5 + 1e-10], [0.5 - 1e-10, 2.0]], [[2.0, 0.25], [0.25, 1.0]]])
+    assert initial(V).tolist() == [[[1.0, 0.5], [0.5, 2.0]], [[2.0, 0.25], [0.25, 1.0]]]

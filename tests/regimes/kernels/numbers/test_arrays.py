@@ -74,6 +74,15 @@ def test_the_same_data_is_found_token_by_token():
     assert same_data(tokens, (inputs, inputs), ("input 1", "input 2"), ("input 1", "input 2", "token")) is None
 
 
+def test_the_same_data_on_sides_of_other_sizes():
+    one = np.array([[[1.0, 2.0]], [[3.0, 1.0]]])
+    other = np.array([[[2.0, 2.0]], [[1.0, 4.0]], [[3.0, 3.0]]])
+    sides = (Inputs({0: one}, {"d": 1, "token": 2}, 2), Inputs({0: other}, {"d": 1, "token": 2}, 3))
+    same = same_data(tokens, sides, ("input 1", "input 2"), ("input 1", "token", "input 2", "token‴"))
+    found = same.at(("input 1", "input 2", "token", "token‴"))
+    assert (found == (one[:, 0][:, None, :, None] == other[:, 0][None, :, None, :])).all()
+
+
 def test_rows_with_the_same_columns_are_one_block():
     flags = Labelled(np.array([[True, False], [False, False], [True, False]]), ("input 1", "input 2"))
     pairs = suspects([flags, Labelled(np.array([False, True, False]), ("input 1",))], (3, 2))
