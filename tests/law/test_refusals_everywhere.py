@@ -7,6 +7,8 @@ and h images of the state, whose drift at V = 1 is E g²; classification the net
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import integrate
@@ -356,6 +358,10 @@ def test_a_pole_of_a_gradient_may_move_alone():
     with pytest.raises(tp.NoLimitError, match=MOVES):
         _ = tp.derive(tp.network(network), tp.Kernels()).evaluate(data).ntk
     assert tp.derive(tp.network(network), tp.Kernels(train=("v",))).evaluate(data).ntk.item() > 0.01
+    # taken on: E q² + 2 E q′², q′ = 1 + log|h|, of which E log|h| = −(γ + log 2)/2 and Var log|h| = π²/8
+    pair = tp.derive(tp.network(network), tp.Kernels(), assume=("moment of δreturn",)).evaluate(data)
+    slope = math.pi**2 / 8 + (1 - (np.euler_gamma + math.log(2)) / 2) ** 2
+    assert pair.ntk.item() == pytest.approx(pair.nngp.item() + 2 * slope, rel=1e-8)
 
 
 def test_a_scalar_that_vanishes_at_some_data_moves_there():
