@@ -8,7 +8,7 @@ import sympy
 from sympy import tanh
 
 from tplimits.law.gaussians import Gaussians, InitialSource
-from tplimits.numbers.forms import lower
+from tplimits.numbers.forms import _pieces, lower
 from tplimits.program.nodes.functions import relu
 
 x, y, c = (sympy.Symbol(name, real=True) for name in "xyc")
@@ -69,3 +69,11 @@ def test_a_name_of_a_long_factor_is_computed_once(law):
     at = {x: 0.7, y: -0.4}
     inner = float(law.definition(name).subs(at))
     assert value(found, at) == pytest.approx(inner * 0.7 + numpy.sin(inner))
+
+
+def test_what_kinks_make_of_an_argument_is_found_on_every_side():
+    """relu(x − 1) + y and relu(x) − relu(y) on both sides of each kink, in any order."""
+    x, y = sympy.symbols("x y", real=True)
+    assert set(_pieces(relu(x - 1) + y)) == {y, x + y - 1}
+    assert set(_pieces(relu(x) - relu(y))) == {sympy.S.Zero, x, -y, x - y}
+    assert _pieces(2 * x) == [2 * x]
