@@ -65,9 +65,6 @@ class Shape:
     def _form(self, form: Affine) -> Affine:
         return Affine(tuple(self._named(a) for a in form.slope), self._named(form.constant))
 
-    def _row(self, row: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(self._named(x) for x in row)
-
     def _named(self, expr: Expr) -> Expr:
         # a short number stays: 0, 1 or ½ is what rules compare with
         if expr.is_number and not longer(expr, _MOST_IN_NUMBERS):
