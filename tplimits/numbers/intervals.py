@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Expr, Symbol
+from sympy import Dummy, Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
@@ -133,6 +133,9 @@ def on_either_side(expr: Expr) -> list[Expr]:
     >>> on_either_side(relu(x) + y)
     [y + relu(x), x + y, y]
     """
+    # a mean has its kinks inside, both sides of them at once
+    means = {mean: Dummy(real=True) for mean in expr.atoms(BoxMean)}
+    expr = expr.xreplace(means)
     switches = sorted(found(expr, *SIDES), key=lambda node: (node.count_ops(), str(node)))[:_MOST_SWITCHES]
     sides = [expr] if switches else []
     for chosen in itertools.product(*(range(2) for _ in switches)):
@@ -140,7 +143,8 @@ def on_either_side(expr: Expr) -> list[Expr]:
         for node, k in zip(switches, chosen, strict=True):
             side = side.xreplace({node: SIDES[type(node)](*node.args)[k]})
         sides.append(side)
-    return list(dict.fromkeys(sides))
+    back = {name: mean for mean, name in means.items()}
+    return list(dict.fromkeys(side.xreplace(back) for side in sides))
 
 
 def _names(engine: Expectations, expr: Expr) -> set[Symbol]:

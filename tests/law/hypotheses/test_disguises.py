@@ -184,6 +184,17 @@ def test_beside_a_kink_they_have_their_jump_too(beside):
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-9)
 
 
+def test_kinks_inside_of_a_mean_are_on_both_sides():
+    """E_y sign(x y) y = sign(x) E|y|, whose sign is that of x, though E y = 0."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        b = tp.neuron("b")
+        return tp.avg(tp.sign(tp.avg(tp.sign(x * y[b]) * y[b], over=b)) * tp.sign(x))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-6)
+
+
 COINCIDING = {
     "power": lambda x, y, b, c: tp.abs(x - x[b]) ** (-0.25),
     "logarithm": lambda x, y, b, c: tp.log(tp.abs(x - x[b])),
