@@ -185,12 +185,12 @@ def test_beside_a_kink_they_have_their_jump_too(beside):
 
 
 def test_kinks_inside_of_a_mean_are_on_both_sides():
-    """E_y sign(x y) y = sign(x) E|y|, whose sign is that of x, though E y = 0."""
+    """E sign(x u) u = sign(x) E|u|, zero at no x, though E u = 0 for u = y tanh z."""
 
     @tp.program
-    def program(x: tp.Vector, y: tp.Vector):
-        b = tp.neuron("b")
-        return tp.avg(tp.sign(tp.avg(tp.sign(x * y[b]) * y[b], over=b)) * tp.sign(x))
+    def program(x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        b, u = tp.neuron("b"), y * tp.tanh(z)
+        return tp.avg(tp.sign(tp.avg(tp.sign(x * u[b]) * u[b], over=b)) ** 2)
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-6)
 
