@@ -181,7 +181,7 @@ class Derivation:
         for hypothesis, reader, body, key in self.pending:
             try:
                 for doubt in hypothesis(reader, body, self.program.where(key[0])):
-                    if doubt.name not in self.assumed and not doubt.later:
+                    if doubt.name not in self.assumed:
                         refused.append((key, doubt.told()))
             except NoLimitError as error:
                 refused.append((key, str(error)))
@@ -231,7 +231,9 @@ class Derivation:
             self._open[symbol] = False  # against circles
             behind = self._behind(symbol)
             images = behind if isinstance(self.gaussians.source.get(symbol), HatSource) else []
-            self._open[symbol] = any(map(self.rests_on_open_means, behind)) or any(map(vanishes_where_looked, images))
+            # a fluctuation of variance 0 is none: what is multiplied by it vanishes, and so does its image
+            vanishes = self.covariances.get((symbol, symbol)) == 0 or any(map(vanishes_where_looked, images))
+            self._open[symbol] = vanishes or any(map(self.rests_on_open_means, behind))
             moment = self.engine.moments.get(symbol)
             if isinstance(moment, (OpenMoment, SteinMoment)):
                 self._open[symbol] = True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Dummy, Expr, Symbol
+from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
@@ -89,14 +89,15 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
         sides = [f for f in on_either_side(whole) if f == whole or f.has(BoxMean)]
         numbers = intervals(engine, [engine.inner(f, f) for f in sides], constants)
         return [Value(number.value, _SPREADS * number.error) for number in numbers]
-    names = _names(engine, expr)
-    read = sorted(
-        {s for e in (expr, *(_definition(engine, n) for n in names)) for s in e.atoms(Symbol) if s in engine.moments},
-        key=lambda s: s.name,
-    )
     variables = question.variables
-    pairs = [question.covariance(a, b) for i, a in enumerate(variables) for b in variables[: i + 1]]
-    numbers = intervals(engine, [*read, *question.held.values(), *pairs], constants)
+    pairs = {(a, b): question.covariance(a, b) for i, a in enumerate(variables) for b in variables[: i + 1]}
+    # the image of x·S, S = √n·Avg, has a variance that is random itself: S² times that of x's
+    given = {pair: e for pair, e in pairs.items() if not e.free_symbols.isdisjoint(variables)}
+    names = {name for e in (expr, *given.values()) for name in _names(engine, e)}
+    whole = (expr, *given.values(), *(_definition(engine, n) for n in names))
+    read = sorted({s for e in whole for s in e.atoms(Symbol) if s in engine.moments}, key=lambda s: s.name)
+    known_pairs = [S.Zero if pair in given else e for pair, e in pairs.items()]
+    numbers = intervals(engine, [*read, *question.held.values(), *known_pairs], constants)
     leaves = [*read, *question.held]
     # the same points in each run: a refusal must not depend on a draw
     normals = numpy.random.default_rng(0).standard_normal((len(variables), _POINTS if variables else 1))
@@ -109,7 +110,14 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
             # different moves, lest a difference of two numbers stay where it is
             **{s: x + move * (1.3 + 0.1 * (i % 7)) for i, (s, x) in enumerate(zip(leaves, moved, strict=False))},
         }
-        place = _root(moved[len(leaves) :], len(variables)) @ normals
+        entries = numpy.repeat(numpy.array(moved[len(leaves) :])[:, None], normals.shape[1], axis=1)
+        place = _placed(entries, normals)
+        if given:
+            drawn = known | dict(zip(variables, place, strict=True))
+            for i, pair in enumerate(pairs):
+                if pair in given:
+                    entries[i] = _evaluated(engine, given[pair], dict(drawn), normals.shape[1])
+            place = _placed(entries, normals)
         known |= {v: place[i] + move * (1.7 - 0.1 * (i % 5)) for i, v in enumerate(variables)}
         return _evaluated(engine, expr, known, normals.shape[1])
 
@@ -169,12 +177,19 @@ def _evaluated(engine: Expectations, expr: Expr, known: dict[Symbol, Any], count
     return numpy.broadcast_to(numpy.asarray(evaluate(expr, known), dtype=float), (count,))
 
 
-def _root(entries: Sequence[float], size: int) -> Array:
-    """The symmetric root of a covariance given by its lower triangle."""
-    matrix = numpy.zeros((size, size))
-    matrix[numpy.tril_indices(size)] = entries
-    matrix = matrix + numpy.tril(matrix, -1).T
-    eigenvalues, vectors = numpy.linalg.eigh(matrix)
+def _placed(entries: Array, normals: Array) -> Array:
+    """Points of Gaussian variables, one a column, whose covariance has this lower triangle there."""
+    size = len(normals)
+    covariances = numpy.zeros((normals.shape[1], size, size))
+    rows, columns = numpy.tril_indices(size)
+    covariances[:, rows, columns] = covariances[:, columns, rows] = entries.T
+    return numpy.einsum("pij,jp->ip", _roots(covariances), normals)
+
+
+def _roots(covariances: Array) -> Array:
+    """The symmetric roots of covariances."""
+    eigenvalues, vectors = numpy.linalg.eigh(covariances)
     # of an eigenvalue that is rounding the root would be 1e-8, no zero any more
-    least = _ROUNDING * max(1.0, float(abs(eigenvalues).max(initial=0.0)))
-    return (vectors * numpy.sqrt(numpy.where(eigenvalues > least, eigenvalues, 0.0))) @ vectors.T
+    largest = abs(eigenvalues).max(axis=-1, initial=0.0, keepdims=True)
+    eigenvalues = numpy.where(eigenvalues > _ROUNDING * numpy.maximum(1.0, largest), eigenvalues, 0.0)
+    return numpy.einsum("pik,pk,pjk->pij", vectors, numpy.sqrt(eigenvalues), vectors)

@@ -50,7 +50,8 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
             "away from zero."
         )
 
-    return Place(argument, argument, refusal)
+    # relu(S) is 0 for S < 0 at every width, and divided by at every width; where a vector is, moments are judged
+    return Place(argument, argument, refusal, still=all(e.neuron == NO_NEURON for e in entries(argument)))
 
 
 def _refuse_coincidences(reader: Reader, body: Expr, where: str) -> None:

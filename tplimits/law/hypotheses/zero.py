@@ -57,10 +57,10 @@ class Zero:
         return "0" if self.seen is None else f"0 within its error: {self.seen.number:.2g} ± {self.seen.error:.1g}"
 
 
-def zero(reader: Reader, expr: Expr) -> Zero:
+def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     """Whether a part of a body tends to 0 for a set of its random variables that has positive probability.
 
-    What is zero at every width near its limit, as relu(h) for h < 0, does not count.
+    What is zero at every width near its limit, as relu(h) for h < 0, counts where `still` says so.
     """
     # before the limit is looked at: exp(s) of anything finite cannot vanish, however long its limit is
     if _positive(expr):
@@ -83,9 +83,10 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         values = reader.values(expr)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
-    # a value that is zero and does not move is a flat part, at which every width has the same value
+    # a value that is zero and does not move is a flat part, at which every width has the same value: a jump has one
+    # there, a pole has none
     least = max(reader.tolerance, _NOTHING)
-    hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= least)), None)
+    hit = next((v for v in values if (v.moves or still) and (v.is_zero or abs(v.number) <= least)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
 
 
@@ -97,6 +98,8 @@ class Place:
     argument: Expr
     refusal: Callable[[Zero], str]
     what: str = ""
+    #: whether it may not be 0 at every width either
+    still: bool = False
 
 
 def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], where: str) -> list[Doubt]:
@@ -105,7 +108,7 @@ def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], whe
     for place in places:
         if not reader.moves(place.argument):
             continue
-        seen = zero(reader, place.argument)
+        seen = zero(reader, place.argument, place.still)
         if seen.kind is Kind.ZERO:
             raise NoLimitError(f"{where}: {place.refusal(seen)}")
         if seen.kind is Kind.OPEN:

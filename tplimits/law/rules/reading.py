@@ -70,6 +70,8 @@ class BodyReader:
         # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
             return False
+        if self._is_random_switch(limit) or any(map(self._is_switched, self.state.gaussians.everywhere(limit))):
+            return False
         vanishing = any(self.swap.get(e) == 0 for e in entries(expr))
         return not (vanishing and has_flat(limit))
 
@@ -83,8 +85,12 @@ class BodyReader:
                 place = sympy.Dummy(real=True)
                 swap[entry], held[place] = place, value
         limit = self._visible(expr.xreplace(swap))
-        variables = {*self.state.gaussians.everywhere(limit), *(self._fluctuations & limit.free_symbols)}
-        return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self.state.covariance))
+        variables = self.state.gaussians.everywhere(limit)
+        # the image of x·S, S a fluctuation, has a variance that is random itself
+        variances = [self._covariance(v, v) for v in variables]
+        for read in (limit, *variances):
+            variables |= self._fluctuations & read.free_symbols
+        return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self._covariance))
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width."""
@@ -106,11 +112,22 @@ class BodyReader:
         for term in sympy.Add.make_args(limit):
             # a variance that rests on an open mean may be 0, then the variable is none
             _, variable = term.as_coeff_Mul()
-            if variable in gaussians and not self.state.rests_on_open_means(variable):
+            if (
+                variable in gaussians
+                and not self.state.rests_on_open_means(variable)
+                and not self._is_switched(variable)
+            ):
                 others = gaussians.everywhere(limit - term)
                 if variable not in others and gaussians.family(variable) not in map(gaussians.family, others):
                     return True
         return limit.is_Mul and all(f.is_Rational or self._has_free_part(f) for f in limit.args)
+
+    def _is_switched(self, variable: Symbol) -> bool:
+        """Whether a variance may vanish with positive probability: of W(x·relu(S)), S = √n·Avg, it does for S < 0."""
+        return bool(self._fluctuations) and self._is_random_switch(self._covariance(variable, variable))
+
+    def _is_random_switch(self, limit: Expr) -> bool:
+        return bool(self._fluctuations) and has_flat(limit) and bool(self._fluctuations & limit.free_symbols)
 
     @cached_property
     def _least(self) -> dict[Expr, Expr]:
@@ -125,6 +142,9 @@ class BodyReader:
     def _random(self, value: Expr) -> bool:
         visible = self._visible(value)
         return any(self.state.gaussians.is_random(s) or s in self._fluctuations for s in visible.atoms(Symbol))
+
+    def _covariance(self, a: Symbol, b: Symbol) -> Expr:
+        return self._visible(self.state.covariance(a, b))
 
     def _visible(self, value: Expr) -> Expr:
         """With the names that hide a fluctuation scalar written out."""

@@ -1,0 +1,82 @@
+"""Images of x·S, S = √n·Avg: their variance is S², which is random, and may be zero."""
+
+from __future__ import annotations
+
+import pytest
+
+import tplimits as tp
+
+
+def loose(W, x, b):
+    """A fluctuation of variance 1."""
+    return tp.sqrt(tp.n) * tp.avg((W @ b) * x)
+
+
+def switched(W, x, b):
+    """Zero with probability one half."""
+    return tp.relu(loose(W, x, b))
+
+
+def none(W, x, b):
+    """Of variance zero: relu of a mean that tends to 0 stands in it."""
+    return tp.sqrt(tp.n) * tp.avg((W @ b) * x * tp.relu(tp.avg(x)))
+
+
+def disguised(W, x, b):
+    """Of variance zero by Stein's lemma."""
+    return tp.sqrt(tp.n) * tp.avg((W @ b) * x * tp.relu(tp.avg(b * tp.tanh(b) + tp.tanh(b) ** 2 - 1)))
+
+
+def program_of(scalar, body):
+    @tp.program
+    def program(V: tp.Matrix, Q: tp.Matrix, W: tp.Matrix, x: tp.Vector, b: tp.Vector, c: tp.Vector):
+        return tp.avg(body(V @ (b * scalar(W, x, b)), Q, c))
+
+    return program
+
+
+JUMPS = {
+    "step": lambda h, Q, c: tp.step(h),
+    "of an image": lambda h, Q, c: tp.step(Q @ h),
+    "of a kink": lambda h, Q, c: tp.sign(Q @ tp.relu(h)) + c * c,
+    "pole": lambda h, Q, c: tp.abs(h) ** (-1 / 4),
+}
+
+
+@pytest.mark.parametrize("scalar", [switched, none, disguised])
+@pytest.mark.parametrize("body", JUMPS)
+def test_what_may_vanish_is_no_free_gaussian(scalar, body):
+    with pytest.raises(tp.TplimitsError, match=r"tends to|argument of \w+ is 0"):
+        tp.derive(program_of(scalar, JUMPS[body])).evaluate(only=("return",))
+
+
+@pytest.mark.parametrize(("body", "value"), [("step", 0.5), ("of an image", 0.5), ("of a kink", 1.0)])
+def test_what_does_not_vanish_is(body, value):
+    limit = tp.derive(program_of(loose, JUMPS[body]))
+    assert limit.evaluate()["return"].value == pytest.approx(value, abs=1e-12)
+    options = {"widths": (32, 64, 128), "draws": 800, "seed": 2}
+    assert tp.check(limit, **options).accepted
+    assert not tp.check(limit, claims={"return": value / 2}, **options).accepted
+
+
+@pytest.mark.parametrize("scalar", [switched, none, disguised])
+def test_beside_a_free_gaussian_nothing_vanishes(scalar):
+    """step(g + h), h an image of what is zero half of the time."""
+    limit = tp.derive(program_of(scalar, lambda h, Q, c: tp.step(h + Q @ c)))
+    assert limit.evaluate(only=("return",))["return"].value == pytest.approx(0.5, abs=1e-12)
+
+
+def test_continuous_functions_do_not_mind():
+    """E relu(V(b·relu(S))) = E relu(S)/√(2π) = 1/(2π)."""
+    limit = tp.derive(program_of(switched, lambda h, Q, c: tp.relu(h)))
+    assert limit.evaluate()["return"].value == pytest.approx(0.15915494309189535, abs=1e-12)
+
+
+def test_a_norm_that_is_zero_half_of_the_time_is_not_divided_by():
+    @tp.program
+    def program(V: tp.Matrix, W: tp.Matrix, x: tp.Vector, b: tp.Vector):
+        h = V @ (b * switched(W, x, b))
+        return tp.avg(h / tp.sqrt(tp.avg(h * h)))
+
+    with pytest.raises(tp.TplimitsError, match="not finite at the limit of its arguments"):
+        tp.derive(program).evaluate()
