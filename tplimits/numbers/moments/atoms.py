@@ -66,6 +66,9 @@ class Point:
 
 Atom = Power | Gate | Wave | Point
 
+#: functions that are read as atoms, of polynomials
+_HEADS = (functions.step, sympy.erf, sympy.sin, sympy.cos, sympy.exp)
+
 
 class NoAtoms(Exception):
     """The function is not a sum of atoms."""
@@ -88,6 +91,17 @@ def atoms(function: Expr, x: Symbol) -> tuple[Atom, ...] | None:
         return None
 
 
+def _may_be_atoms(function: Expr, x: Symbol) -> bool:
+    """Whether it is made of sums, products and powers of heads of atoms; others would be multiplied out for minutes."""
+    for node in sympy.preorder_traversal(function):
+        if node.is_Pow and x in node.base.free_symbols and not (node.exp.is_Integer and node.exp > 0):
+            return False
+        is_head = isinstance(node, _HEADS) and node.args[0].is_polynomial(x)
+        if isinstance(node, sympy.Function) and x in node.free_symbols and not is_head:
+            return False
+    return True
+
+
 class _Collected:
     """The terms of one function, by kind."""
 
@@ -97,7 +111,10 @@ class _Collected:
         self.gates: dict[tuple[int, float, float], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.waves: dict[tuple[str, float], float] = defaultdict(float)
         # kinks as steps times polynomials, so that terms of one kind add up under one key
-        for term in sympy.Add.make_args(sympy.expand(functions.elementary(function))):
+        whole = functions.elementary(function)
+        if not _may_be_atoms(whole, x):
+            raise NoAtoms
+        for term in sympy.Add.make_args(sympy.expand(whole)):
             self._collect(term)
 
     def _collect(self, term: Expr) -> None:

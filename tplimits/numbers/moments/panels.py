@@ -108,20 +108,21 @@ class Kinked:
         Judged by numbers of many digits where algebra does not see it, as of x σ(x)(1 − σ(x)): means at small
         correlations would drown in the rounding of coefficients that are zero.
         """
-        turned = self.function.xreplace({self.variable: -self.variable})
-        # kinked functions show their parity only once they are written by steps
-        if self.function.has(functions.step, functions.relu, functions.where):
-            turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, self.function))
-        else:
-            plain = self.function
-        if turned in (plain, -plain):
-            return 0 if turned == plain else 1
-        if functions.kinks(self.function):  # flat, perhaps, wherever it is looked at
-            return None
         right, left = (
             [self.function.xreplace({self.variable: t * x}).evalf(_DIGITS) for x in _TURNED] for t in (1, -1)
         )
-        return next((k for k, sign in enumerate((1, -1)) if all(map(partial(_equal, sign), right, left))), None)
+        seen = [k for k, sign in enumerate((1, -1)) if all(map(partial(_equal, sign), right, left))]
+        # algebra of many kinks takes minutes, which numbers spare where there is nothing to see
+        if not seen and all(v.is_comparable for v in (*right, *left)):
+            return None
+        turned, plain = self.function.xreplace({self.variable: -self.variable}), self.function
+        # kinked functions show their parity only once they are written by steps
+        if self.function.has(functions.step, functions.relu, functions.where):
+            turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, plain))
+        if turned in (plain, -plain):
+            return 0 if turned == plain else 1
+        # flat, perhaps, wherever it was looked at
+        return next(iter(seen), None) if not functions.kinks(self.function) else None
 
 
 def _equal(sign: int, one: Expr, other: Expr) -> bool:
