@@ -22,8 +22,8 @@ from tplimits.program.nodes.kinds import (
     MatMul,
     OuterNonlin,
     ScalarNonlin,
+    moved,
 )
-from tplimits.program.nodes.moved import moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -120,13 +120,13 @@ def decayed(network: Program, groups: Sequence[Collection[str]]) -> Decayed:
     more = len(scales)
     writer = _Writer(network, groups, scales)
     returned = writer.returned(network.returns[0])
-    program = network.replace(
-        instructions=tuple(writer.instructions),
-        names={**{scale: k for k, scale in enumerate(scales)}, **{name: p + more for name, p in network.names.items()}},
+    behind = network.rearranged(writer.instructions, lambda position: position + more)
+    program = behind.replace(
+        names={**{scale: k for k, scale in enumerate(scales)}, **behind.names},
         returns=(returned,),
         returns_tuple=False,
-        inputs=(*range(more), *(p + more for p in network.inputs)),
-        arguments=(*range(more), *(p + more for p in network.arguments)),
+        inputs=(*range(more), *behind.inputs),
+        arguments=(*range(more), *behind.arguments),
     )
     verify(program)
     return Decayed(program, tuple(scales))

@@ -21,8 +21,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes.bind import resolved
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes.given import can_be_called, exact_number, finite_number
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -157,27 +156,23 @@ class _Moved:
         scalars = [InitialScalar(name, (), value=value, scheduled=True) for name, (_, value) in starts.items()]
         # in front of everything, so that whatever reads them comes after
         own = range(self.more)
-        self.program = network.replace(
-            instructions=(*scalars, *map(self._written, network)),
-            names={**dict(zip(starts, own, strict=True)), **{n: p + self.more for n, p in network.names.items()}},
+        behind = network.rearranged((*scalars, *map(self._written, network)), self._place)
+        self.program = behind.replace(
+            names={**dict(zip(starts, own, strict=True)), **behind.names},
             constants={
                 name: None if v is None else v.xreplace(self.first)
                 for name, v in network.constants.items()
                 if constant_symbol(name) not in self.first
             },
-            returns=self._places(network.returns),
-            inputs=self._places(network.inputs),
-            arguments=(*own, *self._places(network.arguments)),
+            arguments=(*own, *behind.arguments),
         )
         verify(self.program)
 
-    def _places(self, positions: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(p + self.more for p in positions)
+    def _place(self, position: int) -> int:
+        return position + self.more
 
     def _written(self, s: Instruction) -> Instruction:
-        s = moved(s, lambda position: position + self.more)
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            return replace(s, body=s.body.xreplace(self.entries))
+        s = moved(s, self._place).changed(lambda expr: expr.xreplace(self.entries))
         if isinstance(s, (InitialVector, InitialScalar)):
             s = replace(s, law=s.law.changed(lambda v: v.xreplace(self.first)))
         if isinstance(s, InitialScalar) and s.value is not None:

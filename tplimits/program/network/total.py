@@ -17,7 +17,6 @@ from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
 from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.samples import dependent, with_samples
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -114,9 +113,4 @@ class TotalProgram:
 
 def differentiable(program: Program) -> Program:
     """A total program without the derivatives of jumps."""
-    return program.replace(
-        instructions=tuple(
-            replace(s, body=almost_everywhere(s.body)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s
-            for s in program
-        )
-    )
+    return program.replace(instructions=tuple(s.changed(almost_everywhere) for s in program))

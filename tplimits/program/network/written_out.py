@@ -6,14 +6,13 @@ many variables as the axis is long, which have to be told apart.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.nodes.entries import AxisSum, entries
-from tplimits.program.nodes.kinds import InitialVector, OuterNonlin
+from tplimits.program.nodes.kinds import InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -40,6 +39,4 @@ def written_out(program: Program) -> Program:
         rebuilt = expr.func(*map(body, expr.args))
         return terms(rebuilt) if isinstance(rebuilt, AxisSum) else rebuilt
 
-    return program.replace(
-        instructions=tuple(replace(s, body=body(s.body)) if isinstance(s, OuterNonlin) else s for s in program)
-    )
+    return program.replace(instructions=tuple(s.changed(body) for s in program))
