@@ -11,9 +11,8 @@ import numpy
 import torch
 
 from tplimits.errors import ProgramError
-from tplimits.program.language.averages import avg
 from tplimits.program.language.matrices import MatrixValue
-from tplimits.program.language.operations import constant, width
+from tplimits.program.language.operations import avg, constant, width
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol

@@ -10,7 +10,7 @@ from loops_on_arrays import run
 import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.loops.lowering import forward, training
-from tplimits.program.loops.signals import with_signal
+from tplimits.program.loops.updating import with_signal
 from tplimits.program.network.samples import with_samples
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector

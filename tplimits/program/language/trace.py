@@ -17,7 +17,7 @@ import sympy
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program.language.annotations import Kind, as_kind
 from tplimits.program.language.arguments import argument, declare_widths
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.names import LocalNames, members
 from tplimits.program.language.quantities import Quantity

@@ -26,9 +26,8 @@ from tplimits.program.loops.form import (
 from tplimits.program.loops.merging import merged
 from tplimits.program.loops.splitting import split
 from tplimits.program.loops.statements import Statements
-from tplimits.program.network.cotangent import cotangent
 from tplimits.program.network.samples import at_sample, dependent, with_samples
-from tplimits.program.network.total import differentiable
+from tplimits.program.network.total import cotangent, differentiable
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,

@@ -2,6 +2,9 @@
 
 A derivative of φ multiplies its argument out, and a sum of nine means is left of one; a product g Σ U ξ is multiplied
 out likewise.  Named, the argument or the sum stays one Gaussian variable.
+
+A sum of normal entries is normal, and one variable.  A sum of uniform ones is not: functions of it are means over as
+many variables as the axis is long, which have to be told apart, and such sums are written out term by term.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from tplimits.program.nodes.entries import (
     entries,
     free_axes,
 )
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, moved
+from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -182,3 +185,28 @@ def _degree(expr: Expr, vectors: set[Expr]) -> float:
     if isinstance(expr, AxisSum):
         return _degree(expr.summand, vectors)
     return 0 if all(_degree(a, vectors) == 0 for a in expr.args if isinstance(a, Expr)) else float("inf")
+
+
+#: so long may an axis be
+MOST = 12
+
+
+def written_out(program: Program) -> Program:
+    """The same program with such sums term by term, where the size of the axis is known and small."""
+    other = {p for p, s in enumerate(program) if isinstance(s, InitialVector) and s.axes and s.law.shape != "normal"}
+    if not other:
+        return program
+
+    def terms(total: AxisSum) -> Expr:
+        size = program.size(total.axis)
+        if size is None or size > MOST or not any(e.source in other for e in entries(total.summand)):
+            return total
+        return sympy.Add(*(total.summand.xreplace({total.bound: Integer(i)}) for i in range(int(size))))
+
+    def body(expr: Expr) -> Expr:
+        if not expr.has(AxisSum):
+            return expr
+        rebuilt = expr.func(*map(body, expr.args))
+        return terms(rebuilt) if isinstance(rebuilt, AxisSum) else rebuilt
+
+    return program.replace(instructions=tuple(s.changed(body) for s in program))

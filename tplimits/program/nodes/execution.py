@@ -26,6 +26,7 @@ from tplimits.program.nodes.evaluate import (
     with_differences,
 )
 from tplimits.program.nodes.given import seed_number, whole_number
+from tplimits.program.nodes.grid import Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -36,7 +37,6 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import GRID, NORMAL
-from tplimits.program.nodes.scatter import Scatter, scatter, scattered
 from tplimits.program.nodes.setting import Setting
 from tplimits.program.parts import found, remembered
 from tplimits.program.walk import Walker

@@ -38,6 +38,11 @@ class Instruction:
         """Positions of the instructions this one reads, each once, in increasing order."""
         return ()
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions that numbers of the program stand in."""
+        return ()
+
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
         """The instruction with something done to its body, or to its operand; initial values have none."""
         return self
@@ -66,6 +71,10 @@ class InitialVector(Instruction):
     def width(self) -> str:
         return self.over
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.law.mean, self.law.std
+
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):
@@ -79,6 +88,10 @@ class InitialScalar(Instruction):
     of: str | None = None
     law: Law = NORMAL
     scheduled: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return () if self.value is None else (self.value,)
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,10 @@ class OuterNonlin(Instruction):
     def operands(self) -> tuple[int, ...]:
         return tuple(sorted(sources(self.body)))
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
         return replace(self, body=change(self.body))
 
@@ -159,6 +176,10 @@ class ScalarNonlin(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         return tuple(sorted(sources(self.body)))
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.body,)
 
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
         return replace(self, body=change(self.body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tplimits as tp
 from tplimits.cli import main
-from tplimits.commands.sizes import inferred
+from tplimits.commands.limits import inferred
 
 STACK = """
 import tplimits as tp

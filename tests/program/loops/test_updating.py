@@ -12,8 +12,7 @@ from loops_on_arrays import run
 import tplimits as tp
 from tplimits.program.loops.form import DATA, Array
 from tplimits.program.loops.lowering import training
-from tplimits.program.loops.signals import TARGETS, WEIGHTS, kind_of, with_signal
-from tplimits.program.loops.updating import SCALARS
+from tplimits.program.loops.updating import SCALARS, TARGETS, WEIGHTS, kind_of, with_signal
 
 INPUTS, CLASSES, TOKENS = 5, 3, 2
 

@@ -6,7 +6,7 @@ import pytest
 import sympy
 from sympy import I, Max, S, Symbol, oo, sqrt
 
-from tplimits.program.optimizers.regularity import has_pole, lost_by, not_real_at, value_at
+from tplimits.program.optimizers.entrywise import has_pole, lost_by, not_real_at, value_at
 
 g = Symbol("g", real=True)
 TINY = S(10) ** -50

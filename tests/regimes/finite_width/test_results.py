@@ -8,8 +8,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.number import Number
-from tplimits.regimes.finite_width.results import Expansion
-from tplimits.regimes.finite_width.tails import worse_than_none
+from tplimits.regimes.finite_width.results import Expansion, worse_than_none
 
 
 @pytest.mark.parametrize(
