@@ -100,7 +100,9 @@ def traced(
         result = _call(trace, function, parameters, positional, keywords)
         arguments = (*positional, *keywords.values())
         open_sizes = _recorded(trace, (parts or returned_values)(result), arguments, definition(function))
-        open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)))
+        told = getattr(function, "__doc__", None)
+        docstring = inspect.cleandoc(told) if isinstance(told, str) else ""
+        open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)), docstring=docstring)
     if refuse is not None:
         refuse(open_sizes)
     return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified

@@ -96,6 +96,8 @@ class Program:
     parts: tuple[Program, ...] = ()
     #: functions of one argument that the user named, for print-outs: name → (argument, body)
     functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
+    #: what its author says of it
+    docstring: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("names", "constants", "sizes", "size_of", "functions"):

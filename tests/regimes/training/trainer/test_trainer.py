@@ -12,9 +12,7 @@ from tplimits.program.loops.updating import kind_of
 from tplimits.regimes.training.finite.networks import train
 from tplimits.regimes.training.trainer import engine
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.zoo.networks.residual_attention import residual_attention
-from tplimits.zoo.networks.tied_attention import tied_attention
-from tplimits.zoo.networks.transformer_block import transformer_block
+from tplimits.zoo.networks.attention import residual_attention, tied_attention, transformer_block
 
 RNG = np.random.default_rng(7)
 N = 6
