@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Mul
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -113,10 +114,7 @@ def decayed(network: Program, groups: Sequence[Collection[str]]) -> Decayed:
     scales: list[str] = []
     taken = {*network.names, *network.all_axes, *network.widths, *network.constants}
     for _ in groups:
-        scale = "decay"
-        while scale in {*taken, *scales}:
-            scale += "_"
-        scales.append(scale)
+        scales.append(free_name("decay", {*taken, *scales}, "_"))
     more = len(scales)
     writer = _Writer(network, groups, scales)
     returned = writer.returned(network.returns[0])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
@@ -56,7 +57,7 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
                     known[argument, s.over] = len(instructions)
-                    name = _free_name(f"{s.name} argument", [*program, *instructions])
+                    name = free_name(f"{s.name} argument", {other.name for other in (*program, *instructions)})
                     instructions.append(OuterNonlin(name, axes, s.line, body=argument, over=s.over))
             swap = {
                 a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
@@ -85,13 +86,6 @@ def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
     if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
         return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
     return rebuilt
-
-
-def _free_name(name: str, taken: list[Instruction]) -> str:
-    names = {s.name for s in taken}
-    while name in names:
-        name += "′"
-    return name
 
 
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Symbol
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import DataIndex, Entry, axis_symbol
 from tplimits.program.nodes.spec import verify
 from tplimits.program.parts import found
@@ -43,9 +44,7 @@ def with_samples(program: Program) -> tuple[Program, str]:
 
 def along_samples(program: Program, on_data: tuple[bool, ...]) -> tuple[Program, str]:
     """A program on many inputs at once, of which these instructions depend on the input, and the name of the axis."""
-    axis = SAMPLE
-    while axis in (*program.all_axes, *program.widths, *program.constants):
-        axis += "_"
+    axis = free_name(SAMPLE, {*program.all_axes, *program.widths, *program.constants}, "_")
     index = axis_symbol(axis)
     instructions = tuple(
         replace(s, axes=(axis, *s.axes)).changed(lambda expr: at_sample(expr, index, on_data)) if on_data[p] else s

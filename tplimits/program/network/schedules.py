@@ -19,6 +19,7 @@ import numpy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.errors import EvaluationError, shown
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.bind import resolved
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes.given import can_be_called, exact_number, finite_number
@@ -130,9 +131,7 @@ def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[st
     network = _along(network, fresh, rest)
     taken, names = {*network.names, *(s.name for s in network)}, dict[str, str]()
     for name in fresh:
-        names[name] = name
-        while names[name] in taken:
-            names[name] += "′"
+        names[name] = free_name(name, taken)
         taken.add(names[name])
     found = _Moved(network, {names[name]: (constant_symbol(name), s.exact(0)) for name, s in fresh.items()}).program
     return found, {**rest, **{names.get(name, name): schedule for name, schedule in schedules.items()}}

@@ -20,12 +20,11 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.backward import Backward, Use, Walk, backpropagation
 from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.network.growing import Growing
+from tplimits.program.network.growing import Growing, with_signal
 from tplimits.program.network.parameters import at_rest, parameter_places, parameters
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import InitialScalar
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -157,17 +156,8 @@ def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] 
     (('sample',), ('d',))
     """
     axes = tuple(dict.fromkeys((sample, *(a for p in program.returns for a in program[p].axes))))
-    place, taken = len(program), set(program.names)
-    name = "χ"
-    while name in taken:
-        name += "′"
-    more = program.replace(
-        instructions=(*program.instructions, InitialScalar(name, axes)),
-        names={**program.names, name: place},
-        arguments=(*program.arguments, place),
-        inputs=(*program.inputs, place),
-    )
-    growing = Growing(more)
+    more, place = with_signal(program, axes)
+    growing = Growing(more.replace(inputs=(*program.inputs, place)))
     walk = Walk(growing, "d", train)
     readout, *shift = program.returns
     χ = growing.entry(place)

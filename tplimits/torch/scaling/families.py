@@ -1,4 +1,4 @@
-"""The models of a coordinate check, which differ in width or in depth, what a plan says of them, and their optimizers."""
+"""The models of a coordinate check, which differ in width or depth, what a plan says of them, and their optimizers."""
 
 from __future__ import annotations
 
