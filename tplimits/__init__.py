@@ -70,13 +70,13 @@ from tplimits.program.language.operations import width as width
 from tplimits.program.language.trace import program as program
 from tplimits.program.network.batches import Batches as Batches
 from tplimits.program.network.batches import batches as batches
-from tplimits.program.network.block import block as block
-from tplimits.program.network.block import stack as stack
 from tplimits.program.network.heads import Head as Head
 from tplimits.program.network.losses import cross_entropy as cross_entropy
 from tplimits.program.network.losses import squared_error as squared_error
+from tplimits.program.network.network import block as block
 from tplimits.program.network.network import network as network
 from tplimits.program.network.network import readout as readout
+from tplimits.program.network.network import stack as stack
 from tplimits.program.nodes.program import Program as Program
 from tplimits.program.optimizers.adaptive import Adagrad as Adagrad
 from tplimits.program.optimizers.adaptive import Adam as Adam

@@ -20,7 +20,7 @@ import tplimits as tp
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.torch.matching import _in_program, arrays_of
-from tplimits.torch.scaling.stepping import optimizers_of
+from tplimits.torch.scaling.families import optimizers_of
 
 STEPS = 5
 #: ε at the base: some gradients vanish but for rounding, which Adam without ε would follow; mup does not scale ε

@@ -16,8 +16,8 @@ from torch import nn
 
 import tplimits as tp
 from tplimits.regimes.classification.finite.judging import measured_power
+from tplimits.torch.scaling.families import optimizers_of
 from tplimits.torch.scaling.recording import rms
-from tplimits.torch.scaling.stepping import optimizers_of
 
 KEPT = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "scaling.json").read_text())
 

@@ -8,10 +8,10 @@ from watched import LOSS, X, deep, inputs, shallow
 
 import tplimits as tp
 from tplimits.watch.making.checking import Looked, Training, asked
-from tplimits.watch.making.engine import engine_of
 from tplimits.watch.making.kets import Kets
 from tplimits.watch.making.neurons import Neurons
 from tplimits.watch.making.outputs import Outputs
+from tplimits.watch.making.recorder import engine_of
 
 Y = inputs(4, 3, seed=1)
 SHIFTED = tp.ABCD({"matrix": ("1/2", 0, "1/2", "3/2"), "vector": ("-1/2", "1/2", "1/2", "1/2")}, tp.MUP, "mine")

@@ -8,8 +8,8 @@ from watched import X, shallow
 
 import tplimits as tp
 from tplimits.watch.making import neurons
-from tplimits.watch.making import sharpness as lanczos
-from tplimits.watch.making.sharpness import sharpness
+from tplimits.watch.making import neurons as lanczos
+from tplimits.watch.making.neurons import sharpness
 
 Y = np.sin(X[:, 0])
 

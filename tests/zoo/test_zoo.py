@@ -1,16 +1,11 @@
 """The zoo as a whole: every program derives as it is, is described, has its own tests, and can be asked for."""
 
-import pathlib
-
 import pytest
 
 import tplimits as tp
 from tplimits import zoo
 from tplimits.errors import ProgramError
 from tplimits.zoo.entry import PARTS, ZooEntry
-
-FOLDER = pathlib.Path(zoo.__file__).parent
-FILES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in ("__init__", "entry"))
 
 
 @pytest.mark.parametrize("name", zoo.PROGRAMS)
@@ -32,12 +27,6 @@ def test_an_entry_is_described(name):
     assert entry.limit and entry.symbols and entry.reference
     assert len(entry.summary) <= 120, "one line of a terminal"
     assert "→" in entry.limit
-
-
-@pytest.mark.parametrize("stem", FILES)
-def test_a_file_has_programs_and_tests(stem):
-    assert any(name == stem or name.startswith(f"{stem}_") for name in zoo.PROGRAMS)
-    assert (pathlib.Path(__file__).parent / f"test_{stem}.py").exists()
 
 
 def test_unknown_names_are_answered_with_near_ones():

@@ -96,16 +96,16 @@ class ParticleExecution(Execution):
             self._matrices[key] = InitialOperator(self.populations[matrix.rows], self.populations[matrix.columns])
         return self._matrices[key]
 
-    def _matmul(self, s: MatMul) -> Array:
+    def matmul(self, s: MatMul) -> Array:
         x = self._vector(s)
         out = numpy.empty((*x.shape[:-1], self.width[s.over]))
         for index in numpy.ndindex(*x.shape[1:-1]):
             out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
         return out
 
-    def _outer(self, s: OuterNonlin) -> Array:
+    def outer(self, s: OuterNonlin) -> Array:
         if not s.slots:
-            return super()._outer(s)
+            return super().outer(s)
         size = self.width[s.over]
         # the same offsets for all indices of the axes: what cancels between them cancels exactly
         offsets = slot_offsets(size, len(s.slots), max(64, _MOST_EVALUATIONS // size), self.rng)

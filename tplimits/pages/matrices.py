@@ -74,12 +74,11 @@ def report_of(
     title: str,
     matrices: Mapping[str, tuple[Any, Any]],
     text: str,
-    about: Mapping[str, Any] | None = None,
     answer: str = "",
 ) -> Report:
     """A report of matrices (N1, N2, …) with their errors; of axes behind these two the first entry is drawn.
 
-    `answer` is their shape unless it is given; `about` goes to the document and to the numbers as it is.
+    `answer` is their shape unless it is given.
     """
     numbers: list[tuple[str, str]] = []
     pictures: dict[str, Any] = {}
@@ -98,7 +97,7 @@ def report_of(
         title=title,
         answer=answer or f"{' and '.join(kept)} of shape {shape}.",
         text=text,
-        numbers=(*numbers, *((name, str(value)) for name, value in (about or {}).items())),
+        numbers=tuple(numbers),
         picture=coloured(pictures),
-        document=document(kind, **(about or {}), matrices=kept),
+        document=document(kind, matrices=kept),
     )

@@ -106,17 +106,11 @@ class Report:
     @property
     def _shown(self) -> dict[str, Any]:
         text = self.text if len(self.text) <= _CELL else self.text[:_CELL] + " …"
+        plain = ("title", "answer", "numbers", "program", "steps", "latex", "citation", "seed")
         return {
-            "title": self.title,
-            "answer": self.answer,
-            "numbers": self.numbers,
+            **{name: getattr(self, name) for name in plain},
             "picture": markupsafe.Markup(self.picture),
             "graph": markupsafe.Markup(self.graph),
-            "program": self.program,
-            "steps": self.steps,
-            "latex": self.latex,
-            "citation": self.citation,
-            "seed": self.seed,
             "text": text,
             "version": VERSION,
             "policy": POLICY,

@@ -28,13 +28,12 @@ from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.coupled import REPLICATES, centre, off_limits
 from tplimits.sampling.adaptive import Inquiry, affordable_draws
 from tplimits.sampling.rows import Row, judge, slope
-from tplimits.sampling.sample import Draws, Sampler
+from tplimits.sampling.sample import Derived, Draws, Sampler
 from tplimits.sampling.work import expansion_work
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.evaluate import Array
-    from tplimits.program.nodes.program import Program
 
 #: more work than this, in normal random numbers, is worth a second pilot: about 1 s
 _DEAR = 1e8
@@ -46,7 +45,7 @@ _WITHOUT = "Control variates took no part:"
 
 
 @dataclass(frozen=True)
-class Controlled:
+class Controlled(Derived):
     """Draws without their part of first order, and as they are, one column a label for each."""
 
     inner: Sampler
@@ -55,26 +54,9 @@ class Controlled:
     mean: tuple[float | None, ...]
 
     @property
-    def program(self) -> Program:
-        """What is run."""
-        return self.inner.program
-
-    @property
     def labels(self) -> tuple[str, ...]:
         """Those of the observables, and again as drawn."""
         return (*self.inner.labels, *(f"{x}, as drawn" for x in self.inner.labels))
-
-    def prepare(self) -> None:
-        """Nothing is needed before."""
-        self.inner.prepare()
-
-    def batch(self, n: int) -> int:
-        """Draws in a full batch at width n."""
-        return self.inner.batch(n)
-
-    def work(self, n: int) -> float:
-        """The work of one draw at width n."""
-        return self.inner.work(n)
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""

@@ -1,9 +1,25 @@
-"""Which powers of 1/n the finite-width mean of a quantity is expanded in.
+"""Which powers of 1/n the finite-width mean of a quantity is expanded in, and the moments of one layer.
 
 Averages of a program without explicit roots of n have means L + b/n + c/n² + ...  A body that holds an odd power
 of √n (a shaped activation (1 + c/√n) relu, or a function of a fluctuation scalar) brings in the powers between:
-L + b/√n + c/n + ...  So does a kink where a scalar may tend (`tplimits.sampling.corners`).  A bare fluctuation scalar
+L + b/√n + c/n + ...  So does a kink where a scalar may tend (`has_corner`).  A bare fluctuation scalar
 √n·Avg does not, as long as only its covariance is judged.
+
+A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
+vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.
+
+Training in the operator regime moves entries by n^(−1/2), and across a kink of any function that leaves a bias: the
+entries that are moved through it are a share n^(−1/2), each by n^(−1/2), on the side that has the larger gradient and
+against the sign of their readout, which makes n^(−1/2) Σ_α v_α … of order n^(−1/2).
+
+Into moments of a layer averages over neurons bring whole powers of 1/n only: E of their products is a sum over pairings
+of weights, and every free neuron counts n.  Odd powers of n^(−1/2) come from roots of widths that stand in the
+instructions, such as slopes 1 + c/√n.  Where the layer stays as it is when √n → −√n in all of them (√n tanh(x/√n) does,
+√k/√n too), the odd powers drop out.  So they do where a change of sign of one matrix undoes that of √n, since W and −W
+have one law: √n avg((Q x)(K x)) is the same at (−√n, −Q).
+
+The sign of a scalar that fluctuates around a kink, sgn(avg(q k)), is that of √n times an average: it changes with √n,
+whose powers |avg(q k)| = avg(q k) sgn(avg(q k)) thus brings in.
 """
 
 from __future__ import annotations
@@ -14,17 +30,71 @@ from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
-from sympy import Expr
+from sympy import Dummy, Expr, S
 
 from tplimits.law.observables import BracketObservable, Observable
-from tplimits.program.nodes.entries import constant_symbol, width_symbol
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.sampling.corners import has_corner
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol, width_symbol
+from tplimits.program.nodes.functions import kinks
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.parity import Sign, signs
 from tplimits.sampling.estimate import Series
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.sampling.claims import Claim
+
+
+def has_corner(program: Program, position: int, beside_vectors: bool = False) -> bool:
+    """Whether an instruction has a kink that scalars alone may reach; `beside_vectors` where vectors are its factors.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def gate(x: tp.Vector, y: tp.Vector):
+    ...     z = tp.relu(tp.avg(x * y)) * x
+    ...     return tp.avg(z * tp.relu(x - tp.avg(x)))
+    >>> [has_corner(gate, p) for p, s in enumerate(gate) if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    [False, True, False]
+    >>> @tp.program
+    ... def scaled(x: tp.Vector, y: tp.Vector):
+    ...     return tp.avg(tp.abs(tp.avg(x * y) * x))
+    >>> any(has_corner(gate, p, beside_vectors=True) for p in range(len(gate)))
+    False
+    >>> any(has_corner(scaled, p, beside_vectors=True) for p in range(len(scaled)))
+    True
+    """
+    instruction = program[position]
+    if not isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+        return False
+    found = [argument for argument in kinks(instruction.body) if _of_scalars(program, argument)]
+    return any(program[e.source].width is not None or not beside_vectors for a in found for e in a.atoms(Entry))
+
+
+def has_kink(program: Program) -> bool:
+    """Whether any function of the program has a kink or a jump."""
+    return any(kinks(s.body) for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
+
+
+def _of_scalars(program: Program, argument: Expr) -> bool:
+    """Whether nothing but scalars that fluctuate is left of an argument where all of them vanish."""
+    scalars = {e for e in argument.atoms(Entry) if _fluctuates(program, e.source)}
+    # relu(s h) vanishes with s, relu(h − s) keeps its Gaussian h, which smooths the kink out
+    return bool(scalars) and not argument.xreplace(dict.fromkeys(scalars, S.Zero)).has(Entry)
+
+
+def _fluctuates(program: Program, position: int) -> bool:
+    """Whether a value is a scalar made of averages; data and given scalars are what they are at every width."""
+    s = program[position]
+    if isinstance(s, ScalarNonlin):
+        return any(_fluctuates(program, operand) for operand in s.operands)
+    return isinstance(s, Avg)
 
 
 def series(
@@ -70,21 +140,11 @@ def _root(program: Program, position: int, constants: Mapping[Expr, Expr]) -> in
     """The q such that an instruction holds powers of n^(1/q), and no smaller one."""
     instruction, q = program[position], 2 if has_corner(program, position) else 1
     widths = [width_symbol(w) for w in program.widths]
-    for expr in _expressions(instruction):
+    for expr in instruction.expressions:
         for power in expr.xreplace(dict(constants)).atoms(sympy.Pow):
             if power.base.has(*widths) and power.exp.is_Rational:
                 q = int(sympy.ilcm(q, power.exp.q))
     return q
-
-
-def _expressions(instruction: Instruction) -> tuple[Expr, ...]:
-    if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
-        return (instruction.body,)
-    if isinstance(instruction, InitialVector):
-        return instruction.law.mean, instruction.law.std
-    if isinstance(instruction, InitialScalar) and instruction.value is not None:
-        return (instruction.value,)
-    return ()
 
 
 def _bare_fluctuation(program: Program, instruction: Instruction, constants: Mapping[Expr, Expr]) -> bool:
@@ -96,3 +156,79 @@ def _bare_fluctuation(program: Program, instruction: Instruction, constants: Map
     # √n·(a + b) is multiplied out or not; either way there must be one power of n for all of it
     powers = {term.as_independent(*widths, as_Add=False)[1] for term in terms}
     return len(powers) == 1 and all(f.as_base_exp()[0] in widths for f in sympy.Mul.make_args(powers.pop()))
+
+
+WHOLE, HALVES = Series(), Series((Fraction(1, 2), Fraction(1)))
+
+
+def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Series:
+    """L + b/n, or L + b/√n + c/n where the sign of √n matters.
+
+    >>> import tplimits as tp
+    >>> @tp.block
+    ... def shaped(x: tp.State["token"], W: tp.Matrix, *, c):
+    ...     return W @ ((1 + c / tp.sqrt(tp.n)) * tp.relu(x))
+    >>> str(layer_series(shaped))
+    'L + b/√n + c/n'
+    >>> @tp.block
+    ... def smooth(x: tp.State["token"], W: tp.Matrix):
+    ...     return tp.sqrt(tp.n) * tp.tanh(W @ x / tp.sqrt(tp.n))
+    >>> str(layer_series(smooth))
+    'L + b/n'
+    """
+    known = _constants(program, given or {})
+    bodies = {
+        p: _in_signs(s.body.xreplace(known))
+        for p, s in enumerate(program)
+        if isinstance(s, (OuterNonlin, ScalarNonlin))
+    }
+    try:
+        flipped = {p: _with_other_roots(body, program) for p, body in bodies.items()}
+    except _OtherRoots:
+        return HALVES
+    matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
+    if any(has_corner(program, position, beside_vectors=True) for position in range(len(program))):
+        return HALVES
+    sides = {p: (body, flipped[p]) for p, body in bodies.items()}
+    return WHOLE if any(_even(program, sides, W) for W in (None, *matrices)) else HALVES
+
+
+class _OtherRoots(Exception):
+    """A root of a width that is not a square root."""
+
+
+def _with_other_roots(body: Expr, program: Program) -> Expr:
+    widths = program.known.width_symbols
+    roots = [p for p in body.atoms(sympy.Pow) if p.base in widths and not p.exp.is_integer]
+    if any(not (2 * p.exp).is_integer for p in roots):
+        raise _OtherRoots
+    signs = {Dummy(): sign for sign in body.atoms(sympy.sign) if _holds_scalars_alone(sign)}
+    rest = body.xreplace({sign: d for d, sign in signs.items()}).xreplace({p: -p for p in roots})
+    return rest.xreplace({d: -sign for d, sign in signs.items()})
+
+
+def _in_signs(body: Expr) -> Expr:
+    """A body with the kinks of scalars written through their signs."""
+    heads = (sympy.Abs, functions.step, functions.relu, functions.leaky_relu, functions.where)
+    while bent := [h for h in body.atoms(*heads, functions.maximum, functions.minimum) if _holds_scalars_alone(h)]:
+        head = min(bent, key=sympy.count_ops)  # one that holds others is another one when these are written
+        written = functions.elementary(head)
+        signs = {j: (1 + sympy.sign(j.args[0])) / 2 for j in written.atoms(functions.step)}
+        body = body.xreplace({head: written.xreplace(signs)})
+    return body
+
+
+def _holds_scalars_alone(expr: Expr) -> bool:
+    """Whether an expression holds scalars and no vectors."""
+    entries = expr.atoms(Entry)
+    return bool(entries) and all(e.neuron == NO_NEURON for e in entries)
+
+
+def _even(program: Program, sides: Mapping[int, tuple[Expr, Expr]], matrix: int | None) -> bool:
+    """Whether the program returns the same with the other sign of all roots of widths and of one matrix."""
+
+    def image(s: MatMul, sign: Sign) -> Sign:
+        return None if sign is None else sign * (-1 if s.matrix == matrix else 1)
+
+    found = signs(program, 1, image, sides)
+    return all(found[position] == 1 for position in program.returns)

@@ -141,6 +141,30 @@ class Sampler:
         return Draws(n, values, numpy.array([s.mean() for _, s in read_off]))
 
 
+@dataclass(frozen=True)
+class Derived:
+    """Draws that are made of those of another source; `labels` and `run` are its own."""
+
+    inner: Source
+
+    @property
+    def program(self) -> Program:
+        """What is run."""
+        return self.inner.program
+
+    def prepare(self) -> None:
+        """What the other source needs before."""
+        self.inner.prepare()
+
+    def batch(self, n: int) -> int:
+        """Draws in a full batch at width n."""
+        return self.inner.batch(n)
+
+    def work(self, n: int) -> float:
+        """The work of one draw at width n."""
+        return self.inner.work(n)
+
+
 def _observe(execution: Execution, observable: Observable, squares: Mapping[Any, Array]) -> tuple[Array, Array]:
     """The value of an observable in each draw, and the mean square of what it averages."""
     if isinstance(observable, BracketObservable):

@@ -14,7 +14,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.given import real_array, whole_number
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.limit import KernelLimit, Kernels
-from tplimits.zoo.networks.mlp import mlp
+from tplimits.zoo.networks.perceptrons import mlp
 
 Array = NDArray[numpy.float64]
 

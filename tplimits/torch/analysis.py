@@ -1,19 +1,25 @@
-"""The axes of a whole graph: data apart from values, then the rules of every operation."""
+"""The axes of a whole graph: data apart from values, then the rules of every operation.
+
+Buffers that each module has its own of, statistics of batch norms and random numbers, are weights.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tplimits.errors import ProgramError
 from tplimits.torch.axes import Axes, dimension
-from tplimits.torch.buffers import buffers_of_a_module
 from tplimits.torch.graph import FILLED, Graph, Node, refuse
 from tplimits.torch.rules import choosing, contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
 from tplimits.torch.rules.registry import RULES
 from tplimits.torch.sizes import Wide
+
+if TYPE_CHECKING:
+    from tplimits.torch.graph import Graph
 
 _ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
 _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")
@@ -36,10 +42,7 @@ UNKNOWN = {
     ),
     **dict.fromkeys(
         ("arange", "linspace", "eye", "one_hot"),
-        (
-            "it numbers neurons",
-            "neurons have no order; a table along the width can be a buffer",
-        ),
+        ("it numbers neurons", "neurons have no order; a table along the width can be a buffer"),
     ),
 }
 
@@ -114,3 +117,34 @@ def analysed(graph: Graph) -> Analysed:
         )
     axes.settle()
     return Analysed(graph, axes, frozenset(data))
+
+
+#: the numbers of a batch norm that belong to a trained model
+STATISTICS = ("running_mean", "running_var")
+
+
+def buffers_of_a_module(graph: Graph) -> frozenset[int]:
+    """The buffers without a width that each module has its own of: statistics of batch norms, and random numbers."""
+    own = {
+        node.needed(name)
+        for node in graph
+        for name in STATISTICS
+        if "norm" in node.op and node.arguments[0] and node.ref(name) is not None
+    }
+    drawn = {
+        node.number
+        for node in graph
+        if node.kind == "buffer" and node.number in graph.needed and _is_drawn([t[node.tensor] for t in graph.tensors])
+    }
+    return frozenset(own | drawn)
+
+
+def _is_drawn(values: list[Any]) -> bool:
+    """Whether numbers of several widths have nothing to do with one another."""
+    first = values[0]
+    if not first.is_floating_point() or any(v.shape != first.shape for v in values) or first.numel() == 0:
+        return False
+    if all(torch.allclose(v, first, rtol=1e-6, atol=0) for v in values[1:]):
+        return False
+    ratios = [(v / first)[first != 0] for v in values[1:]]
+    return any(r.numel() > 1 and not torch.allclose(r, r[:1].expand_as(r), rtol=1e-4, atol=0) for r in ratios)

@@ -17,7 +17,7 @@ from tplimits.program.language.trace import written
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.torch.data import evaluated
-from tplimits.torch.dimensions import SIDES, dims_of, units
+from tplimits.torch.dimensions import SIDES, dims_of, scaled_data, units
 from tplimits.torch.graph import refuse
 from tplimits.torch.inputs import Inputs, axes_of, inputs_of, read, set_sizes, tensors_of
 from tplimits.torch.lowering import Lowering
@@ -26,14 +26,13 @@ from tplimits.torch.operations.reducing import MACHINE, SINGLE
 from tplimits.torch.operations.registry import OPERATIONS
 from tplimits.torch.tensors import Writer
 from tplimits.torch.totals import Total
-from tplimits.torch.widths import scaled_data
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
     from tplimits.program.nodes.program import Program
     from tplimits.torch.analysis import Analysed
+    from tplimits.torch.dimensions import Scaled
     from tplimits.torch.entries import Entries
-    from tplimits.torch.widths import Scaled
 
 
 @dataclass(frozen=True, eq=False)

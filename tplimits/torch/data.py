@@ -1,17 +1,47 @@
-"""What a graph computes from data alone, evaluated by PyTorch itself: masks, positions, tokens, patches of images."""
+"""What a graph computes from data alone, evaluated by PyTorch itself: masks, positions, tokens, patches of images.
+
+All of it is in double precision: casts to single precision are left out, in graphs and in modules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tplimits.torch.graph import FILLED, Node, Ref, refuse
-from tplimits.torch.precision import doubled, without_casts
 
 if TYPE_CHECKING:
     from tplimits.torch.analysis import Analysed
+
+
+def doubled(value: Any) -> Any:
+    """Numbers in double precision; anything else as it is."""
+    return value.double() if torch.is_tensor(value) and value.is_floating_point() else value
+
+
+class _WithoutCasts(TorchDispatchMode):
+    """Every operation that is asked for single precision gives double precision."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()}
+        args = tuple(torch.float64 if a is torch.float32 else a for a in args)
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def without_casts() -> Iterator[None]:
+    """What is computed inside is computed in double precision, also where a model asks for less."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _WithoutCasts():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def evaluated(found: Analysed, example: tuple[Any, ...], at: int = 0) -> dict[int, Any]:

@@ -22,8 +22,7 @@ from sympy import S
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
-from tplimits.torch.exporting import quietly
-from tplimits.torch.repeating import repeated
+from tplimits.torch.exporting import quietly, repeated
 
 #: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
 SEEDS, MORE, FEW = 8, 64, 256

@@ -10,13 +10,9 @@ from typing import Any, NoReturn
 import torch
 
 from tplimits.errors import ProgramError
-from tplimits.torch.composed import written_out
 from tplimits.torch.derivatives import refuse_own_derivatives
 from tplimits.torch.exporting import exported, module_of
-from tplimits.torch.mutations import is_in_place, refuse_mutation, writes_in_place
-from tplimits.torch.naming import SAME
-from tplimits.torch.recurrent import unrolled
-from tplimits.torch.stopped import opened
+from tplimits.torch.rewriting import SAME, is_in_place, opened, refuse_mutation, unrolled, writes_in_place, written_out
 from tplimits.torch.tying import aliases_of
 
 Shape = tuple[int, ...]

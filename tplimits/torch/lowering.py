@@ -11,9 +11,8 @@ import numpy
 import torch
 
 from tplimits.errors import ProgramError
-from tplimits.program.language.averages import avg
 from tplimits.program.language.matrices import MatrixValue
-from tplimits.program.language.operations import constant, width
+from tplimits.program.language.operations import avg, constant, width
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol
@@ -24,7 +23,7 @@ from tplimits.torch.totals import HIDDEN, Total
 
 if TYPE_CHECKING:
     from tplimits.torch.analysis import Analysed
-    from tplimits.torch.widths import Scaled
+    from tplimits.torch.dimensions import Scaled
 
 #: two vectors over widths in one product
 OUTER = (
@@ -166,6 +165,10 @@ class Lowering:
         """A tensor along larger dimensions, matched from the right."""
         ahead = len(dims) - len(tensor.dims)
         return spread(tensor, dims, [ahead + i for i in range(len(tensor.dims))])
+
+    def reshaped(self, node: Node, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
+        """The same entries in the same order, along other dimensions."""
+        return self.move(node, tensor, dims, lambda code: code.reshape([d.size(self.writer.atoms) for d in dims]))
 
     def move(self, node: Node, tensor: Tensor, dims: Sequence[Dim], operation: Callable[[Any], Any]) -> Tensor:
         """A tensor whose entries an operation moves; entries below 0 in its result are zeros."""

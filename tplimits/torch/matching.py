@@ -15,14 +15,12 @@ from tplimits.errors import EvaluationError
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.torch.data import evaluated
-from tplimits.torch.dimensions import dims_of, units
+from tplimits.torch.data import doubled, evaluated, without_casts
+from tplimits.torch.dimensions import dims_of, scale_of, units
 from tplimits.torch.operations.reducing import DOUBLE, MACHINE
 from tplimits.torch.permutation import permuted, with_weights
-from tplimits.torch.precision import doubled, without_casts
 from tplimits.torch.rows import first_output
 from tplimits.torch.totals import HIDDEN
-from tplimits.torch.widths import scale_of
 
 if TYPE_CHECKING:
     from tplimits.torch.building import Built

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tplimits.torch.precision import doubled, without_casts
+from tplimits.torch.data import doubled, without_casts
 from tplimits.torch.sizes import Wide
 
 if TYPE_CHECKING:

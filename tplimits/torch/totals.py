@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tplimits.program.language.averages import avg
-from tplimits.program.language.operations import width
+from tplimits.program.language.operations import avg, width
 
 if TYPE_CHECKING:
     from tplimits.program.language.values import Value

@@ -68,13 +68,7 @@ class Forward:
 
     def _width(self, parameters: Mapping[str, Array]) -> int:
         """n, from a parameter that has it."""
-        widths: dict[str, int] = {}
-        for name, array in parameters.items():
-            s = self.program[self.program.initial_names[name]]
-            if isinstance(s, InitialVector):
-                widths[s.over] = array.shape[-1]
-            elif isinstance(s, InitialMatrix):
-                widths.update({s.rows: array.shape[-2], s.columns: array.shape[-1]})
+        widths = widths_in(self.program, parameters)
         for width, size in widths.items():
             n = size / float(self.ratios.get(width, 1.0)) if width != "n" else size
             if width == "n" or "n" not in widths:
@@ -88,6 +82,18 @@ def _along(part: Array, on_data: bool, own: tuple[str, ...], axes: tuple[str, ..
     order = sorted(range(len(own)), key=lambda i: axes.index(own[i]))
     array = array.transpose(0, *(1 + i for i in order))
     return array[(slice(None), *(slice(None) if a in own else None for a in axes))]
+
+
+def widths_in(program: Program, parameters: Mapping[str, Array]) -> dict[str, int]:
+    """The sizes of the widths that parameters have."""
+    found: dict[str, int] = {}
+    for name, array in parameters.items():
+        s = program[program.initial_names[name]]
+        if isinstance(s, InitialVector):
+            found[s.over] = array.shape[-1]
+        elif isinstance(s, InitialMatrix):
+            found.update({s.rows: array.shape[-2], s.columns: array.shape[-1]})
+    return found
 
 
 def rows_of(X: Mapping[str, Array]) -> int:

@@ -1,7 +1,7 @@
-"""Ready programs, one a file, from one matrix product to attention.
+"""Ready programs, from one matrix product to attention.
 
-Every program that stands at the top level of a file here is an entry under its own name; finite axes
-have sizes, so that each can be derived, evaluated and checked as it is.
+Every program that stands at the top level of a file here is an entry under its own name, described by its docstring;
+finite axes have sizes, so that each can be derived, evaluated and checked as it is.
 
 >>> import tplimits
 >>> entry = get("tied_relu")
@@ -17,53 +17,15 @@ from types import MappingProxyType, ModuleType
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.program import Program
-from tplimits.zoo import (
-    arcsine_kernel,
-    attention,
-    attention_logits,
-    backprop,
-    batch_norm,
-    bump_kernel,
-    convolution,
-    gram_power,
-    layer_norm,
-    matched_product,
-    max_of_three,
-    mean_distance,
-    networks,
-    one_matmul,
-    product_gram,
-    relu_kernel,
-    repeated_product,
-    residual,
-    scalar_gate,
-    sign_outer,
-    sine_kernel,
-    symmetric_power,
-    tied_exp,
-    tied_gelu,
-    tied_relu,
-    tied_rnn,
-    tied_step,
-    tied_tanh,
-    two_rounds,
-    two_widths,
-)
+from tplimits.zoo import kernels, layered, networks, outer_products, polynomials, scalars, tied
 from tplimits.zoo.entry import ZooEntry
 
-#: the files in reading order: matrix polynomials, tied nonlinearities, kernels, outer products, scalars, networks
-_FILES = (
-    *(one_matmul, matched_product, repeated_product, gram_power, symmetric_power, product_gram),
-    *(tied_tanh, tied_relu, tied_step, tied_gelu, tied_exp, two_rounds, two_widths),
-    *(arcsine_kernel, relu_kernel, sine_kernel, bump_kernel),
-    *(mean_distance, max_of_three, sign_outer),
-    *(layer_norm, batch_norm, scalar_gate, attention, attention_logits),
-    *(residual, convolution, tied_rnn, backprop),
-)
+#: the files in reading order
+_FILES = (polynomials, tied, kernels, outer_products, scalars, layered)
 
 
 def _entries(file: ModuleType) -> list[ZooEntry]:
-    return [ZooEntry.described(p, file.__doc__ or "") for p in vars(file).values() if isinstance(p, Program)]
+    return [ZooEntry.described(p, p.docstring) for p in vars(file).values() if isinstance(p, Program)]
 
 
 #: all programs of the zoo by name, in reading order

@@ -1,4 +1,4 @@
-"""What the zoo knows of a program: itself, and its file's docstring taken apart."""
+"""What the zoo knows of a program: itself, and its docstring taken apart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ZooEntry:
 
     @classmethod
     def described(cls, program: Program, text: str) -> ZooEntry:
-        """The entry of a program whose file starts with the docstring `text`.
+        """The entry of a program with the docstring `text`.
 
         The first line is the summary; the limit, the symbols and the reference are paragraphs that begin
         with "Limit:", "Symbols:" and "Reference:", infinite axes one with "Infinite:".  ValueError names a part that

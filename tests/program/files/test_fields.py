@@ -18,7 +18,7 @@ def test_every_kind_of_field():
         os=[{}], m={"k": "1"}, x={"γ": None},
     )  # fmt: skip
     assert read.text("t") == "text" and read.one_of("w", ("a", "b")) == "a" and read.flag("f") is False
-    assert read.count("c") == 12 and read.body("b") == 1 and read.optional_body("o") is None
+    assert read.count("c") == 12 and read.body("b") == 1 and read.is_null("o")
     assert read.entry("e").source == 0 and read.texts("ts") == ("a",) and read.counts("cs") == (-1,)
     assert read.bodies("bs") == (1,) and read.objects("os", "thing", 1)[0].where == "thing 1"
     assert read.mapping("m", whole) == {"k": 1} and read.expressions("x") == {"γ": None}

@@ -1,23 +1,21 @@
 """Loops of networks against the program itself: values, outputs and gradients, on NumPy arrays."""
 
-import importlib
-import pkgutil
-
 import numpy as np
 import pytest
 from loops_on_arrays import run
 
 import tplimits as tp
+from tplimits import zoo
 from tplimits.errors import ProgramError
 from tplimits.program.loops.lowering import forward, training
-from tplimits.program.loops.signals import with_signal
+from tplimits.program.loops.updating import with_signal
 from tplimits.program.network.samples import with_samples
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.regimes.training.finite.loss_gradients import LossGradients
 from tplimits.regimes.training.finite.networks import Networks
 from tplimits.regimes.training.finite.recipe import recipe
-from tplimits.zoo import networks
+from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition
 
 INPUTS, WIDTH = 5, 7
 
@@ -26,10 +24,7 @@ def bound(net):
     return net.bind(**{a: 3 for a in net.all_axes if net.size(a) is None and a == net.root_axis(a)})
 
 
-ZOO = [
-    bound(getattr(importlib.import_module(f"tplimits.zoo.networks.{m.name}"), m.name))
-    for m in pkgutil.iter_modules(networks.__path__)
-]
+ZOO = [bound(p) for p in (*(e.program for e in zoo.NETWORKS.values()), sparse_modular_addition)]
 
 
 @tp.network

@@ -9,7 +9,7 @@ import tplimits as tp
 from tplimits.program.network.backward import backpropagation
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, DataIndex, Entry, Kron, axis_symbol
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.scatter import scatter, scattered
+from tplimits.program.nodes.grid import scatter, scattered
 from tplimits.program.nodes.spec import verify
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.training.finite.networks import train

@@ -17,9 +17,8 @@ from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry
 from tplimits.regimes.kernels.report import latex
 from tplimits.regimes.kernels.report.labels import Title
 from tplimits.regimes.kernels.report.outline import Layers
-from tplimits.zoo.networks.conv2d_flatten import conv2d_flatten
-from tplimits.zoo.networks.gated_mlp import gated_mlp
-from tplimits.zoo.networks.mlp import mlp
+from tplimits.zoo.networks.perceptrons import gated_mlp, mlp
+from tplimits.zoo.networks.shared_weights import conv2d_flatten
 
 NAMES = ("mlp", "tied", "attention", "transformer", "chain")
 

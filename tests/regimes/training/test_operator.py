@@ -12,7 +12,7 @@ import scipy.special
 import sympy
 
 import tplimits as tp
-from tplimits.zoo.networks.recurrent import recurrent
+from tplimits.zoo.networks.shared_weights import recurrent
 
 X = np.array([[1.0, 2.0], [0.3, -1.0], [-0.5, 0.5]])
 SIGNAL = tp.squared_error([1.0, -1.0, np.nan], train=[0, 1])

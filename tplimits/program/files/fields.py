@@ -141,10 +141,6 @@ class Fields:
         """Whether a field is given."""
         return key in self._left
 
-    def optional_text(self, key: str) -> str | None:
-        """A name, or nothing."""
-        return self.text(key) if key in self._left else None
-
     def one_of(self, key: str, choices: tuple[str, ...]) -> str:
         """One of some words."""
         found = self._take(key, str, "a word")
@@ -160,17 +156,9 @@ class Fields:
         """A whole number."""
         return whole(self._take(key, str, "a whole number in quotes"), self._at(key))
 
-    def optional_count(self, key: str) -> int | None:
-        """A whole number, or nothing."""
-        return self.count(key) if key in self._left else None
-
     def body(self, key: str, slots: int = 0) -> Expr:
         """An expression as a postfix list of words."""
         return self._body(self._take(key, list, "a list of words"), self._at(key), slots)
-
-    def optional_body(self, key: str) -> Expr | None:
-        """An expression, or null."""
-        return None if self.is_null(key) else self.body(key)
 
     def entry(self, key: str) -> Entry:
         """An expression that is a single entry."""
@@ -216,10 +204,6 @@ class Fields:
     def counts(self, key: str) -> tuple[int, ...]:
         """A list of whole numbers."""
         return self.each(key, whole)
-
-    def optional_counts(self, key: str) -> tuple[int, ...]:
-        """A list of whole numbers, or none of them."""
-        return self.counts(key) if key in self._left else ()
 
     def bodies(self, key: str) -> tuple[Expr, ...]:
         """A list of expressions."""

@@ -283,11 +283,7 @@ def _rational(word: str) -> _Part:
     if len(word) > 8000 or max(map(len, word.split("/"))) > 4000:  # Python itself reads at most 4300 digits
         _refuse("a number of more than 4000 digits", "round it")
     number = Rational(*map(int, word.split("/")))
-    return _Part(number, bits=number.p.bit_length() + number.q.bit_length(), number=_mpf(number))
-
-
-def _mpf(number: Rational) -> mpmath.mpf:
-    return mpmath.mpf(number.p) / number.q
+    return _Part(number, bits=number.p.bit_length() + number.q.bit_length(), number=mpmath.mpf(number.p) / number.q)
 
 
 def _power_bits(name: str, parts: list[_Part]) -> int:

@@ -173,8 +173,8 @@ def from_json(text: str) -> Program:
         tables=tuple(_array(t, whole, numpy.int64) for t in fields.objects("tables", "table", MAX_TABLES)),
         arguments=fields.counts("arguments"),
         returns_tuple=fields.flag("returns_tuple"),
-        state=fields.optional_count("state"),
-        inputs=fields.optional_counts("inputs"),
+        state=fields.count("state") if fields.has("state") else None,
+        inputs=fields.counts("inputs") if fields.has("inputs") else (),
     )
     fields.finish()
     few(program.all_axes, "the file, axes", MAX_NAMES)
@@ -202,7 +202,8 @@ def _instruction(fields: Fields) -> Instruction:
     elif cls is InitialVector:
         given["law"] = _law(fields)
     elif cls is InitialScalar:
-        given |= {"value": fields.optional_body("value"), "of": fields.optional_text("of")}
+        given["value"] = None if fields.is_null("value") else fields.body("value")
+        given["of"] = fields.text("of") if fields.has("of") else None
         if fields.has("mean"):
             given["law"] = _law(fields)
         if fields.has("scheduled"):

@@ -9,8 +9,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import shown
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import exact, fail, plain
+from tplimits.program.language.tracing import exact, fail, plain, stated
 from tplimits.program.nodes.laws import ORTHOGONAL, PLACES, Law, of_columns, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 

@@ -8,7 +8,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.language.annotations import Init, Kind
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.tracing import Trace, fail

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.tracing import Trace, active, fail

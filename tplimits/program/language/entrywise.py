@@ -10,11 +10,10 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import TplimitsError
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.quantities import Quantity, quantity
 from tplimits.program.language.refusals import Refusals
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import active, exact, fail, plain
+from tplimits.program.language.tracing import active, exact, fail, plain, stated
 from tplimits.program.language.values import Value, apply
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import GaussMean, normal_symbol

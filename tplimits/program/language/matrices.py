@@ -7,11 +7,9 @@ from typing import Any, NoReturn
 import sympy
 from sympy import Expr
 
-from tplimits.program.language.axes import index_swap, renamed_axes, selected
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue, renamed_axes, selected
 from tplimits.program.language.refusals import NoNumber
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import Trace, fail
+from tplimits.program.language.tracing import Trace, fail, stated
 from tplimits.program.language.values import Origin, Value
 
 
@@ -68,8 +66,7 @@ class MatrixValue(NoNumber):
     @stated(".rename")
     def rename(self, **renaming: str) -> MatrixValue:
         """The same matrices with finite axes renamed."""
-        axes = renamed_axes(self.trace, self.axes, renaming, self.describe())
-        swap = index_swap(renaming)
+        axes, swap = renamed_axes(self.trace, self.axes, renaming, self.describe())
         return self._view(axes, tuple(i.xreplace(swap) for i in self.indices), self.transposed)
 
     def __matmul__(self, x: Any) -> Value:  # type: ignore[override]
@@ -77,8 +74,7 @@ class MatrixValue(NoNumber):
             fail("a product of two matrices", "multiply the vector first: W @ (U @ x)")
         if not isinstance(x, Value):
             fail(f"a matrix times a value of type {type(x).__name__}", "a matrix multiplies a vector of the program")
-        if x.trace is not self.trace:
-            fail("a value from another trace", "use only the arguments of the function being traced")
+        x.here()
         out_of, into = self.sides
         if x.width is None or x.neurons:
             fail(f"a matrix times {x.describe()}", f"a matrix multiplies a vector; {_instead(x)}")

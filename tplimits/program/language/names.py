@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -20,6 +20,17 @@ def is_notation(name: str) -> bool:
     (True, True, False)
     """
     return bool(re.search(r"[⟨|⟩]|\[[^\]]*=[^\]]*\]$", name)) or name != name.strip()
+
+
+def free_name(name: str, taken: Container[str], mark: str = "′") -> str:
+    """A name that is not taken, like the one wanted.
+
+    >>> free_name("h", {"h", "h′"})
+    'h′′'
+    """
+    while name in taken:
+        name += mark
+    return name
 
 
 _UNBOUND = (object(), None)

@@ -17,7 +17,7 @@ import sympy
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program.language.annotations import Kind, as_kind
 from tplimits.program.language.arguments import argument, declare_widths
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.names import LocalNames, members
 from tplimits.program.language.quantities import Quantity
@@ -100,7 +100,9 @@ def traced(
         result = _call(trace, function, parameters, positional, keywords)
         arguments = (*positional, *keywords.values())
         open_sizes = _recorded(trace, (parts or returned_values)(result), arguments, definition(function))
-        open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)))
+        told = getattr(function, "__doc__", None)
+        docstring = inspect.cleandoc(told) if isinstance(told, str) else ""
+        open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)), docstring=docstring)
     if refuse is not None:
         refuse(open_sizes)
     return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
+import inspect
 import linecache
 import math
 import numbers
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import numpy
 import sympy
@@ -130,6 +132,12 @@ class Trace:
             yield self
         finally:
             _ACTIVE.reset(token)
+
+    def here(self) -> Trace:
+        """This tracing, if it is the one in progress."""
+        if self is not active():
+            fail("a value from another trace", "use only the arguments of the function being traced")
+        return self
 
     def counter(self) -> int:
         """A number not used before in this tracing."""
@@ -266,3 +274,37 @@ def _number_of(table: IndexTable, tables: list[IndexTable]) -> int:
     if table not in tables:
         tables.append(table)
     return tables.index(table)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def stated(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function whose calls with missing or unknown arguments are ProgramErrors; messages call it `name`.
+
+    >>> stated("tp.clip")(lambda x, low, high: x)(1, low=2, high=3)
+    1
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        shown = signature.replace(
+            parameters=[p for p in bare if p.name != "self"], return_annotation=inspect.Signature.empty
+        )
+
+        @functools.wraps(function)
+        def call(*args: P.args, **keywords: P.kwargs) -> R:
+            wrong = None
+            try:
+                signature.bind(*args, **keywords)
+            except TypeError as error:
+                wrong = str(error)
+            if wrong:
+                fail(f"{name}: {wrong}", f"call it as {name}{shown}")
+            return function(*args, **keywords)
+
+        return call
+
+    return decorate

@@ -11,12 +11,18 @@ import numpy
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.language.axes import axis_names, index_swap, index_table, need_axis, renamed_axes, selected
-from tplimits.program.language.indices import IndexValue, is_running, looked_up
+from tplimits.program.language.axes import (
+    IndexValue,
+    axis_names,
+    index_table,
+    looked_up,
+    need_axis,
+    renamed_axes,
+    selected,
+)
 from tplimits.program.language.names import is_notation
 from tplimits.program.language.refusals import Refusals, replacement
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import Trace, active, fail, user_line
+from tplimits.program.language.tracing import Trace, fail, stated, user_line
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -82,8 +88,7 @@ class Value(Refusals):
         line: Line | None = None,
         role: str = "",
     ) -> None:
-        if trace is not active():
-            fail("a value from another trace", "use only the arguments of the function being traced")
+        trace.here()
         # initial data keeps the order of its annotation, in which arrays for it are given
         initial = origin.kind in ("matrix", "vector", "scalar")
         self.axes: tuple[str, ...] = tuple(axes) if initial else trace.ordered(axes)
@@ -121,8 +126,7 @@ class Value(Refusals):
 
     def here(self) -> Value:
         """This value, if it belongs to the tracing in progress."""
-        if self.trace is not active():
-            fail("a value from another trace", "use only the arguments of the function being traced")
+        self.trace.here()
         return self
 
     # -- indices ------------------------------------------------------------------------------
@@ -153,8 +157,8 @@ class Value(Refusals):
     @stated(".rename")
     def rename(self, **renaming: str) -> Value:
         """The same value with finite axes renamed: `.rename(token="key")`."""
-        axes = renamed_axes(self.here().trace, self.axes, renaming, self.describe())
-        return self.derived(self.entry().xreplace(index_swap(renaming)), axes=axes)
+        axes, swap = renamed_axes(self.here().trace, self.axes, renaming, self.describe())
+        return self.derived(self.entry().xreplace(swap), axes=axes)
 
     @stated(".sel")
     def sel(self, **selection: int | IndexValue) -> Value:
@@ -162,7 +166,9 @@ class Value(Refusals):
         data = {a: i for a, i in selection.items() if isinstance(i, IndexValue)}
         numbers = {a: i for a, i in selection.items() if a not in data}
         chosen = selected(self.here().trace, self.axes, numbers, self.describe())
-        if data and self.neurons and not (isinstance(self.expr, Entry) and all(map(is_running, self.expr.indices))):
+        # an index that is read somewhere is neither running nor a number
+        plain = isinstance(self.expr, Entry) and all(isinstance(i, (Symbol, Integer)) for i in self.expr.indices)
+        if data and self.neurons and not plain:
             fail(f"sel() by data on {self.describe()}", "look up along the finite axis first, then index by the neuron")
         chosen |= looked_up(self.trace, self.axes, data, self.describe())
         left = (a for a in self.axes if a not in selection)
@@ -260,7 +266,8 @@ class Value(Refusals):
         """Arithmetic with NumPy numbers on the left comes here; every other ufunc is refused."""
         operation = _ARITHMETIC.get(ufunc.__name__)
         if method == "__call__" and operation is not None and len(inputs) == 2 and not options:
-            return apply(operation[0], tuple(inputs), linear=operation[1] and not all(map(_waits, inputs)))
+            waits = all(isinstance(i, Value) and i.waiting for i in inputs)
+            return apply(operation[0], inputs, linear=operation[1] and not waits)
         if ufunc.__name__ == "matmul":
             fail("`@` between an array and a value", "name the array's axes with tp.constant, then multiply and tp.sum")
         fail(f"np.{ufunc.__name__} on a traced value", replacement(ufunc.__name__))
@@ -279,23 +286,18 @@ _ARITHMETIC: dict[str, tuple[Callable[[Expr, Expr], Expr], bool]] = {
 }
 
 
-def _waits(value: Any) -> bool:
-    return isinstance(value, Value) and value.waiting
-
-
-def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = False) -> Value:
+def apply(function: Callable[..., Expr], args: tuple[Any, ...], linear: bool = False) -> Value:
     """The value of an entrywise function of values and constants.
 
     `linear` tells that the function is linear in averages that wait for another neuron; any other
     function of such an average would need a matrix-valued intermediate, which the language lacks.
     """
-    args = tuple(args)
     values = [a for a in args if isinstance(a, Value)]
     trace = values[0].trace
-    for value in values:
-        value.here()
     for a in args:
-        if isinstance(a, Refusals) and not isinstance(a, Value):
+        if isinstance(a, Value):
+            a.here()
+        elif isinstance(a, Refusals):
             a._no_arithmetic()
     waiting = any(v.waiting for v in values)
     if waiting and not linear:
@@ -322,7 +324,6 @@ def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = Fal
 
 def sum_over(value: Value, axis: str) -> Value:
     """The sum over one finite axis."""
-    need_axis(axis, value.axes, "sum", value.describe())
     bound = bound_axis_symbol(axis, value.trace.counter())
     summand = value.entry().xreplace({axis_symbol(axis): bound})
     expr = AxisSum(summand, bound, Symbol(axis))

@@ -9,8 +9,7 @@ import numpy
 from tplimits.program.language.axes import need_axis
 from tplimits.program.language.operations import avg, constant, exp, softmax, sum
 from tplimits.program.language.refusals import Refusals
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import fail
+from tplimits.program.language.tracing import fail, stated
 from tplimits.program.layers.norms import neurons
 from tplimits.program.layers.windows import value
 

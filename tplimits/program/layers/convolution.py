@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tplimits.program.language.signatures import stated
+from tplimits.program.language.tracing import stated
 from tplimits.program.layers.dense import times
 from tplimits.program.layers.windows import Spreading, grids, positions, read, sliding
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.axes import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.operations import sum
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import fail
+from tplimits.program.language.tracing import fail, stated
 from tplimits.program.language.values import Value
 from tplimits.program.layers.windows import value
 

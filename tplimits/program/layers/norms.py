@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tplimits.program.language.operations import avg, sqrt
-from tplimits.program.language.signatures import stated
-from tplimits.program.language.tracing import fail
+from tplimits.program.language.tracing import fail, stated
 from tplimits.program.layers.windows import value
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.program.language.operations import mean, sum
-from tplimits.program.language.signatures import stated
+from tplimits.program.language.tracing import stated
 from tplimits.program.layers.windows import Grids, directions, flat, named, positions, read, resized, sliding, whole
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from tplimits.program.loops.form import (
 from tplimits.program.loops.merging import merged
 from tplimits.program.loops.splitting import split
 from tplimits.program.loops.statements import Statements
-from tplimits.program.network.cotangent import cotangent
 from tplimits.program.network.samples import at_sample, dependent, with_samples
-from tplimits.program.network.total import differentiable
+from tplimits.program.network.total import cotangent, differentiable
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -116,12 +115,6 @@ class Lowering(Statements, Walker[None]):
                 self.at, self.extent_of = position, {axis_symbol(a): self.program.root_axis(a) for a in s.axes}
                 self.read(s)
 
-    def initial_matrix(self, s: InitialMatrix, *at: object) -> None:
-        self._initial(s)
-
-    def initial_vector(self, s: InitialVector, *at: object) -> None:
-        self._initial(s)
-
     def initial_scalar(self, s: InitialScalar, *at: object) -> None:
         if self.at not in self.parts.maxima:
             self._initial(s)
@@ -132,7 +125,7 @@ class Lowering(Statements, Walker[None]):
         target = self.place[self.at] = self.declare("m", self._extents(s), VALUE)
         self.state(target, self._symbols(s), self.entry(inside), tuple(i for i, _ in bound), largest=True)
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> None:
+    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar, *at: object) -> None:
         if self.at == self.signal:
             self.place[self.at] = "chi"
             self.arrays["chi"] = Array("chi", self._extents(s), DATA, s.name)
@@ -140,6 +133,8 @@ class Lowering(Statements, Walker[None]):
         role = DATA if self.at in self.program.inputs else PARAMETER
         whole = isinstance(s, InitialScalar) and s.of is not None
         self.place[self.at] = self.declare("a", self._extents(s), role, s.name, whole=whole)
+
+    initial_matrix = initial_vector = _initial
 
     def _new(self, s: Instruction) -> str:
         if s.width is not None:

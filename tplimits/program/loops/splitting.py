@@ -34,8 +34,7 @@ from tplimits.program.nodes.entries import (
     entries,
     free_axes,
 )
-from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Mul
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -22,8 +23,8 @@ from tplimits.program.nodes.kinds import (
     MatMul,
     OuterNonlin,
     ScalarNonlin,
+    moved,
 )
-from tplimits.program.nodes.moved import moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -113,20 +114,17 @@ def decayed(network: Program, groups: Sequence[Collection[str]]) -> Decayed:
     scales: list[str] = []
     taken = {*network.names, *network.all_axes, *network.widths, *network.constants}
     for _ in groups:
-        scale = "decay"
-        while scale in {*taken, *scales}:
-            scale += "_"
-        scales.append(scale)
+        scales.append(free_name("decay", {*taken, *scales}, "_"))
     more = len(scales)
     writer = _Writer(network, groups, scales)
     returned = writer.returned(network.returns[0])
-    program = network.replace(
-        instructions=tuple(writer.instructions),
-        names={**{scale: k for k, scale in enumerate(scales)}, **{name: p + more for name, p in network.names.items()}},
+    behind = network.rearranged(writer.instructions, lambda position: position + more)
+    program = behind.replace(
+        names={**{scale: k for k, scale in enumerate(scales)}, **behind.names},
         returns=(returned,),
         returns_tuple=False,
-        inputs=(*range(more), *(p + more for p in network.inputs)),
-        arguments=(*range(more), *(p + more for p in network.arguments)),
+        inputs=(*range(more), *behind.inputs),
+        arguments=(*range(more), *behind.arguments),
     )
     verify(program)
     return Decayed(program, tuple(scales))

@@ -7,17 +7,21 @@ With one error signal χ for every input a and output i, the gradient of a param
 one row for each input and each index of each use of the parameter (`tplimits.program.network.backward.Use`).
 Gradients are scaled as there, and those of the scalar that is added to the output count like those of the mean of the
 readout.
+
+A use at indices i(φ) of a parameter with axes a_1, a_2, … adds to the entry φ′ the sum of its gradients over all φ with
+i(φ) = φ′.  An index that is an axis of the use runs along the axis of the parameter.  Any other, an axis of the output,
+a number, an entry of a table, or an axis that runs already, holds its axis in one place: a Kronecker δ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr, Integer
+from sympy import Expr, Integer, Symbol
 
 from tplimits.program.network.samples import at_sample
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
@@ -124,3 +128,45 @@ def flat_index(
             present = present & (numpy.asarray(place) >= 0)
         flat = flat * size + place
     return flat.ravel(), present.ravel()
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """`running` maps the indices of a use that run to axes of the parameter, `fixed` other axes to their indices.
+
+    `summed` are the axes of the use that neither run nor belong to the output.
+    """
+
+    running: dict[Expr, str]
+    fixed: tuple[tuple[str, Expr], ...]
+    summed: tuple[str, ...]
+
+    def shown(self, outputs: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Expr], ...]]:
+        """Axes fixed to an axis of the output, in the names of both, and all others with their indices."""
+        to_output = {a: outputs[i.name] for a, i in self.fixed if isinstance(i, Symbol) and i.name in outputs}
+        named = {i: axis_symbol(a) for i, a in self.running.items()}
+        others = tuple((a, i.xreplace(named)) for a, i in self.fixed if a not in to_output)
+        return tuple(to_output.items()), others
+
+
+def pinned(use: Use, axes: tuple[str, ...], outputs: Container[str]) -> Pinned:
+    """A use of a parameter with these axes, where the axes `outputs` of the use are those of the output.
+
+    >>> from sympy import Integer
+    >>> from tplimits.program.network.backward import Use
+    >>> from tplimits.program.nodes.entries import Entry
+    >>> i, o = axis_symbol("i"), axis_symbol("o")
+    >>> found = pinned(Use(Entry(Integer(0), Integer(0)), ("o", "i"), (i, o, i, Integer(2))), ("a", "b", "c", "d"), "o")
+    >>> {str(index): axis for index, axis in found.running.items()}, [(a, str(index)) for a, index in found.fixed]
+    ({'i': 'a'}, [('b', 'o'), ('c', 'i'), ('d', '2')])
+    """
+    free = {axis_symbol(a) for a in use.axes if a not in outputs}
+    running: dict[Expr, str] = {}
+    fixed: list[tuple[str, Expr]] = []
+    for axis, index in zip(axes, use.indices, strict=True):
+        if isinstance(index, Symbol) and index in free and index not in running:
+            running[index] = axis
+        else:
+            fixed.append((axis, index))
+    summed = tuple(a for a in use.axes if a not in outputs and axis_symbol(a) not in running)
+    return Pinned(running, tuple(fixed), summed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -19,7 +20,7 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     size_symbol,
 )
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ class Growing:
 
     def axis(self, wanted: str) -> str:
         """A new axis, under a name like the one wanted."""
-        name = wanted
-        while name in self._axes:
-            name += "_"
+        name = free_name(wanted, self._axes, "_")
         self._axes.add(name)
         return name
 
@@ -112,8 +111,7 @@ class Growing:
         self.names[name] = position
 
     def _free(self, name: str) -> str:
-        while name in self._taken:
-            name += "′"
+        name = free_name(name, self._taken)
         self._taken.add(name)
         return name
 
@@ -141,3 +139,14 @@ def _number(tables: list[IndexTable], table: IndexTable) -> sympy.Integer:
     if table not in tables:
         tables.append(table)
     return sympy.Integer(tables.index(table))
+
+
+def with_signal(program: Program, axes: tuple[str, ...]) -> tuple[Program, int]:
+    """A program with an error signal χ on some axes as one more argument, and where it stands."""
+    name, place = free_name("χ", program.names), len(program)
+    more = program.replace(
+        instructions=(*program.instructions, InitialScalar(name, axes)),
+        names={**program.names, name: place},
+        arguments=(*program.arguments, place),
+    )
+    return more, place

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.backward import Use, Walk
-from tplimits.program.network.growing import Growing
+from tplimits.program.network.growing import Growing, with_signal
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.samples import along_samples
@@ -156,18 +156,10 @@ class Head:
         """The head with the gradient of Σ χ y, its uses, and where χ stands."""
         sampled, _ = self._sampled
         (returned,) = sampled.returns
-        axes, place = sampled[returned].axes, len(sampled)
-        name = "χ"
-        while name in sampled.names:
-            name += "′"
-        more = sampled.replace(
-            instructions=(*sampled.instructions, InitialScalar(name, axes)),
-            names={**sampled.names, name: place},
-            arguments=(*sampled.arguments, place),
-        )
+        more, place = with_signal(sampled, sampled[returned].axes)
         growing = Growing(more)
         walk = Walk(growing, "d")
-        walk.seed(returned, axes, growing.entry(place))
+        walk.seed(returned, sampled[returned].axes, growing.entry(place))
         walk.run()
         return differentiable(growing.finished().released), tuple(walk.uses.get(self._open[0], ())), place
 

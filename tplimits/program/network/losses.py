@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
-from tplimits.program.network.labelled import classes_of, fixed, mask_of, numbers, weights_of
-from tplimits.program.nodes.given import finite_number
-from tplimits.program.nodes.listed import array_of
+from tplimits.program.network.data import classes_of, fixed, mask_of, numbers, weights_of
+from tplimits.program.nodes.given import array_of, finite_number
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches

@@ -2,6 +2,9 @@
 
 A derivative of φ multiplies its argument out, and a sum of nine means is left of one; a product g Σ U ξ is multiplied
 out likewise.  Named, the argument or the sum stays one Gaussian variable.
+
+A sum of normal entries is normal, and one variable.  A sum of uniform ones is not: functions of it are means over as
+many variables as the axis is long, which have to be told apart, and such sums are written out term by term.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
@@ -23,8 +27,7 @@ from tplimits.program.nodes.entries import (
     entries,
     free_axes,
 )
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -54,7 +57,7 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
                     known[argument, s.over] = len(instructions)
-                    name = _free_name(f"{s.name} argument", [*program, *instructions])
+                    name = free_name(f"{s.name} argument", {other.name for other in (*program, *instructions)})
                     instructions.append(OuterNonlin(name, axes, s.line, body=argument, over=s.over))
             swap = {
                 a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
@@ -63,13 +66,7 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
             s = replace(s, body=_with_names(s.body, swap)) if swap else s
         places[position] = len(instructions)
         instructions.append(s)
-    return program.replace(
-        instructions=tuple(instructions),
-        returns=tuple(places[p] for p in program.returns),
-        names={name: places[p] for name, p in program.names.items()},
-        arguments=tuple(places[p] for p in program.arguments),
-        inputs=tuple(places[p] for p in program.inputs),
-    )
+    return program.rearranged(instructions, places.__getitem__)
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
@@ -89,13 +86,6 @@ def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
     if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
         return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
     return rebuilt
-
-
-def _free_name(name: str, taken: list[Instruction]) -> str:
-    names = {s.name for s in taken}
-    while name in names:
-        name += "′"
-    return name
 
 
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
@@ -189,3 +179,28 @@ def _degree(expr: Expr, vectors: set[Expr]) -> float:
     if isinstance(expr, AxisSum):
         return _degree(expr.summand, vectors)
     return 0 if all(_degree(a, vectors) == 0 for a in expr.args if isinstance(a, Expr)) else float("inf")
+
+
+#: so long may an axis be
+MOST = 12
+
+
+def written_out(program: Program) -> Program:
+    """The same program with such sums term by term, where the size of the axis is known and small."""
+    other = {p for p, s in enumerate(program) if isinstance(s, InitialVector) and s.axes and s.law.shape != "normal"}
+    if not other:
+        return program
+
+    def terms(total: AxisSum) -> Expr:
+        size = program.size(total.axis)
+        if size is None or size > MOST or not any(e.source in other for e in entries(total.summand)):
+            return total
+        return sympy.Add(*(total.summand.xreplace({total.bound: Integer(i)}) for i in range(int(size))))
+
+    def body(expr: Expr) -> Expr:
+        if not expr.has(AxisSum):
+            return expr
+        rebuilt = expr.func(*map(body, expr.args))
+        return terms(rebuilt) if isinstance(rebuilt, AxisSum) else rebuilt
+
+    return program.replace(instructions=tuple(s.changed(body) for s in program))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Symbol
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import DataIndex, Entry, axis_symbol
-from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
 from tplimits.program.parts import found
 
@@ -44,12 +44,11 @@ def with_samples(program: Program) -> tuple[Program, str]:
 
 def along_samples(program: Program, on_data: tuple[bool, ...]) -> tuple[Program, str]:
     """A program on many inputs at once, of which these instructions depend on the input, and the name of the axis."""
-    axis = SAMPLE
-    while axis in (*program.all_axes, *program.widths, *program.constants):
-        axis += "_"
+    axis = free_name(SAMPLE, {*program.all_axes, *program.widths, *program.constants}, "_")
     index = axis_symbol(axis)
     instructions = tuple(
-        _sampled(s, axis, index, on_data) if on_data[p] else s for p, s in enumerate(program.instructions)
+        replace(s, axes=(axis, *s.axes)).changed(lambda expr: at_sample(expr, index, on_data)) if on_data[p] else s
+        for p, s in enumerate(program)
     )
     found = program.replace(instructions=instructions)
     verify(found)
@@ -64,13 +63,3 @@ def at_sample(expr: Expr, index: Symbol, on_data: tuple[bool, ...]) -> Expr:
         first = (index,) if on_data[e.source] else ()
         swap[e] = Entry(Integer(e.source), e.neuron, *first, *(i.xreplace(data) for i in e.indices))
     return expr.xreplace({**data, **swap})
-
-
-def _sampled(s: Instruction, axis: str, index: Symbol, on_data: tuple[bool, ...]) -> Instruction:
-    s = replace(s, axes=(axis, *s.axes))
-    if isinstance(s, (MatMul, Avg)):
-        assert s.operand is not None
-        return replace(s, operand=at_sample(s.operand, index, on_data))
-    if isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return replace(s, body=at_sample(s.body, index, on_data))
-    return s

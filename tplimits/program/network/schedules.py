@@ -1,8 +1,8 @@
-"""Constants that move with the step of training, such as a temperature: c_0, c_1, …, given by a function of the step.
+"""What moves with the step of training: learning rates, decays, and constants such as a temperature: c_0, c_1, …
 
 Step t is one of the network with c_t: outputs f_t = f(W_t; c_t), error signals χ_t = ε_t(f_t), gradients ∂f/∂W at c_t.
-The function is asked for t = 0, …, steps, for outputs after the last step are those with the last value.  Initial laws
-and initial values that a constant stands in are those of c_0, and stay.
+The function that gives constants is asked for t = 0, …, steps, for outputs after the last step are those with the last
+value.  Initial laws and initial values that a constant stands in are those of c_0, and stay.
 
 Such a constant becomes a scalar that is given at every step and never trained: what trains networks, and what trains
 limits, knows of scalars already.
@@ -10,19 +10,20 @@ limits, knows of scalars already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.bind import resolved
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes.given import can_be_called, exact_number, finite_number
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -130,9 +131,7 @@ def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[st
     network = _along(network, fresh, rest)
     taken, names = {*network.names, *(s.name for s in network)}, dict[str, str]()
     for name in fresh:
-        names[name] = name
-        while names[name] in taken:
-            names[name] += "′"
+        names[name] = free_name(name, taken)
         taken.add(names[name])
     found = _Moved(network, {names[name]: (constant_symbol(name), s.exact(0)) for name, s in fresh.items()}).program
     return found, {**rest, **{names.get(name, name): schedule for name, schedule in schedules.items()}}
@@ -157,27 +156,23 @@ class _Moved:
         scalars = [InitialScalar(name, (), value=value, scheduled=True) for name, (_, value) in starts.items()]
         # in front of everything, so that whatever reads them comes after
         own = range(self.more)
-        self.program = network.replace(
-            instructions=(*scalars, *map(self._written, network)),
-            names={**dict(zip(starts, own, strict=True)), **{n: p + self.more for n, p in network.names.items()}},
+        behind = network.rearranged((*scalars, *map(self._written, network)), self._place)
+        self.program = behind.replace(
+            names={**dict(zip(starts, own, strict=True)), **behind.names},
             constants={
                 name: None if v is None else v.xreplace(self.first)
                 for name, v in network.constants.items()
                 if constant_symbol(name) not in self.first
             },
-            returns=self._places(network.returns),
-            inputs=self._places(network.inputs),
-            arguments=(*own, *self._places(network.arguments)),
+            arguments=(*own, *behind.arguments),
         )
         verify(self.program)
 
-    def _places(self, positions: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(p + self.more for p in positions)
+    def _place(self, position: int) -> int:
+        return position + self.more
 
     def _written(self, s: Instruction) -> Instruction:
-        s = moved(s, lambda position: position + self.more)
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            return replace(s, body=s.body.xreplace(self.entries))
+        s = moved(s, self._place).changed(lambda expr: expr.xreplace(self.entries))
         if isinstance(s, (InitialVector, InitialScalar)):
             s = replace(s, law=s.law.changed(lambda v: v.xreplace(self.first)))
         if isinstance(s, InitialScalar) and s.value is not None:
@@ -202,6 +197,85 @@ def as_data(network: Program) -> Program:
     )
     verify(found)
     return found
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate or a decay at every step: a number, or a function of the step t = 0, 1, …
+
+    It is 0 or more, and below `below`: a decay below 1.
+    """
+
+    label: str = field(compare=False)
+    value: float | Callable[[int], Any]
+    below: float = math.inf
+
+    def __call__(self, t: int) -> float:
+        """The number of step t; EvaluationError for what is none, or out of bounds."""
+        if not callable(self.value):
+            return self.value
+        try:
+            found = self.value(t)
+        except Exception as problem:  # the code of users
+            raise EvaluationError(f"{self.label}({t}) failed: {type(problem).__name__}: {problem}") from problem
+        return _bounded(f"{self.label}({t})", found, self.below)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0 at every step, which a function of the user's is not known to be."""
+        return not callable(self.value) and self.value == 0
+
+    def along(self, steps: int) -> Any:
+        """The number, or those of the steps 0, …, steps − 1: two that agree here do the same."""
+        return [self(t) for t in range(steps)] if callable(self.value) else self.value
+
+
+def rates(lr: Any, names: Sequence[str], known: Sequence[str] | None = None) -> dict[str, Rate]:
+    """The rate of each parameter in `names`: one for all, or a mapping that names them all.
+
+    A mapping may name any of the parameters `known` besides.  Raises EvaluationError for what is no rate.
+
+    >>> rate = rates({"W": lambda t: 1 / (1 + t)}, ("W",))["W"]
+    >>> rate(3)
+    0.25
+    """
+    if not isinstance(lr, Mapping):
+        return dict.fromkeys(names, _rate("lr", lr, math.inf))
+    missing, unknown = set(names) - set(lr), set(lr) - set(names if known is None else known)
+    if missing or unknown:
+        wrong = min(missing or unknown, key=str)
+        what = "is not given" if missing else "is no trained parameter"
+        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
+    return {name: _rate(f"lr[{name!r}]", lr[name], math.inf) for name in names}
+
+
+def decays(weight_decay: Any, names: Sequence[str]) -> dict[str, Rate]:
+    """The decay of each parameter in `names`: one for all, or a mapping in which those that do not decay are left out.
+
+    >>> decay = decays({"W": lambda t: 0.1 / (1 + t)}, ("W", "v"))
+    >>> decay["W"](1), decay["v"].is_zero
+    (0.05, True)
+    """
+    if not isinstance(weight_decay, Mapping):
+        return dict.fromkeys(names, _rate("weight_decay", weight_decay, 1.0))
+    return {name: _rate(f"weight_decay[{name!r}]", weight_decay.get(name, 0.0), 1.0) for name in names}
+
+
+def _rate(label: str, value: Any, below: float) -> Rate:
+    if isinstance(value, Rate):  # checked before, and a number stays one
+        return value
+    if callable(value) and not can_be_called(value, 0):
+        raise EvaluationError(f"{label}= is called as {label}(t): give a number, or a function of the step t.")
+    return Rate(label, value if callable(value) else _bounded(label, value, below), below)
+
+
+def _bounded(label: str, value: Any, below: float) -> float:
+    number = finite_number(label, value, EvaluationError)
+    if 0 <= number < below:
+        return number
+    if below == math.inf:
+        raise EvaluationError(f"{label}={shown(value)}: a learning rate is 0 or more; a negative one climbs the loss.")
+    raise EvaluationError(f"{label}={shown(value)}: give a number, 0 or more and below 1.")
 
 
 __all__ = ["Schedule", "along", "as_data", "at_step", "moving", "parted", "path", "scheduled"]

@@ -18,6 +18,7 @@ import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
+from tplimits.program.language.names import free_name
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -71,8 +72,7 @@ class _Writer:
         self.taken = {s.name for s in program}
 
     def add(self, instruction: Instruction, name: str) -> int:
-        while name in self.taken:
-            name += "′"
+        name = free_name(name, self.taken)
         self.taken.add(name)
         self.instructions.append(replace(instruction, name=name))
         return len(self.instructions) - 1

@@ -1,23 +1,30 @@
-"""Total programs on data: a network with its gradients, on many inputs with the same parameters."""
+"""Total programs on data: a network with its gradients, on many inputs with the same parameters.
+
+Gradients are those of every output, or, in one walk back from an error signal χ = ∂loss/∂f, of Σ χ f over inputs and
+outputs by the same rules (`tplimits.program.network.backward`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import networkx
 import numpy
 from numpy.typing import NDArray
+from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.backward import Backward, backpropagation
+from tplimits.program.network.backward import Backward, Use, Walk, backpropagation
 from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.network.parameters import at_rest, parameters
+from tplimits.program.network.growing import Growing, with_signal
+from tplimits.program.network.parameters import at_rest, parameter_places, parameters
 from tplimits.program.network.samples import dependent, with_samples
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -114,9 +121,49 @@ class TotalProgram:
 
 def differentiable(program: Program) -> Program:
     """A total program without the derivatives of jumps."""
-    return program.replace(
-        instructions=tuple(
-            replace(s, body=almost_everywhere(s.body)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s
-            for s in program
-        )
-    )
+    return program.replace(instructions=tuple(s.changed(almost_everywhere) for s in program))
+
+
+@dataclass(frozen=True)
+class Cotangent:
+    """A network on many inputs with the gradients of one number, Σ χ f over inputs and outputs.
+
+    `signal` is the instruction that holds χ, data with the axes of the inputs and of the outputs; `gradients` are as in
+    `Backward`: n₀ ∂/∂y for vectors y and matrices, ∂/∂c for scalars.
+    """
+
+    program: Program
+    signal: int
+    gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gradients", FrozenDict(self.gradients))
+
+
+def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] | None = None) -> Cotangent:
+    """The gradients of Σ χ f, f = n₀^(−a_out) Σ_α x_α + shift, for a network with its inputs on the axis `sample`.
+
+    What does not depend on the inputs gets its gradient summed over them before that is passed on.
+
+    >>> import sympy
+    >>> import tplimits as tp
+    >>> from tplimits.program.network.samples import with_samples
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+    >>> found = cotangent(*with_samples(shallow), sympy.S.One)
+    >>> found.program[found.signal].axes, found.program[found.gradients["U"][0].gradient.source].axes
+    (('sample',), ('d',))
+    """
+    axes = tuple(dict.fromkeys((sample, *(a for p in program.returns for a in program[p].axes))))
+    more, place = with_signal(program, axes)
+    growing = Growing(more.replace(inputs=(*program.inputs, place)))
+    walk = Walk(growing, "d", train)
+    readout, *shift = program.returns
+    χ = growing.entry(place)
+    walk.seed(readout, axes, χ * width_symbol(program[readout].width or "n") ** (1 - a_out))
+    for position in shift:
+        walk.seed(position, axes, χ)
+    walk.run()
+    uses = {name: tuple(walk.uses.get(p, ())) for p, name in parameter_places(program).items()}
+    return Cotangent(growing.finished().released, place, uses)

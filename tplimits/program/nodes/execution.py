@@ -26,6 +26,7 @@ from tplimits.program.nodes.evaluate import (
     with_differences,
 )
 from tplimits.program.nodes.given import seed_number, whole_number
+from tplimits.program.nodes.grid import Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -36,7 +37,6 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import GRID, NORMAL
-from tplimits.program.nodes.scatter import Scatter, scatter, scattered
 from tplimits.program.nodes.setting import Setting
 from tplimits.program.parts import found, remembered
 from tplimits.program.walk import Walker
@@ -76,29 +76,6 @@ class Execution(Setting, Walker[Array]):
                 self.arrays.append(self.read(instruction))
         return self
 
-    # -- one method a kind ------------------------------------------------------------------
-
-    def initial_matrix(self, s: InitialMatrix) -> Array:
-        return self._initial(s)
-
-    def initial_vector(self, s: InitialVector) -> Array:
-        return self._initial(s)
-
-    def initial_scalar(self, s: InitialScalar) -> Array:
-        return self._initial(s)
-
-    def matmul(self, s: MatMul) -> Array:
-        return self._matmul(s)
-
-    def average(self, s: Avg) -> Array:
-        return self._vector(s).mean(axis=-1)
-
-    def scalar(self, s: ScalarNonlin) -> Array:
-        return self._body(s.body, s.axes, {}, slice(0, self.draws), slice(None))
-
-    def outer(self, s: OuterNonlin) -> Array:
-        return self._outer(s)
-
     # -- initial data -------------------------------------------------------------------------
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
@@ -127,6 +104,15 @@ class Execution(Setting, Walker[Array]):
             return array
         return self._drawn(s, shape)
 
+    def initial_matrix(self, s: InitialMatrix) -> Array:
+        return self._initial(s)
+
+    def initial_vector(self, s: InitialVector) -> Array:
+        return self._initial(s)
+
+    def initial_scalar(self, s: InitialScalar) -> Array:
+        return self._initial(s)
+
     def _drawn(self, s: InitialMatrix | InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
         """Entries by their law; places of neurons are where they are."""
         full = (self.draws, *shape)
@@ -146,7 +132,10 @@ class Execution(Setting, Walker[Array]):
         x = self._grid(s.axes).read(self.arrays[s.operand.source], s.operand.indices, tail=1)
         return numpy.broadcast_to(x, (x.shape[0], *self.shape(s.axes), x.shape[-1]))
 
-    def _matmul(self, s: MatMul) -> Array:
+    def average(self, s: Avg) -> Array:
+        return self._vector(s).mean(axis=-1)
+
+    def matmul(self, s: MatMul) -> Array:
         x, matrix = self._vector(s), self.arrays[s.matrix]
         if s.transposed:
             matrix = numpy.swapaxes(matrix, -1, -2)
@@ -158,7 +147,10 @@ class Execution(Setting, Walker[Array]):
         family = self._grid(s.axes).read(matrix, s.matrix_indices, tail=2)
         return numpy.matmul(family, x[..., None])[..., 0]
 
-    def _outer(self, s: OuterNonlin) -> Array:
+    def scalar(self, s: ScalarNonlin) -> Array:
+        return self._body(s.body, s.axes, {}, slice(0, self.draws), slice(None))
+
+    def outer(self, s: OuterNonlin) -> Array:
         """The mean of the body over its slots, in batches of draws, and of α where one draw is too large."""
         neurons = {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))}
         if not s.slots:

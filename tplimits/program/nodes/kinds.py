@@ -8,12 +8,14 @@ Lemma 2.6.2.  Finite named axes make every instruction a family.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry, sources
+from tplimits.program.nodes.entries import Entry, relocated, sources
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -35,6 +37,15 @@ class Instruction:
     def operands(self) -> tuple[int, ...]:
         """Positions of the instructions this one reads, each once, in increasing order."""
         return ()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions that numbers of the program stand in."""
+        return ()
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Self:
+        """The instruction with something done to its body, or to its operand; initial values have none."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,10 @@ class InitialVector(Instruction):
     def width(self) -> str:
         return self.over
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.law.mean, self.law.std
+
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):
@@ -73,6 +88,10 @@ class InitialScalar(Instruction):
     of: str | None = None
     law: Law = NORMAL
     scheduled: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return () if self.value is None else (self.value,)
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,9 @@ class MatMul(Instruction):
     def operands(self) -> tuple[int, ...]:
         assert self.operand is not None
         return tuple(sorted({self.matrix, *sources(self.operand)}))
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Self:
+        return replace(self, operand=change(self.operand))
 
 
 @dataclass(frozen=True)
@@ -121,6 +143,13 @@ class OuterNonlin(Instruction):
     def operands(self) -> tuple[int, ...]:
         return tuple(sorted(sources(self.body)))
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Self:
+        return replace(self, body=change(self.body))
+
 
 @dataclass(frozen=True)
 class Avg(Instruction):
@@ -134,6 +163,9 @@ class Avg(Instruction):
         assert self.operand is not None
         return tuple(sorted(sources(self.operand)))
 
+    def changed(self, change: Callable[[Expr], Expr]) -> Self:
+        return replace(self, operand=change(self.operand))
+
 
 @dataclass(frozen=True)
 class ScalarNonlin(Instruction):
@@ -145,6 +177,13 @@ class ScalarNonlin(Instruction):
     def operands(self) -> tuple[int, ...]:
         return tuple(sorted(sources(self.body)))
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Self:
+        return replace(self, body=change(self.body))
+
 
 def made_of(s: Instruction) -> Expr:
     """The body of a function, the operand of an image or of an average."""
@@ -152,3 +191,18 @@ def made_of(s: Instruction) -> Expr:
         return s.body
     assert isinstance(s, (MatMul, Avg)) and s.operand is not None
     return s.operand
+
+
+Kind = TypeVar("Kind", bound=Instruction)
+
+
+def moved(s: Kind, place: Callable[[int], int]) -> Kind:
+    """The instruction with what it reads at other positions; initial values read nothing.
+
+    >>> from sympy import Integer
+    >>> from tplimits.program.nodes.entries import OWN, Entry
+    >>> moved(Avg("c", (), operand=Entry(Integer(1), OWN), over="n"), lambda position: position + 3).operand
+    Entry(4, α)
+    """
+    s = s.changed(lambda expr: relocated(expr, place))
+    return replace(s, matrix=place(s.matrix)) if isinstance(s, MatMul) else s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,8 @@ class Program:
     parts: tuple[Program, ...] = ()
     #: functions of one argument that the user named, for print-outs: name → (argument, body)
     functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
+    #: what its author says of it
+    docstring: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("names", "constants", "sizes", "size_of", "functions"):
@@ -196,6 +198,16 @@ class Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
+    def rearranged(self, instructions: Iterable[Instruction], place: Callable[[int], int]) -> Program:
+        """The program with other instructions, where its own stand at other places."""
+        return self.replace(
+            instructions=tuple(instructions),
+            returns=tuple(map(place, self.returns)),
+            names={name: place(p) for name, p in self.names.items()},
+            arguments=tuple(map(place, self.arguments)),
+            inputs=tuple(map(place, self.inputs)),
+        )
+
     @cached_property
     def released(self) -> Program:
         """The same values without stopped gradients: what limits are asked of, once gradients are written."""
@@ -203,12 +215,7 @@ class Program:
         if not any(isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(stop_gradient) for s in every):
             return self
         return self.replace(
-            instructions=tuple(
-                replace(s, body=s.body.replace(stop_gradient, lambda x: x))
-                if isinstance(s, (OuterNonlin, ScalarNonlin))
-                else s
-                for s in self
-            ),
+            instructions=tuple(s.changed(lambda expr: expr.replace(stop_gradient, lambda x: x)) for s in self),
             parts=tuple(part.released for part in self.parts),
         )
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -29,14 +28,4 @@ def has_rounded(program: Program) -> bool:
     """Whether something in a program is known to the accuracy of doubles alone."""
     if program.arrays or program.constants:
         return True
-    return any(
-        any(map(is_rounded, found(expr, sympy.Rational))) for instruction in program for expr in _numbers(instruction)
-    )
-
-
-def _numbers(instruction: object) -> list[sympy.Expr]:
-    if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
-        return [instruction.body]
-    if isinstance(instruction, InitialVector):
-        return [instruction.law.mean, instruction.law.std]
-    return [instruction.value] if isinstance(instruction, InitialScalar) and instruction.value is not None else []
+    return any(any(map(is_rounded, found(expr, sympy.Rational))) for s in program for expr in s.expressions)

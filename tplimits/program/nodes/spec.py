@@ -8,7 +8,7 @@ satisfy them by construction; a program read from a file has to prove it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.nodes.stated import IndexTable
 
-Predicate = Callable[["Program", int, Instruction], bool]
+Predicate = Callable[["Program", int, Any], bool]
 
 # -- rows on instructions ---------------------------------------------------------------------
 
@@ -53,18 +53,13 @@ def _free_indices(instruction: Instruction) -> dict[Expr, str]:
     return {axis_symbol(a): a for a in instruction.axes}
 
 
-def _axes_distinct(program: Program, position: int, s: Instruction) -> bool:
-    return len(set(s.axes)) == len(s.axes)
-
-
 def _widths_known(program: Program, position: int, s: Instruction) -> bool:
     if isinstance(s, InitialMatrix):
         return s.rows in program.known.widths and s.columns in program.known.widths
     return s.width in program.known.widths
 
 
-def _matmul_fits(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, MatMul)
+def _matmul_fits(program: Program, position: int, s: MatMul) -> bool:
     matrix = program[s.matrix] if 0 <= s.matrix < position else None
     if not isinstance(matrix, InitialMatrix) or s.operand is None:
         return False
@@ -76,48 +71,24 @@ def _matmul_fits(program: Program, position: int, s: Instruction) -> bool:
     return indices and s.over == out_of and vector_legal(program, position, s.operand, free, into)
 
 
-def _avg_fits(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, Avg)
+def _avg_fits(program: Program, position: int, s: Avg) -> bool:
     return s.operand is not None and vector_legal(program, position, s.operand, _free_indices(s), s.over)
 
 
-def _slots_canonical(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, OuterNonlin)
+def _slots_canonical(program: Program, position: int, s: OuterNonlin) -> bool:
     named = not s.slot_names or len(s.slot_names) == len(s.slots)
     widths = len(s.slot_widths) == len(s.slots) and program.known.widths.issuperset(s.slot_widths)
     return named and widths and s.slots == tuple(slot_symbol(i + 1) for i in range(len(s.slots)))
 
 
-def _body_fits(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
+def _body_fits(program: Program, position: int, s: OuterNonlin | ScalarNonlin) -> bool:
     neurons: dict[Expr, str] = {}
     if isinstance(s, OuterNonlin):
         neurons = {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))}
     return leaves_legal(program, position, s.body, _free_indices(s), neurons)
 
 
-def _symbols_known(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return symbols_known(s.body, program.known.numbers)
-
-
-def _heads_known(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return heads_known(s.body)
-
-
-def _body_real(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return real(s.body)
-
-
-def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return irrational_power(s.body, program.known.width_symbols) is None
-
-
-def _law_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
+def _law_legal(program: Program, position: int, s: InitialMatrix | InitialVector | InitialScalar) -> bool:
     law = s.law
     given = (law.mean, law.std) if law.cut is None else (law.mean, law.std, law.cut)
     if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
@@ -128,50 +99,37 @@ def _law_legal(program: Program, position: int, s: Instruction) -> bool:
     return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
 
 
-def _unit_variance(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialMatrix)
+def _unit_variance(program: Program, position: int, s: InitialMatrix) -> bool:
     square = s.rows == s.columns or s.law.shape != ORTHOGONAL
     return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN and square
 
 
-def _one_grid(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialVector)
+def _one_grid(program: Program, position: int, s: InitialVector) -> bool:
     if s.law.shape != GRID:
         return True
     before = (e for e in program.instructions[:position] if isinstance(e, InitialVector) and e.over == s.over)
     return not s.axes and not any(e.law.shape == GRID for e in before)
 
 
-def _value_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialScalar)
-    return number_legal(program, s.value)
-
-
-def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialScalar)
-    return s.law == NORMAL or (s.value is None and position not in program.inputs)
-
-
-def _schedule_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialScalar)
-    return not s.scheduled or (s.value is not None and not s.axes and position not in program.inputs)
-
-
-def _index_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialScalar)
-    return s.of is None or position in program.inputs
-
-
 _BODY: tuple[tuple[Predicate, str], ...] = (
-    (_body_real, "its constants are finite real numbers"),
-    (_heads_known, "its functions are those of tplimits.program.nodes.functions.HEADS"),
+    (lambda program, position, s: real(s.body), "its constants are finite real numbers"),
+    (
+        lambda program, position, s: heads_known(s.body),
+        "its functions are those of tplimits.program.nodes.functions.HEADS",
+    ),
     (_body_fits, "its body reads entries of earlier instructions at existing indices"),
-    (_symbols_known, "its symbols are constants, widths or sizes of the program"),
-    (_rational_powers, "widths stand to rational powers"),
+    (
+        lambda program, position, s: symbols_known(s.body, program.known.numbers),
+        "its symbols are constants, widths or sizes of the program",
+    ),
+    (
+        lambda program, position, s: irrational_power(s.body, program.known.width_symbols) is None,
+        "widths stand to rational powers",
+    ),
 )
 
 SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
-    (Instruction, _axes_distinct, "its axes differ from one another"),
+    (Instruction, lambda program, position, s: len(set(s.axes)) == len(s.axes), "its axes differ from one another"),
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
     (InitialMatrix, _law_legal, "its law has finite numbers"),
@@ -183,10 +141,28 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialVector, _one_grid, "places of neurons have no finite axes, and a width has one vector of them"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
-    (InitialScalar, _value_legal, "its value is a finite real number"),
-    (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
-    (InitialScalar, _index_legal, "indices are data of a network"),
-    (InitialScalar, _schedule_legal, "what moves with the step is one number that starts at a value, and no data"),
+    (
+        InitialScalar,
+        lambda program, position, s: number_legal(program, s.value),
+        "its value is a finite real number",
+    ),
+    (
+        InitialScalar,
+        lambda program, position, s: s.law == NORMAL or (s.value is None and position not in program.inputs),
+        "data, and what has a value, have no law",
+    ),
+    (
+        InitialScalar,
+        lambda program, position, s: s.of is None or position in program.inputs,
+        "indices are data of a network",
+    ),
+    (
+        InitialScalar,
+        lambda program, position, s: (
+            not s.scheduled or (s.value is not None and not s.axes and position not in program.inputs)
+        ),
+        "what moves with the step is one number that starts at a value, and no data",
+    ),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),
@@ -201,15 +177,8 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
 def _names_legal(program: Program) -> bool:
     """Widths, axes and constants: identifiers, and no name twice."""
     names = (*program.widths, *program.all_axes, *program.constants)
-    return "n" in program.widths and len(set(names)) == len(names) and all(_identifier(name) for name in names)
-
-
-def _identifier(name: object) -> bool:
-    return isinstance(name, str) and name.isidentifier()
-
-
-def _sharing_ends(program: Program) -> bool:
-    return all(program.root_axis(axis) not in program.size_of for axis in program.size_of)
+    identifiers = all(isinstance(name, str) and name.isidentifier() for name in names)
+    return "n" in program.widths and len(set(names)) == len(names) and identifiers
 
 
 def _sizes_legal(program: Program) -> bool:
@@ -286,7 +255,7 @@ def _network_legal(program: Program) -> bool:
 
 #: in this order: later rows rely on earlier ones
 WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
-    (_sharing_ends, "no axis shares its size with itself"),
+    (lambda p: all(p.root_axis(a) not in p.size_of for a in p.size_of), "no axis shares its size with itself"),
     (_names_legal, "n is a width, and widths, axes and constants are different identifiers"),
     (_sizes_legal, "sizes are positive whole numbers of axes that do not take another's size"),
     (lambda p: all(number_legal(p, v) for v in p.constants.values()), "defaults of constants are finite real numbers"),

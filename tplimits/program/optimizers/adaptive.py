@@ -104,7 +104,7 @@ class Adam(_Adaptive):
 
 
 @dataclass(frozen=True, repr=False)
-class NAdam(_Adaptive):
+class NAdam(Adam):
     """Adam with Nesterov's momentum: the mean of g looks one step ahead, with constant β1.
 
         m̂ = β1 m/(1 − β1^(t+2)) + (1 − β1) g/(1 − β1^(t+1)),  otherwise as Adam
@@ -114,12 +114,6 @@ class NAdam(_Adaptive):
 
     Raises ProgramError unless 0 ≤ β1, β2 < 1 and ε ≥ 0; warns for ε = 0.
     """
-
-    β1: Any = 0.9
-    β2: Any = 0.999
-    eps: Any = 1e-8
-    convention: str = INSIDE
-    symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
 
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:

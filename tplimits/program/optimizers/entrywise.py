@@ -1,4 +1,8 @@
-"""Update functions of the user's own."""
+"""Update functions of the user's own, and whether they are some that the limit theorems speak of.
+
+These ask for a pseudo-Lipschitz function: |Q(g) − Q(g′)| ≤ C |g − g′| (1 + |g|^k + |g′|^k).  Q_0 is looked at near 0,
+where functions of users fail it most often, and at gradients up to 10^4; what it does between is not seen.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import sympy
@@ -15,7 +20,6 @@ from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import by_name
-from tplimits.program.optimizers import regularity
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of, state_symbol, warn_of_lost
 from tplimits.program.optimizers.stepping import TIME, G
 
@@ -70,7 +74,7 @@ class Entrywise(Optimizer):
         for key, value in (("Q", Q), ("states_by", FrozenDict(names)), ("initial", FrozenDict(starts))):
             object.__setattr__(self, key, value)
         object.__setattr__(self, "_text", (text, output))
-        wrong = regularity.not_real_at(self._first, G)
+        wrong = not_real_at(self._first, G)
         if wrong is not None:
             raise ProgramError(f"Entrywise: Q is no real number at g = {wrong}, in the first step; updates are real.")
         warn_of_lost(self, stacklevel=3)
@@ -86,11 +90,11 @@ class Entrywise(Optimizer):
 
     @cached_property
     def has_pole(self) -> bool:
-        return regularity.has_pole(self._first, G)
+        return has_pole(self._first, G)
 
     @cached_property
     def lost_hypothesis(self) -> str | None:
-        lost = regularity.lost_by(self._first, G)
+        lost = lost_by(self._first, G)
         return lost and f"{lost}; the limit theorems ask for a pseudo-Lipschitz update function."
 
     @cached_property
@@ -131,3 +135,60 @@ def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what:
     if strange:
         raise ProgramError(f"Entrywise: {what} contains {min(map(str, strange))}, which has no value.")
     return found.xreplace({x: sympy.Rational(x) for x in found.atoms(sympy.Float)})
+
+
+#: digits of values, more than those that differences near 0 lose
+_DIGITS = 120
+#: gradients near 0, and large ones, each with both signs
+_NEAR, _FAR = (sympy.Rational(10) ** -20, sympy.Rational(10) ** -40), (1, 10**2, 10**3, 10**4)
+#: no power of a polynomial is as large, and no bound in a root as small
+_STEEPEST, _MUCH = 20, 1000
+
+
+def value_at(first: Expr, g: Symbol, at: Expr) -> Expr | None:
+    """Q_0 at a gradient: a real number, NaN for what is none, None where SymPy does not tell."""
+    try:
+        found = sympy.N(first.subs(g, at), _DIGITS)
+    except ZeroDivisionError:  # a denominator that is zero to so many digits
+        return None
+    if found.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+        return sympy.nan
+    real, imaginary = found.as_real_imag()
+    if not (real.is_comparable and imaginary.is_comparable):
+        return None
+    return real if abs(imaginary) <= sympy.Float(10, _DIGITS) ** (-_DIGITS // 2) * abs(real) else sympy.nan
+
+
+def not_real_at(first: Expr, g: Symbol) -> Expr | None:
+    """A gradient at which Q_0 is no real number, None if none is found."""
+    points = [sign * sympy.Rational(5, 7) * size for size, sign in product((*_FAR, *_NEAR), (1, -1))]
+    return next((p for p in points if value_at(first, g, p) is sympy.nan), None)
+
+
+def has_pole(first: Expr, g: Symbol) -> bool:
+    """Whether Q_0 is not bounded, like a power of 1/g, as g goes to 0."""
+    return any(_grows(*(value_at(first, g, sign * size) for size in _NEAR)) for sign in (1, -1))
+
+
+def lost_by(first: Expr, g: Symbol) -> str | None:
+    """Why Q_0 is not pseudo-Lipschitz, or None if nothing speaks against it."""
+    if has_pole(first, g):
+        return "the update is not bounded where gradients vanish"
+    if any(_grows(*(_slope(first, g, a * size, b * size) for size in _NEAR)) for a, b in ((1, -1), (1, 2), (-1, -2))):
+        return "the update jumps, or has no bounded slope, where gradients vanish"
+    if any(_is_steep(*(value_at(first, g, sign * size) for size in _FAR[-2:])) for sign in (1, -1)):
+        return "the update grows faster than any polynomial"
+    return None
+
+
+def _slope(first: Expr, g: Symbol, a: Expr, b: Expr) -> Expr | None:
+    values = value_at(first, g, a), value_at(first, g, b)
+    return None if values[0] is None or values[1] is None else (values[0] - values[1]) / (a - b)
+
+
+def _grows(far: Expr | None, near: Expr | None) -> bool:
+    return far is not None and near is not None and bool(abs(near) > _MUCH * abs(far) + 1)
+
+
+def _is_steep(near: Expr | None, far: Expr | None) -> bool:
+    return near is not None and far is not None and bool(abs(far) > 10**_STEEPEST * (abs(near) + 1))

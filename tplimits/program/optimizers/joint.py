@@ -27,8 +27,8 @@ from sympy import Expr, Symbol
 from tplimits.errors import ProgramError, shown
 from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
-from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of
+from tplimits.program.optimizers.stepping import NORM_POWER, FactoredStepper, NormStepper
 
 if TYPE_CHECKING:
     from tplimits.program.parametrization.exponents import Exponents

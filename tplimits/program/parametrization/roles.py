@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.parameters import parameter_places
-from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup
+from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup, axis_symbol
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin
 
@@ -71,19 +71,14 @@ def _flat(network: Program) -> Expr:
         swap = {}
         for entry in expr.atoms(Entry):
             s = network[entry.source]
-            if isinstance(s, OuterNonlin) and not s.slots and not any(map(_is_table, entry.indices)):
-                at = dict(
-                    zip((sympy.Symbol(a, integer=True, nonnegative=True) for a in s.axes), entry.indices, strict=True)
-                )
+            looked_up = any(isinstance(index, Lookup) for index in entry.indices)
+            if isinstance(s, OuterNonlin) and not s.slots and not looked_up:
+                at = dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True))
                 swap[entry] = written(s.body.xreplace(at))
         return expr.xreplace(swap)
 
     s = network[network.returns[0]]
     return written(s.body) if isinstance(s, OuterNonlin) and not s.slots else sympy.S.Zero
-
-
-def _is_table(index: Expr) -> bool:
-    return isinstance(index, Lookup)
 
 
 def _readouts(network: Program) -> frozenset[int]:
@@ -97,7 +92,7 @@ def _readouts(network: Program) -> frozenset[int]:
     many = {p: sum(_holds(t, p) for t in terms) for p in found}
     kept: list[int] = []
     for position in sorted(weights or found, key=lambda p: (is_centred(network, p), many[p], p), reverse=True):
-        if not any(_share_a_term(body, position, other) for other in kept):
+        if not any(_holds(t, position) and _holds(t, other) for other in kept for t in terms):
             kept.append(position)
     return frozenset(kept)
 
@@ -153,10 +148,6 @@ def _multiplies(body: Expr, position: int, sources: set[int]) -> bool:
             if position in direct and direct & sources:
                 return True
     return False
-
-
-def _share_a_term(body: Expr, first: int, second: int) -> bool:
-    return any(_holds(t, first) and _holds(t, second) for t in terms_of(body))
 
 
 def _vanishes_without(body: Expr, readouts: frozenset[int]) -> bool:

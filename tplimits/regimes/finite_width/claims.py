@@ -20,8 +20,8 @@ from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.controls import Controlled
 from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
-from tplimits.sampling.parity import layer_series
-from tplimits.sampling.sample import Draws, Sampler
+from tplimits.sampling.powers import layer_series
+from tplimits.sampling.sample import Derived, Draws, Sampler
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.widths import sampled_widths
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tplimits.numbers.expansion.tables import Table
-    from tplimits.program.nodes.program import Program
     from tplimits.regimes.finite_width.limit import FiniteWidthLimit
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
@@ -39,33 +38,16 @@ _FIXED = 1e-12
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Derived):
     """Draws of n (θ − L) and of √n θ."""
 
     inner: Controlled
-
-    @property
-    def program(self) -> Program:
-        """What is run."""
-        return self.inner.program
 
     @property
     def labels(self) -> tuple[str, ...]:
         """b(θ) and √n θ for every scalar."""
         names = self.inner.inner.labels
         return (*map(bias_name, names), *map(root_name, names))
-
-    def prepare(self) -> None:
-        """Nothing is needed before."""
-        self.inner.prepare()
-
-    def batch(self, n: int) -> int:
-        """Draws in a full batch at width n."""
-        return self.inner.batch(n)
-
-    def work(self, n: int) -> float:
-        """The work of one draw at width n."""
-        return self.inner.work(n)
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""

@@ -16,10 +16,10 @@ from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
-from tplimits.regimes.finite_width import picture, report, tails
+from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
-from tplimits.regimes.finite_width.results import Enough, Expansion, Share
+from tplimits.regimes.finite_width.results import Enough, Expansion, Share, order_of_moments, worse_than_none
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
@@ -135,14 +135,14 @@ class FiniteWidthLimit(Told):
         width = whole_from("n", n, 1, EvaluationError)
         found = self.evaluate(**given)
         for name, e in found.items():
-            if why := tails.worse_than_none(name, e, width, self.order_of_moments):
+            if why := worse_than_none(name, e, width, self.order_of_moments):
                 warnings.warn(why, UserWarning, stacklevel=2)
         return {name: e.at(width) for name, e in found.items()}
 
     @cached_property
     def order_of_moments(self) -> int:
         """The largest order of a moment of normal entries in C: above 8 the series is of use at large widths only."""
-        return tails.order_of_moments(self.state)
+        return order_of_moments(self.state)
 
     def plot(self, name: str, path: str | Path | None = None, **given: Any) -> Any:
         """L + b/n with √(C/n) around it against 1/n, and what averages contribute to b; returns the Figure.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits.law.kets import Reference, Step
 from tplimits.pages.report import with_error
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.regimes.finite_width.tails import HIGH
+from tplimits.regimes.finite_width.results import HIGH
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:

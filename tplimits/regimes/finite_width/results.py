@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
 from tplimits.numbers.number import Number
+from tplimits.program.nodes.entries import entries
+from tplimits.program.nodes.kinds import Avg
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
 
 
 @dataclass(frozen=True)
@@ -42,3 +50,36 @@ class Enough:
 
     mean: int
     network: int
+
+
+#: moments of normal entries above this order make the series useful at large widths only
+HIGH = 8
+#: where |b|/n is more of |L| than this, the next terms count; the same where C rests on high moments
+_SMALL, _SMALL_WITH_TAILS = 0.1, 0.01
+#: a limit below this is 0
+_ZERO = 1e-9
+
+
+def order_of_moments(state: Derivation) -> int:
+    """The largest order of a moment of normal entries in C: twice the degree of what is averaged."""
+    operands = {
+        e.source for s in state.program if isinstance(s, Avg) and s.operand is not None for e in entries(s.operand)
+    }
+    tails = [tail(ket.expr, state.gaussians) for key, ket in state.kets.items() if key[0] in operands]
+    degrees = [float(t.degree) for t in tails if t.kind is Growth.POLYNOMIAL and t.degree.is_number]
+    return round(2 * max(degrees, default=0.0))
+
+
+def worse_than_none(name: str, e: Expansion, n: int, order: int) -> str:
+    """A warning where L + b/n may be worse than L at width n; "" elsewhere.  `order` is that of moments in C."""
+    share, off = (_SMALL if order <= HIGH else _SMALL_WITH_TAILS), abs(float(e.bias)) / n
+    size = abs(float(e.limit))
+    if size < _ZERO:  # as large as it usually is
+        size = math.sqrt(max(float(e.variance), 0.0) / n) / _SMALL
+    if off <= share * size:
+        return ""
+    why = f" (C holds moments of order {order})" if order > HIGH else ""
+    return (
+        f"`{name}`: |b|/n = {off:.2g} is not small beside its limit {float(e.limit):.3g}{why}: terms of order 1/n² "
+        f"count at n = {n}, and L + b/n may be worse than L."
+    )

@@ -10,11 +10,11 @@ import torch
 from tplimits.program.language import entrywise as heads
 from tplimits.program.language.operations import constant
 from tplimits.torch.graph import Node, refuse
+from tplimits.torch.inputs import picks_of
 from tplimits.torch.operations.contracting import letters
 from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.moving import known, move
 from tplimits.torch.operations.registry import operation
-from tplimits.torch.picks import picks_of
 from tplimits.torch.tensors import Tensor, spread
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _ones(low: Lowering, node: Node, picks: Any, own: str, taken: str) -> tuple[
     one = low.picked[node.number] if node.number in low.picked else low.fixed(picks.ones(low.data))
     count = len(one.dims) - len(taken)
     if node.op in ("index", "index_select", "index_add"):
-        return one, letters(count, 40)
+        return one, letters(count, "\x89")
     # an index for each entry: it shares the letters of all dimensions but the one that it counts
     return one, "".join("\x7f" if c == taken else c for c in own)
 

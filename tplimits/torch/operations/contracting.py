@@ -19,30 +19,29 @@ if TYPE_CHECKING:
     from tplimits.torch.lowering import Lowering
 
 
-def letters(count: int, start: int = 0) -> str:
+def letters(count: int, first: str = "a") -> str:
     """Letters for dimensions."""
-    return "".join(chr(97 + start + i) for i in range(count))
+    return "".join(chr(ord(first) + i) for i in range(count))
 
 
-def with_bias(low: Lowering, node: Node, product: Tensor, bias: Tensor | None, at: int = -1) -> Tensor:
-    """A product with a bias along one dimension."""
+def with_bias(low: Lowering, node: Node, product: Tensor, at: int = -1) -> Tensor:
+    """A product with the bias of its node, if it has one, along one dimension."""
     dims = low.dims(node.number)
     product = replace(product, dims=dims)
-    if bias is None:
+    if node.ref("bias") is None:
         return product
-    return plus(low, [(1, product), (1, spread(bias, dims, [at % len(dims)]))], dims)
+    return plus(low, [(1, product), (1, spread(low.operand(node, "bias"), dims, [at % len(dims)]))], dims)
 
 
 @operation("linear")
 def linear(low: Lowering, node: Node) -> Tensor:
     """x Wᵀ + b."""
     x, weight = low.operand(node, "input"), low.operand(node, "weight")
-    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
     lead = letters(len(x.dims) - 1)
     if len(weight.dims) == 1:
-        return with_bias(low, node, low.contract([(x, lead + "y"), (weight, "y")], lead), bias)
+        return with_bias(low, node, low.contract([(x, lead + "y"), (weight, "y")], lead))
     found = low.contract([(x, lead + "y"), (weight, "zy")], lead + "z")
-    return with_bias(low, node, found, bias)
+    return with_bias(low, node, found)
 
 
 @operation("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv")
@@ -120,7 +119,6 @@ def _diagonal(low: Lowering, node: Node, tensor: Tensor, mine: str) -> tuple[Ten
 def bilinear(low: Lowering, node: Node) -> Tensor:
     """Σ_ij x_i W_kij y_j + b_k."""
     x, y, weight = (low.operand(node, k) for k in ("input1", "input2", "weight"))
-    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
     lead = letters(len(x.dims) - 1)
     if len(weight.widths) < 2:
         found = low.contract([(x, lead + "x"), (y, lead + "y"), (weight, "zxy")], lead + "z")
@@ -130,7 +128,7 @@ def bilinear(low: Lowering, node: Node) -> Tensor:
     else:  # a matrix: one side is finite, and comes to the vector that it is multiplied by
         both = low.contract([(x, lead + "x"), (y, lead + "y")], lead + "xy")
         found = low.contract([(both, lead + "xy"), (weight, "zxy")], lead + "z")
-    return with_bias(low, node, found, bias)
+    return with_bias(low, node, found)
 
 
 @operation("embedding")

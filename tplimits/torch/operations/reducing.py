@@ -12,7 +12,7 @@ import torch
 from tplimits.program.language import entrywise as heads
 from tplimits.torch.axes import dimension
 from tplimits.torch.graph import Node, refuse
-from tplimits.torch.operations.contracting import product
+from tplimits.torch.operations.contracting import letters, product
 from tplimits.torch.operations.entrywise import larger, plus
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.rules.reducing import reduced
@@ -87,10 +87,9 @@ def running(low: Lowering, node: Node) -> Tensor:
     """Sums of all entries so far, along a finite dimension."""
     x = low.operand(node, "self")
     dim = dimension(node["dim"], len(x.dims))
-    letters = "".join(chr(97 + i) for i in range(len(x.dims)))
+    own = letters(len(x.dims))
     earlier = low.fixed(torch.ones(x.dims[dim].outer, x.dims[dim].outer).triu())
-    out = letters.replace(letters[dim], "Z")
-    return low.contract([(x, letters), (earlier, letters[dim] + "Z")], out)
+    return low.contract([(x, own), (earlier, own[dim] + "Z")], own.replace(own[dim], "Z"))
 
 
 @operation("cumprod")
@@ -274,31 +273,17 @@ def group_norm(low: Lowering, node: Node) -> Any:
         return scaled(low, node, found, 1)
     many = node.get("num_groups" if node.op == "group_norm" else "group")
     groups, channels = many[0], x.dims[1]
-    if len(set(many)) > 1:
-        return _small_groups(low, node, x, node.shapes[0][1] // groups)
-    if channels.outer % groups and channels.width is not None:
+    if len(set(many)) > 1:  # groups of a few channels each, as many groups as neurons
+        each = node.shapes[0][1] // groups
+        parts = (replace(channels, inner=channels.inner // each), Dim(each))
+    elif channels.outer % groups and channels.width is not None:
         refuse(node, f"{groups} groups do not divide {channels.outer} pieces of a width")
-    if channels.width is None:
-        parts = (Dim(groups), Dim(channels.outer // groups))
     else:
         parts = (Dim(groups), replace(channels, outer=channels.outer // groups))
     dims = (x.dims[0], *parts, *x.dims[2:])
-    atoms = low.writer.atoms
-    cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
-    found = normalised(low, cut, set(range(2, len(dims))), low.literal(node, "eps"))
-    back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
-    found = scaled(low, node, back, 1)
+    found = normalised(low, low.reshaped(node, x, dims), set(range(2, len(dims))), low.literal(node, "eps"))
+    found = scaled(low, node, low.reshaped(node, found, x.dims), 1)
     return [found] if node.many else found
-
-
-def _small_groups(low: Lowering, node: Node, x: Tensor, many: int) -> Tensor:
-    """Norms over groups of a few channels each, as many groups as neurons."""
-    atoms, channels = low.writer.atoms, x.dims[1]
-    dims = (x.dims[0], replace(channels, inner=channels.inner // many), Dim(many), *x.dims[2:])
-    cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
-    found = normalised(low, cut, set(range(2, len(dims))), low.literal(node, "eps"))
-    back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
-    return scaled(low, node, back, 1)
 
 
 @operation("batch_norm", "_native_batch_norm_legit_no_training", "_batch_norm_no_update", "native_batch_norm")

@@ -13,7 +13,7 @@ import torch
 from tplimits.program.language import entrywise as heads
 from tplimits.torch.dimensions import bare
 from tplimits.torch.graph import Node, refuse
-from tplimits.torch.operations.contracting import with_bias
+from tplimits.torch.operations.contracting import letters, with_bias
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.rules.contracting import is_of_channels
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
@@ -60,8 +60,9 @@ def windowed(
     return low.move(node, x, dims, cut)
 
 
-def _letters(rank: int, start: str) -> str:
-    return "".join(chr(ord(start) + i) for i in range(rank))
+def _directions(node: Node) -> int:
+    """How many dimensions an operation moves along."""
+    return 1 if "1d" in node.op else 3 if "3d" in node.op else 2
 
 
 @operation("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -70,11 +71,10 @@ def convolution(low: Lowering, node: Node) -> Tensor:
     x, weight = low.operand(node, "input"), low.operand(node, "weight")
     rank = len(weight.dims) - 2
     if is_of_channels(low.found.axes, node) and any(d.width is not None for d in x.dims[-rank:]):
-        at = _letters(rank, "p")
+        at = letters(rank, "p")
         lead = "n" if len(x.dims) == rank + 2 else ""
-        product = low.contract([(x, lead + "c" + at), (weight, "oc" + _letters(rank, "t"))], lead + "o" + at)
-        bias = low.operand(node, "bias") if node.ref("bias") is not None else None
-        return with_bias(low, node, product, bias, len(lead))
+        product = low.contract([(x, lead + "c" + at), (weight, "oc" + letters(rank, "t"))], lead + "o" + at)
+        return with_bias(low, node, product, len(lead))
     bare = len(x.dims) == rank + 1
     # without a batch: one of one entry in front, as all that follows counts from there
     if bare:
@@ -92,13 +92,11 @@ def convolution(low: Lowering, node: Node) -> Tensor:
         if min(padding) < 0:
             refuse(node, "its padding is larger than its kernel")
     cut = windowed(low, node, x, (kernel, stride, padding, dilation), after)
-    at, taps = _letters(rank, "p"), _letters(rank, "t")
+    at, taps = letters(rank, "p"), letters(rank, "t")
     found = _channels(low, node, cut, weight, at, taps)
-    dims = low.dims(node.number)
-    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
     if bare:
         found = replace(found, dims=found.dims[1:], tables={a: t[0] for a, t in found.tables.items()})
-    return with_bias(low, node, found, bias, len(dims) - rank - 1)
+    return with_bias(low, node, found, len(low.dims(node.number)) - rank - 1)
 
 
 def _padding(node: Node, rank: int, kernel: list[int], dilation: list[int]) -> tuple[list[int], list[int]]:
@@ -129,12 +127,12 @@ def _channels(low: Lowering, node: Node, cut: Tensor, weight: Tensor, at: str, t
         parts = (replace(channels, inner=channels.inner // each), Dim(each))
         own = (replace(out, inner=out.inner // many), Dim(many))
     dims = (cut.dims[0], *parts, *cut.dims[2:])
-    cut = low.move(node, cut, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
+    cut = low.reshaped(node, cut, dims)
     kernel = (*own, *weight.dims[1:])
-    weight = low.move(node, weight, kernel, lambda code: code.reshape([d.size(atoms) for d in kernel]))
+    weight = low.reshaped(node, weight, kernel)
     found = low.contract([(cut, "ngc" + at + taps), (weight, "goc" + taps)], "ngo" + at)
     dims = (cut.dims[0], replace(out, width=bare(out.width)), *found.dims[3:])
-    return low.move(node, found, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
+    return low.reshaped(node, found, dims)
 
 
 def _spaced(
@@ -165,17 +163,17 @@ def _spaced(
 @operation("col2im")
 def folded(low: Lowering, node: Node) -> Tensor:
     """The sum at each position of what all windows have there, in the order of `im2col`."""
-    x, dims, atoms = low.operand(node, "self"), low.dims(node.number), low.writer.atoms
+    x, dims = low.operand(node, "self"), low.dims(node.number)
     sizes, kernel = list(node["output_size"]), list(node["kernel_size"])
     count, lead = int(numpy.prod(sizes)), len(dims) - 2
     arguments = {k: node[k] for k in ("kernel_size", "dilation", "padding", "stride")}
     basis = torch.eye(count, dtype=torch.float64).reshape(count, 1, *sizes)
     windows = torch.nn.functional.unfold(basis, *arguments.values())  # (positions, taps, windows)
     parted = (*dims[:lead], Dim(int(numpy.prod(kernel))), x.dims[-1])
-    cut = low.move(node, x, parted, lambda code: code.reshape([d.size(atoms) for d in parted]))
-    before = "".join(chr(97 + i) for i in range(lead))
+    cut = low.reshaped(node, x, parted)
+    before = letters(lead)
     found = low.contract([(cut, before + "KL"), (low.fixed(windows), "PKL")], before + "P")
-    return low.move(node, found, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
+    return low.reshaped(node, found, dims)
 
 
 # -- pools ------------------------------------------------------------------------------------
@@ -191,7 +189,7 @@ def resampled(low: Lowering, node: Node) -> Tensor:
     name = "self" if "self" in node.arguments[0] else "input"
     x = low.operand(node, name)
     dims = low.dims(node.number)
-    rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
+    rank = _directions(node)
     sizes = [d.outer for d in x.dims[-rank:]]
     count = int(numpy.prod(sizes))
     # linear in positions: what it does to each unit image is its matrix
@@ -203,8 +201,8 @@ def resampled(low: Lowering, node: Node) -> Tensor:
         source = (result * torch.arange(count).reshape(-1, *(1,) * rank)).sum(0).long()
         return low.move(node, x, dims, lambda code: code.flatten(-rank)[..., source])
     weights = low.fixed(result.reshape(*sizes, *result.shape[1:]))
-    lead = "".join(chr(97 + i) for i in range(len(x.dims) - rank))
-    into, out = _letters(rank, "p"), _letters(rank, "s")
+    lead = letters(len(x.dims) - rank)
+    into, out = letters(rank, "p"), letters(rank, "s")
     found = low.contract([(x, lead + into), (weights, into + out)], lead + out)
     return replace(found, dims=dims)
 
@@ -215,7 +213,7 @@ def resampled(low: Lowering, node: Node) -> Tensor:
 def max_pool(low: Lowering, node: Node) -> Any:
     """The largest entry of each window."""
     x = low.operand(node, "self")
-    rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
+    rank = _directions(node)
     dims = low.dims(node.number)
     sizes = [d.outer for d in x.dims[-rank:]]
     if "adaptive" in node.op:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tplimits.torch.axes import Axes, places
 from tplimits.torch.graph import Node, refuse
-from tplimits.torch.rules.registry import rule
+from tplimits.torch.rules.registry import matched, rule
 from tplimits.torch.sizes import Wide
 
 
@@ -15,8 +15,7 @@ def linear(axes: Axes, node: Node) -> None:
     """The last dimension is contracted with the columns of the weight."""
     x, weight, bias = node.needed("input"), node.needed("weight"), node.ref("bias")
     last = len(axes.of(node.number)) - 1
-    for d in range(last):
-        axes.same(node, (node.number, 0, d), (x, 0, d))
+    matched(axes, node, x, {last})
     rank = len(axes.of(weight))
     axes.same(node, (x, 0, len(axes.of(x)) - 1), (weight, 0, rank - 1))
     if rank == 2:
@@ -88,8 +87,7 @@ def bilinear(axes: Axes, node: Node) -> None:
     for side, name in ((1, "input1"), (2, "input2")):
         x = node.needed(name)
         axes.same(node, (x, 0, out), (weight, 0, side))
-        for d in range(out):
-            axes.same(node, (node.number, 0, d), (x, 0, d))
+        matched(axes, node, x, {out})
     axes.same(node, (node.number, 0, out), (weight, 0, 0))
     if (bias := node.ref("bias")) is not None:
         axes.broadcast(node, bias)

@@ -200,8 +200,7 @@ def folded(axes: Axes, node: Node) -> None:
     """Windows, the entries of which stand behind their channel, as an image."""
     operand = node.needed("self")
     channel = len(axes.of(operand)) - 2
-    for d in range(channel):
-        axes.same(node, (node.number, 0, d), (operand, 0, d))
+    matched(axes, node, operand, {channel, channel + 1})
     if isinstance(axes.of(operand)[channel], Wide):
         axes.product((operand, 0, channel), 1, (node.number, 0, channel), prod(node["kernel_size"]))
 
@@ -280,8 +279,7 @@ def _shuffled(axes: Axes, node: Node, operand: int) -> None:
     """Channels (c, r, r) that become positions, positions that become channels, or groups of channels interleaved."""
     rank = len(axes.of(operand))
     if node.op == "channel_shuffle":  # (groups, c) becomes (c, groups)
-        for d in {*range(rank)} - {1}:
-            axes.same(node, (node.number, 0, d), (operand, 0, d))
+        matched(axes, node, operand, {1})
         if isinstance(axes.of(operand)[1], Wide):
             axes.grid((operand, 0, 1), node["groups"])
             axes.product((operand, 0, 1), node["groups"], (node.number, 0, 1), 1)
@@ -290,5 +288,4 @@ def _shuffled(axes: Axes, node: Node, operand: int) -> None:
     ends = (1, factor) if node.op == "pixel_shuffle" else (factor, 1)
     if isinstance(axes.of(operand)[rank - 3], Wide):
         axes.product((operand, 0, rank - 3), ends[0], (node.number, 0, rank - 3), ends[1])
-    for d in range(rank - 3):
-        axes.same(node, (node.number, 0, d), (operand, 0, d))
+    matched(axes, node, operand, {rank - 3, rank - 2, rank - 1})

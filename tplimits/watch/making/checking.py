@@ -18,16 +18,22 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.schedules import moving, parted
-from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
+from tplimits.program.nodes.given import (
+    array_of,
+    real_array,
+    seed_number,
+    several,
+    whole_from,
+    whole_number,
+    width_ratios,
+)
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
-from tplimits.program.nodes.listed import array_of
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
-from tplimits.watch.making.asked import Asked, Detail, Pair
-from tplimits.watch.making.engine import engine_of
+from tplimits.watch.making.asked import Asked, Detail, Pair, refuse_no_batches
 from tplimits.watch.making.kets import Kets, requested
-from tplimits.watch.making.signal import refuse_no_batches
+from tplimits.watch.making.recorder import engine_of
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:

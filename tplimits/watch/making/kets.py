@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate, unpaired
 from tplimits.regimes.training.numbers.request import request
+from tplimits.watch.making.engine import Engine
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
@@ -71,10 +72,8 @@ def _judged_on_data(total: TotalProgram) -> bool:
     return any(total.axis in axes for axes in judged)
 
 
-class Kets:
+class Kets(Engine):
     """Replicates of the particles of `MaximalLimit.evaluate`, step by step; f is their mean, kets are of the first."""
-
-    in_one_go: ClassVar[bool] = False
 
     def __init__(self, asked: Asked, width: float, seed: int) -> None:
         self.asked, self.request = asked, requested(asked, width, seed)
@@ -121,10 +120,6 @@ class Kets:
             f"gradient {name}": math.sqrt(execution.parameters[name].square(found, signal))
             for name, found in rows.items()
         }
-
-    def parameters(self) -> dict[str, Array]:
-        """None: they are among the values."""
-        return {}
 
     def values(self) -> dict[str, Array]:
         """Samples of all vectors and all scalars that have a name, from the first replicate."""

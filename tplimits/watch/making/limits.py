@@ -21,7 +21,7 @@ from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.table import MUP, NTP
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
-from tplimits.sampling.corners import has_corner
+from tplimits.sampling.powers import has_corner
 
 if TYPE_CHECKING:
     from sympy import Expr

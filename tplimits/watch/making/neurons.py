@@ -2,35 +2,115 @@
 
 Without matrices the maximal update parametrization moves every neuron by n ∂L/∂w, whatever the width, and averages over
 neurons are averages over samples: n samples of the initial kets train as a network of n neurons that starts at them.
+
+The largest eigenvalue of the Hessian of the loss is found by Lanczos on differences of gradients.  In a parametrization
+by widths a step of plain gradient descent moves each parameter W by η p ∂L/∂W, p a power of the width.  The Hessian is
+that of the coordinates W/√p, in which it moves all parameters by η ∂L: its largest eigenvalue λ means the same at every
+width, gradient descent being stable as long as η λ < 2.
+
+Where functions have kinks the Hessian is that between them, and a difference of gradients that steps over one is wrong
+by a jump over the length of the step.  Shorter steps pass fewer kinks, and are wronger by each: what two lengths agree
+on passed none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy
+import scipy.sparse.linalg
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.threads import one_thread
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.kinds import InitialVector
-from tplimits.sampling.corners import has_kink
-from tplimits.watch.making.sharpness import sharpness
+from tplimits.sampling.powers import has_kink
+from tplimits.watch.making.engine import Engine
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
 
+#: differences of gradients are taken over this part of the length of all parameters, over shorter ones at kinks
+_STEP, _SHORTER = 1e-6, (1e-7, 1e-8, 1e-9, 1e-10)
+#: how near two lengths come to one another
+_NEAR = 2e-3
+#: with so few parameters the whole matrix is made
+_FEW = 24
+
+
+def sharpness(
+    gradients: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+    parameters: Mapping[str, Array],
+    speeds: Mapping[str, float],
+    where: str,
+    kinks: bool = False,
+) -> float:
+    """λ at some parameters; `speeds` are the powers p of each, `kinks` says whether gradients may jump.
+
+    `where` is said in the EvaluationError of Lanczos, and where every step passes a kink.
+    """
+    roots = {name: math.sqrt(speeds[name]) for name in parameters}
+    center = numpy.concatenate([(w / roots[name]).ravel() for name, w in parameters.items()])
+
+    def gradient(u: Array) -> Array:
+        at, found = 0, {}
+        for name, w in parameters.items():
+            found[name] = roots[name] * u[at : at + w.size].reshape(w.shape)
+            at += w.size
+        g = gradients(found)
+        return numpy.concatenate([(roots[name] * g[name]).ravel() for name in parameters])
+
+    before = _largest(gradient, center, _STEP, where)
+    for step in _SHORTER if kinks else ():
+        found = _largest(gradient, center, step, where)
+        if abs(found - before) <= _NEAR * abs(found):
+            return found
+        before = found
+    if kinks:
+        raise EvaluationError(
+            f"the largest eigenvalue of the Hessian was not found {where}: every step around the parameters passes a "
+            "kink. Give sharpness=False, or smooth functions such as tp.gelu and tp.softplus."
+        )
+    return before
+
+
+def _largest(gradient: Callable[[Array], Array], center: Array, step: float, where: str) -> float:
+    """The largest eigenvalue of the matrix of differences of gradients."""
+    length = step * (1 + float(numpy.linalg.norm(center)))
+
+    def times(v: Array) -> Array:
+        v = numpy.ravel(v)
+        size = float(numpy.linalg.norm(v))
+        if size == 0:
+            return v
+        h = length / size
+        found: Array = (gradient(center + h * v) - gradient(center - h * v)) / (2 * h)
+        return found
+
+    if len(center) <= _FEW:
+        matrix = numpy.array([times(e) for e in numpy.eye(len(center))])
+        return float(numpy.linalg.eigvalsh((matrix + matrix.T) / 2)[-1])
+    start = numpy.random.default_rng(0).standard_normal(len(center))
+    operator = scipy.sparse.linalg.LinearOperator((len(center),) * 2, matvec=times, dtype=numpy.float64)
+    try:
+        found = scipy.sparse.linalg.eigsh(operator, k=1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)
+    except scipy.sparse.linalg.ArpackError:  # with it, no convergence
+        raise EvaluationError(
+            f"the largest eigenvalue of the Hessian was not found {where}: give sharpness=False."
+        ) from None
+    return float(found[0])
+
+
 Array = NDArray[numpy.float64]
 
 
-class Neurons:
+class Neurons(Engine):
     """One network in training, at a step; width `math.inf` stands for samples of the limit's kets."""
-
-    in_one_go: ClassVar[bool] = False
 
     def __init__(self, asked: Asked, width: float, seed: int) -> None:
         self.asked, self.limit, self.n = asked, math.isinf(width), asked.neurons(width, seed)
@@ -70,10 +150,6 @@ class Neurons:
         """f on the probes by all samples, of which some are kept."""
         return self.run.outputs(self.asked.probes) if self.limit else None
 
-    def values(self) -> dict[str, Array]:
-        """None: they follow from parameters."""
-        return {}
-
     def norms(self) -> dict[str, float]:
         """Norms of gradients where plain gradient descent has one rate, √p ‖∂L/∂W‖, and the sharpness there."""
         found: dict[str, float] = {}
@@ -94,17 +170,13 @@ class Neurons:
             self.run.restore({**here, **{f"parameter {name}": w for name, w in parameters.items()}})
             return self.run.gradients()
 
-        jumps = has_kink(self.asked.net) or not isinstance(
-            self.asked.error, Loss
-        )  # error signals of users may have any
+        # error signals of users may have any
+        jumps = has_kink(self.asked.net) or not isinstance(self.asked.error, Loss)
         try:
             held = {name: here[f"parameter {name}"] for name in self._speeds}
             return sharpness(gradients, held, self._speeds, f"at step {self.run.step}", jumps)
         finally:
             self.run.restore(here)
-
-    def finish(self) -> None:
-        """Nothing is left to judge."""
 
     # -- leaving and coming back --------------------------------------------------------------
 

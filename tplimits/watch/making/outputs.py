@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.watch.making.engine import Engine
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 
 
-class Outputs:
+class Outputs(Engine):
     """The path of outputs of `TangentLimit.evaluate`, found as a whole; a seed draws the outputs at the start."""
 
     in_one_go: ClassVar[bool] = True
@@ -59,21 +60,6 @@ class Outputs:
     def on_probes(self) -> Array:
         """f on the probes."""
         return self._path[self.step, self.asked.probe_rows]
-
-    def norms(self) -> dict[str, float]:
-        """None: parameters do not move at infinite width."""
-        return {}
-
-    def parameters(self) -> dict[str, Array]:
-        """None."""
-        return {}
-
-    def values(self) -> dict[str, Array]:
-        """None."""
-        return {}
-
-    def finish(self) -> None:
-        """Nothing: `evaluate` has judged."""
 
     def state(self) -> dict[str, Array]:
         """Nothing is kept: the path is found again."""

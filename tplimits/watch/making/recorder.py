@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -12,14 +13,17 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.watch.making.curves import curves
-from tplimits.watch.making.engine import Engine, engine_of
+from tplimits.regimes.training.feature_learning import MaximalLimit
+from tplimits.watch.making.kets import Kets
+from tplimits.watch.making.neurons import Neurons
+from tplimits.watch.making.outputs import Outputs
 from tplimits.watch.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tplimits.watch.making.asked import Asked
+    from tplimits.watch.making.engine import Engine
 
 Array = NDArray[Any]
 #: what is kept of one moment: "parameters", "curves", "values" by name, and "outputs" on the probes under ""
@@ -66,6 +70,20 @@ class Tape:
         )
 
 
+def engine_of(asked: Asked, width: float) -> type[Engine]:
+    """The engine of a width, made from (asked, width, seed); `math.inf` is the limit of the parametrization."""
+    if not math.isinf(width) or asked.limit.is_neuronwise:
+        return Neurons
+    derived = asked.limit.derived
+    for name, decay in asked.recipe.decays.items():
+        if callable(decay.value):
+            raise EvaluationError(
+                f"weight_decay=…, `{name}`: networks and limits without matrices decay by a function of the step; "
+                "the other limits are derived with one number for all steps. Give a number, or leave tp.inf out."
+            )
+    return Kets if isinstance(derived, MaximalLimit) else Outputs
+
+
 def record(
     asked: Asked, tapes: list[Tape], executor: Executor | None, told: Callable[[int], None], resumable: bool = True
 ) -> None:
@@ -90,12 +108,12 @@ def _frames(
 ) -> Iterator[tuple[Frame, dict[str, Array] | None]]:
     """The frames after the first `done`, each with what is needed to go on from it; None after the last."""
     try:
-        run: Engine = engine_of(asked, width)(asked, width, seed)
+        run = engine_of(asked, width)(asked, width, seed)
         if state is not None:
             _restore(run, state)
         for step in asked.frames[done:]:
             run.advance(step)
-            taken = _frame(asked, run, step)
+            taken = _frame(run, step)
             last = step == asked.frames[-1]
             if last:
                 run.finish()
@@ -115,12 +133,12 @@ def _restore(run: Engine, state: Mapping[str, Array]) -> None:
         raise EvaluationError("the file does not hold what is needed to go on; give another path=.") from None
 
 
-def _frame(asked: Asked, run: Engine, step: int) -> Frame:
+def _frame(run: Engine, step: int) -> Frame:
     """What is kept of one moment: curves in double precision, everything else in single precision."""
     probes = run.on_probes()
     return {
         "parameters": _single(run.parameters(), step),
-        "curves": curves(asked, run, step),
+        "curves": run.curves(step),
         "values": _single(run.values(), step),
         "outputs": {} if probes is None else _single({"": probes}, step),
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -63,7 +62,8 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
         )
         raise EvaluationError(f"Errors(): it takes networks and a limit that they come near to; {why}.")
     data = payload(recording, page, listed, kept)
-    script = "\n".join(['"use strict";', _erfc(), f"const COMPUTE = {source(page.loops)};", *map(_asset, _scripts())])
+    parts = ['"use strict";', f"const ERFC = {erfc_series()!r};", f"const COMPUTE = {source(page.loops)};"]
+    script = "\n".join([*parts, *(_asset(f"{name}.js") for name in _SCRIPTS)])
     style = _asset("page.css")
     policy = "; ".join(
         [
@@ -95,10 +95,6 @@ def chosen(recording: Recording, page: Shown) -> list[View]:
     return choosing.chosen(page, curves_of(recording), numbers, bool(compared(recording)))
 
 
-def _scripts() -> Iterable[str]:
-    return (f"{name}.js" for name in _SCRIPTS)
-
-
 @lru_cache(maxsize=16)
 def _asset(name: str) -> str:
     return resources.files("tplimits.watch.page").joinpath("assets", name).read_text(encoding="utf-8")
@@ -108,7 +104,7 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def erfc_series() -> Sequence[float]:
+def erfc_series() -> list[float]:
     """P in erfc(x) = t exp(−x² + P(t)), t = 2/(2 + x) for x ≥ 0, as a Chebyshev series in 2t − 1.
 
     >>> import math
@@ -123,7 +119,3 @@ def erfc_series() -> Sequence[float]:
     t = (u + 1) / 2
     exponent = numpy.log(scipy.special.erfcx(2 / t - 2) / t)
     return [float(c) for c in numpy.polynomial.chebyshev.chebfit(u, exponent, 30)]
-
-
-def _erfc() -> str:
-    return f"const ERFC = {[*erfc_series()]!r};"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,27 +87,17 @@ def _frames(recording: Recording, frames: Iterable[int]) -> list[int]:
     return found
 
 
-class _opened:
+@contextmanager
+def _opened(recording: Recording, fragment: str, page: dict[str, Any]) -> Iterator[Browser]:
     """A browser that shows the page of a recording."""
-
-    def __init__(self, recording: Recording, fragment: str, page: dict[str, Any]) -> None:
-        self.text, self.fragment = html(recording, **page), fragment
-
-    def __enter__(self) -> Browser:
-        self.browser = Browser()
-        try:
-            with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
-                file.write(self.text)
-                file.flush()
-                self.browser.open(file.name, self.fragment)
-                self.browser.run(_PREPARE)
-        except BaseException:
-            self.browser.close()
-            raise
-        return self.browser
-
-    def __exit__(self, *_: object) -> None:
-        self.browser.close()
+    text = html(recording, **page)
+    with Browser() as browser:
+        with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            browser.open(file.name, fragment)
+            browser.run(_PREPARE)
+        yield browser
 
 
 def _picture(browser: Browser, frame: int) -> bytes:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
 from tplimits.program.nodes.given import positive_number, several, whole_number
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.version import VERSION
+from tplimits.watch.forward import widths_in
 from tplimits.watch.page.packing import Pack
 from tplimits.watch.page.views import Probes, View
 
@@ -221,17 +221,11 @@ def _stored(page: Shown, name: str, array: Array) -> Array:
 
 def _widths(page: Shown, run: Run) -> list[int]:
     """The sizes of the widths of the program in a run."""
-    program, found = page.program, dict[str, int]()
-    for name, array in run.parameters.items():
-        s = program[program.initial_names[name]]
-        if isinstance(s, InitialVector):
-            found[s.over] = array.shape[-1]
-        elif isinstance(s, InitialMatrix):
-            found.update({s.rows: array.shape[-2], s.columns: array.shape[-1]})
+    found = widths_in(page.program, run.parameters)
     for name, array in run.values.items():
         if name in page.values and (width := page.width(name)) is not None:
             found[width] = array.shape[-1]
-    return [found.get(w, 1) for w in program.widths]
+    return [found.get(w, 1) for w in page.program.widths]
 
 
 # -- errors against the width ------------------------------------------------------------------

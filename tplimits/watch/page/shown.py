@@ -11,6 +11,7 @@ import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
+from tplimits.program.language.names import free_name
 from tplimits.program.language.tracing import exact
 from tplimits.program.loops.lowering import forward
 from tplimits.program.network.samples import dependent
@@ -133,9 +134,7 @@ def _own_names(program: Program) -> tuple[str, ...]:
 
 def _with(program: Program, instruction: Instruction, name: str) -> tuple[Program, str]:
     """The program with one more instruction, and its name, which is new to the program."""
-    taken = {*program.names, *(s.name for s in program)}
-    while name in taken:
-        name += "′"
+    name = free_name(name, {*program.names, *(s.name for s in program)})
     instructions = (*program.instructions, replace(instruction, name=name))
     return program.replace(instructions=instructions, names={**program.names, name: len(program)}), name
 

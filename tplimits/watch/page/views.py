@@ -1,19 +1,121 @@
-"""Kinds of panels: what a page shows of which values.  `Recording.page` chooses by shape where none are given."""
+"""Kinds of panels: what a page shows of which values, and what a user gives for each of their fields.
+
+`Recording.page` chooses by shape where no panels are given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
-from tplimits.watch.page.fields import plain
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import real_array, several, whole_number
+
+
+class _Wrong(Exception):
+    """What is given is not what the field takes."""
+
+
+def plain(view: str, name: str, annotation: str, value: Any) -> Any:
+    """The value of a field as text, numbers, tuples of these, or None; EvaluationError for anything else.
+
+    A page is written as JSON, where NumPy's numbers and arrays have no place, and a name instead of a list of names
+    would be read letter by letter.
+    """
+    kind = annotation.removesuffix(" | None")
+    if value is None and kind != annotation:
+        return None
+    what, read = _KINDS[kind]
+    try:
+        return read(value)
+    except _Wrong:
+        shown = f"{value:.40}" if isinstance(value, str) else f"a value of type {type(value).__name__}"
+        raise EvaluationError(f"{view}({name}=…): give {what}, not {shown!r}.") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, (bool, numpy.bool_)):
+        raise _Wrong
+    return bool(value)
+
+
+def _whole(value: Any) -> int:
+    found = whole_number(value)
+    if found is None:
+        raise _Wrong
+    return found
+
+
+def _number(value: Any) -> float:
+    try:
+        found = real_array("", value)
+    except EvaluationError:
+        raise _Wrong from None
+    if found.ndim:
+        raise _Wrong
+    return float(found)
+
+
+def _label(value: Any) -> str:
+    """Text, or a number that stands for itself."""
+    return value if isinstance(value, str) else f"{_number(value):g}"
+
+
+def _tuple(read: Callable[[Any], Any], length: int | None = None) -> Callable[[Any], tuple[Any, ...]]:
+    """A reader of tuples, of some length or of any."""
+
+    def found(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str) and read is _text:
+            return (value,)  # one name is a list of one
+        listed = several(value)
+        if listed is None or (length is not None and len(listed) != length):
+            raise _Wrong
+        return tuple(map(read, listed))
+
+    return found
+
+
+def _by_axis(value: Any) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise _Wrong
+    return {_text(axis): _whole(index) for axis, index in value.items()}
+
+
+def _range(value: Any) -> tuple[float, float]:
+    low, high = _tuple(_number, 2)(value)
+    if not (math.isfinite(high - low) and low < high):
+        raise _Wrong
+    return low, high
+
+
+#: what a field takes, in words, and its reader
+_KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "str": ("a name", _text),
+    "bool": ("True or False", _flag),
+    "int": ("a whole number", _whole),
+    "tuple[int, int]": ("two whole numbers", _tuple(_whole, 2)),
+    "tuple[float, float]": ("two numbers, the smaller one first", _range),
+    "Sequence[str]": ("a list of names", _tuple(_text)),
+    "Sequence[str | float]": ("a list of texts", _tuple(_label)),
+    "Sequence[float]": ("a list of numbers", _tuple(_number)),
+    "Sequence[int]": ("a list of whole numbers", _tuple(_whole)),
+    "Mapping[str, int]": ("whole numbers by the names of axes", _by_axis),
+}
 
 
 @dataclass(frozen=True)
 class View:
     """One panel of a page."""
-
-    kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -22,12 +124,13 @@ class View:
 
     def spec(self) -> dict[str, Any]:
         """Its fields, as the page reads them."""
-        return {"kind": self.kind, **asdict(self)}
+        return {"kind": type(self).__name__.lower(), **asdict(self)}
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The names of the values it shows."""
-        return ()
+        own = vars(self)
+        return (*([own["value"]] if "value" in own else ()), *own.get("beside", ()), *own.get("arrows", ()))
 
 
 @dataclass(frozen=True)
@@ -52,11 +155,6 @@ class Plane(View):
     texts: bool = False
     limit: bool = True
     title: str | None = None
-    kind: ClassVar[str] = "plane"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.value, *self.beside, *self.arrows)
 
 
 @dataclass(frozen=True)
@@ -68,11 +166,6 @@ class Triangle(View):
     colour: str | None = None
     limit: bool = True
     title: str | None = None
-    kind: ClassVar[str] = "triangle"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -90,11 +183,6 @@ class Matrix(View):
     line: int | None = None
     label: int | None = None
     title: str | None = None
-    kind: ClassVar[str] = "matrix"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -111,11 +199,6 @@ class Density(View):
     rays: bool = False
     beside: Sequence[str] = ()
     title: str | None = None
-    kind: ClassVar[str] = "density"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.value, *self.beside)
 
 
 @dataclass(frozen=True)
@@ -131,7 +214,6 @@ class Levels(View):
     end: str = "probability"
     table: str | None = None
     title: str | None = None
-    kind: ClassVar[str] = "levels"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -145,7 +227,6 @@ class Curves(View):
     names: Sequence[str] = ("loss",)
     log: bool = False
     title: str | None = None
-    kind: ClassVar[str] = "curves"
 
 
 @dataclass(frozen=True)
@@ -154,11 +235,6 @@ class Trace(View):
 
     value: str
     title: str | None = None
-    kind: ClassVar[str] = "trace"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -166,7 +242,6 @@ class Errors(View):
     """How far the outputs on the probes are from those of the limit, by width, beside the slope −1/2."""
 
     title: str | None = None
-    kind: ClassVar[str] = "errors"
 
 
 @dataclass(frozen=True)
@@ -180,4 +255,3 @@ class Probes(View):
     colours: Sequence[float] | None = None
     marks: Sequence[int] | None = None
     texts: Sequence[str | float] | None = None
-    kind: ClassVar[str] = "probes"

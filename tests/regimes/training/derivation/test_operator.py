@@ -4,7 +4,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.regimes.training.derivation.operator import derive_tangent
-from tplimits.zoo.networks.many_heads import many_heads
+from tplimits.zoo.networks.attention import many_heads
 
 
 @tp.network

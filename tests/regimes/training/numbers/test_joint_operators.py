@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.program.optimizers.joint_stepping import Whole
+from tplimits.program.optimizers.stepping import Whole
 from tplimits.regimes.training.numbers.updates import BlockUpdate, FactoredUpdate, LowRankUpdate, update_of
 
 ROWS, COLUMNS, UNIT, STEPS, DECAY = 64, 32, 64, 4, 0.9

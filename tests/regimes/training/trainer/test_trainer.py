@@ -8,13 +8,11 @@ import pytest
 
 import tplimits as tp
 from tplimits.errors import EvaluationError
-from tplimits.program.loops import signals
+from tplimits.program.loops.updating import kind_of
 from tplimits.regimes.training.finite.networks import train
 from tplimits.regimes.training.trainer import engine
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.zoo.networks.residual_attention import residual_attention
-from tplimits.zoo.networks.tied_attention import tied_attention
-from tplimits.zoo.networks.transformer_block import transformer_block
+from tplimits.zoo.networks.attention import residual_attention, tied_attention, transformer_block
 
 RNG = np.random.default_rng(7)
 N = 6
@@ -393,7 +391,7 @@ def test_what_cannot_be_trained_is_refused():
         EvaluationError, match=r"targets have shape \(3,\), the outputs"
     ):  # before code reads their rows
         Trainer(net, tp.squared_error(np.ones(3)), tp.SGD(), 0.1).start(X, width=8)
-    assert signals.kind_of(lambda f: f) is None and signals.kind_of(loss) is not None
+    assert kind_of(lambda f: f) is None and kind_of(loss) is not None
 
 
 def test_loops_that_are_not_rewritten_compute_the_same():

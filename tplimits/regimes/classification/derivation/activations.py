@@ -22,7 +22,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, OuterNonlin
-from tplimits.program.optimizers.regularity import lost_by, value_at
+from tplimits.program.optimizers.entrywise import lost_by, value_at
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

@@ -10,8 +10,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol, relocated
-from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, moved
 from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ class Layer(Execution):
 
     def vector(self, s: OuterNonlin) -> Array:
         """One function of neurons, at the arrays as they are."""
-        return self._outer(s)
+        return self.outer(s)
 
     # -- what differs from one run of a program -----------------------------------------------
 
@@ -131,10 +131,10 @@ class Layer(Execution):
             return numpy.zeros(())
         return super()._initial(s)
 
-    def _matmul(self, s: MatMul) -> Array:
+    def matmul(self, s: MatMul) -> Array:
         matrix = self.program[s.matrix]
         if s.matrix not in self.by_products or matrix.name in self.given:
-            return super()._matmul(s)
+            return super().matmul(s)
         assert isinstance(matrix, InitialMatrix)
         read = members(s)
         assert read is not None
@@ -150,7 +150,7 @@ class Layer(Execution):
             z = z if met is None else numpy.concatenate([met.z, z], axis=2)
             product = from_members(new @ z, read.dimensions, self.shape(s.axes))
         else:
-            product = super()._matmul(s)
+            product = super().matmul(s)
             # real weights have the same Z, read back off their products: controls need it
             z = self._whitened(by_member(product, read.dimensions), new, None if met is None else met.z)
         self.met[s.matrix, read.fixed] = Met(every, z, new)

@@ -13,7 +13,7 @@ from tplimits.errors import CheckError, EvaluationError
 from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.depth.finite.states import Start, cholesky
 from tplimits.regimes.depth.numbers.covariance import covariances
-from tplimits.sampling.parity import layer_series
+from tplimits.sampling.powers import layer_series
 from tplimits.sampling.widths import sampled_widths
 
 if TYPE_CHECKING:

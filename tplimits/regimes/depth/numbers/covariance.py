@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
-from tplimits.program.nodes.listed import array_of
+from tplimits.program.nodes.given import array_of
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices

@@ -15,8 +15,7 @@ from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
-from tplimits.program.nodes.given import seed_number, whole_from, whole_number
-from tplimits.program.nodes.listed import array_of
+from tplimits.program.nodes.given import array_of, seed_number, whole_from, whole_number
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 
 Array = NDArray[numpy.float64]

@@ -17,9 +17,8 @@ from tplimits.law.hypotheses.freshness import readout
 from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import at_rest, parameters
-from tplimits.program.network.preactivations import with_preactivations
+from tplimits.program.network.preactivations import with_preactivations, written_out
 from tplimits.program.network.tangent import tangent
-from tplimits.program.network.written_out import written_out
 from tplimits.program.nodes.entries import NO_NEURON, Entry, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE

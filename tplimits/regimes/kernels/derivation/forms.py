@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.network.written_out import MOST
+from tplimits.program.network.preactivations import MOST
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot

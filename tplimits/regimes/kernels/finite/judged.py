@@ -21,7 +21,7 @@ from tplimits.program.network.data import inputs_of, sizes_of
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number, stated_array
-from tplimits.sampling.parity import layer_series
+from tplimits.sampling.powers import layer_series
 from tplimits.sampling.sample import Draws
 from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.verdict import Verdict, concluded

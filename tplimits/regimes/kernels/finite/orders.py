@@ -20,7 +20,7 @@ from tplimits.regimes.kernels.finite.judged import LETTERS, KernelSampler, full,
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
-from tplimits.sampling.sample import Draws
+from tplimits.sampling.sample import Derived, Draws
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.widths import sampled_widths
 
@@ -40,34 +40,17 @@ ARRAYS = {
 
 
 @dataclass(frozen=True)
-class ScaledKernels:
+class ScaledKernels(Derived):
     """Draws of kernels θ, of n (θ − L) and of √n (θ − L); `limit` holds L of every label."""
 
     inner: KernelSampler
     limit: Array
 
     @property
-    def program(self) -> Program:
-        """What is run."""
-        return self.inner.program
-
-    @property
     def labels(self) -> tuple[str, ...]:
         """θ, b(θ) and √n·θ of every entry."""
         names = self.inner.labels
         return (*names, *map(bias_name, names), *map(root_name, names))
-
-    def prepare(self) -> None:
-        """The total program, once."""
-        self.inner.prepare()
-
-    def batch(self, n: int) -> int:
-        """Draws in a full batch at width n."""
-        return self.inner.batch(n)
-
-    def work(self, n: int) -> float:
-        """The work of one draw at width n."""
-        return self.inner.work(n)
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""

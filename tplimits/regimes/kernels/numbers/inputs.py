@@ -16,9 +16,8 @@ from tplimits.law.state import width_ratio
 from tplimits.program.nodes.bind import constant_value, resolved
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.given import by_name, index_array, real_array
+from tplimits.program.nodes.given import array_of, by_name, index_array, real_array
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.listed import array_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

@@ -21,8 +21,8 @@ from sympy import Expr, Integer
 
 from tplimits.errors import ProgramError
 from tplimits.program.network.data import with_sizes
+from tplimits.program.network.gradient_rows import pinned
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.pinned import pinned
 from tplimits.program.network.samples import at_sample
 from tplimits.program.nodes.entries import (
     NO_NEURON,

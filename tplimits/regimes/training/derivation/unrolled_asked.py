@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.rates import rates
-from tplimits.program.network.schedules import moving, parted
+from tplimits.program.network.schedules import moving, parted, rates
 from tplimits.program.nodes.given import exact_number
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from tplimits.regimes.training.derivation.labels import output_labels
 from tplimits.regimes.training.finite.networks import Networks
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number, stated_array
-from tplimits.sampling.corners import has_kink
-from tplimits.sampling.parity import HALVES, layer_series
+from tplimits.sampling.powers import HALVES, has_kink, layer_series
 from tplimits.sampling.sample import Draws
 from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.verdict import Verdict, concluded
@@ -248,7 +247,7 @@ def check_outputs(
 
 
 def _crosses_kinks(recipe: Recipe) -> bool:
-    """Whether a step moves entries by a power of 1/n, and through kinks (`tplimits.sampling.corners`)."""
+    """Whether a step moves entries by a power of 1/n, and through kinks (`tplimits.sampling.powers`)."""
     return recipe.a_out < 1 and has_kink(recipe.net)
 
 

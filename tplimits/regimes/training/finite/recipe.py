@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.rates import Rate, decays, rates
+from tplimits.program.network.schedules import Rate, decays, rates
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.kernels.finite.gradients import GradientSampler

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.optimizers.joint import NORM_POWER
-from tplimits.program.optimizers.joint_stepping import Whole
+from tplimits.program.optimizers.stepping import Whole
 
 if TYPE_CHECKING:
     from tplimits.regimes.training.finite.recipe import Recipe

@@ -146,7 +146,7 @@ class TrainingExecution(ParticleExecution):
             return found.value[None]
         return super()._initial(s)
 
-    def _matmul(self, s: MatMul) -> Array:
+    def matmul(self, s: MatMul) -> Array:
         x, parameter = self._vector(s), self.parameters[self.program[s.matrix].name]
         assert isinstance(parameter, MatrixParameter)
         if all(isinstance(i, Integer) for i in s.matrix_indices):

@@ -69,10 +69,10 @@ class KetExecution(TrainingExecution):
                 self.arrays.append(self.read(self.program[position]) if used else numpy.empty(0))
         return self
 
-    def _matmul(self, s: MatMul) -> Array:
+    def matmul(self, s: MatMul) -> Array:
         position = next((p for p in self._roots if self.program[p] is s), None)
         if position is None:
-            return super()._matmul(s)
+            return super().matmul(s)
         # a product that is read twice is one Gaussian vector, not two
         if position not in self._images:
             self._images[position] = self._image(s, self._roots[position])

@@ -23,9 +23,8 @@ from tplimits.regimes.training.derivation.operator import derive_tangent
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
-    from tplimits.program.network.rates import Rate
     from tplimits.program.network.run_asked import RunAsked
-    from tplimits.program.network.schedules import Schedule
+    from tplimits.program.network.schedules import Rate, Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.operator import TangentOperator

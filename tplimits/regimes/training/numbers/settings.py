@@ -14,7 +14,7 @@ from tplimits.numbers.particles import CONDITIONINGS
 from tplimits.pages.files import place_of
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.rates import Rate, rates
+from tplimits.program.network.schedules import Rate, rates
 from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
 
 if TYPE_CHECKING:

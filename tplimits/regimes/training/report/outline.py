@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr, Integer
 
 from tplimits.law.kets import MASTER, Reference
-from tplimits.program.network.pinned import pinned
+from tplimits.program.network.gradient_rows import pinned
 from tplimits.program.nodes.entries import Entry, axis_symbol
 from tplimits.program.nodes.kinds import (
     Avg,

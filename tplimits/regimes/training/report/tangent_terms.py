@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr
 
 from tplimits.program.language.render import body_text
-from tplimits.program.network.pinned import pinned
+from tplimits.program.network.gradient_rows import pinned
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
 from tplimits.regimes.training.report.ratios import of_parameter
 from tplimits.report.rolled import rolled_sum

@@ -13,7 +13,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops import kernels
 from tplimits.numbers.loops.machine import PRODUCT
 from tplimits.program.loops.form import DATA, PARAMETER
-from tplimits.program.loops.signals import TARGETS, WEIGHTS
+from tplimits.program.loops.updating import TARGETS, WEIGHTS
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import whole_from

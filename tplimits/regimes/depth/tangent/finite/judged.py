@@ -40,7 +40,7 @@ from tplimits.regimes.depth.tangent.finite.quantities import (
 from tplimits.regimes.depth.tangent.finite.responses import responses
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
-from tplimits.sampling.parity import WHOLE
+from tplimits.sampling.powers import WHOLE
 from tplimits.sampling.sample import Draws, single_threaded
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.work import layer_batch, layer_work

@@ -1,0 +1,82 @@
+"""Values of update functions: real numbers, none, and what SymPy does not tell; where they grow and jump."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from sympy import I, Max, S, Symbol, oo, sqrt
+
+from tplimits.program.optimizers.entrywise import has_pole, lost_by, not_real_at, value_at
+
+g = Symbol("g", real=True)
+TINY = S(10) ** -50
+
+
+@pytest.mark.parametrize(
+    ("first", "at", "value"),
+    [
+        (g**3 - g / 2, S(3), S(51) / 2),
+        (g * (1 + I * TINY**2), S(2), S(2)),  # rounding of a root of unity
+        (g * (1 + I * S(10) ** -61), S(2), S(2)),
+        (g * (1 + I * TINY), S(2), "none"),
+        (g * (1 + I), S(2), "none"),
+        (sqrt(g), S(-4), "none"),
+        (1 / g, S.Zero, "none"),
+        (-oo * g, S.One, "none"),
+        (oo * g, S.One, "none"),
+        (Symbol("c", real=True) * g, S.One, "open"),
+        (Symbol("c", real=True) * I + g, S.One, "open"),
+    ],
+)
+def test_values(first, at, value):
+    found = value_at(first, g, at)
+    if isinstance(value, str):
+        assert found is (None if value == "open" else sympy.nan)
+    else:
+        assert abs(found - value) < TINY
+
+
+@pytest.mark.parametrize(
+    ("first", "low", "high"),
+    [
+        (sqrt(1000 - g), 1000, 10**4),
+        (sqrt(g + 1000), -(10**4), -1000),
+        (sqrt(g), -1, 0),
+        (sqrt(g**2 - S(10) ** -10), -(S(10) ** -5), S(10) ** -5),
+        (sympy.tanh(g), None, None),
+        (sympy.log(1 + g**2), None, None),
+    ],
+)
+def test_a_gradient_without_a_real_value(first, low, high):
+    """The first that is met, of sizes between those of rounding and 10⁴."""
+    found = not_real_at(first, g)
+    assert (found is None) == (low is None)
+    assert low is None or low < found < high
+
+
+@pytest.mark.parametrize(
+    ("first", "lost"),
+    [
+        (g, None),
+        (g**3 + 2, None),
+        (sympy.Abs(g) ** S("3/2"), None),
+        (Max(g, 0), None),
+        (1000 * sympy.tanh(g), None),
+        (10 * sympy.sign(g) + g, "jumps"),
+        (sqrt(Max(g, 0)), "jumps"),
+        (sqrt(Max(-g, 0)), "jumps"),
+        (sqrt(sympy.Abs(g)), "jumps"),
+        (sympy.log(sympy.Abs(g)), "jumps"),
+        (1 / sympy.Abs(g) ** S("1/4"), "not bounded"),
+        (Max(0, 1 / g), "not bounded"),
+        (Max(0, -1 / g), "not bounded"),
+        (sympy.exp(g), "faster"),
+        (sympy.exp(-g / 10), "faster"),
+        (sympy.exp(Max(-g, 0)), "faster"),
+        (g**19, None),
+    ],
+)
+def test_why_a_function_is_not_pseudo_lipschitz(first, lost):
+    found = lost_by(first, g)
+    assert found is None if lost is None else lost in found
+    assert has_pole(first, g) == (lost == "not bounded")
