@@ -24,7 +24,7 @@ from tplimits.program.nodes.entries import (
     free_axes,
 )
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin
-from tplimits.program.nodes.moved import moved
+from tplimits.program.nodes.moved import moved, rearranged
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -63,13 +63,7 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
             s = replace(s, body=_with_names(s.body, swap)) if swap else s
         places[position] = len(instructions)
         instructions.append(s)
-    return program.replace(
-        instructions=tuple(instructions),
-        returns=tuple(places[p] for p in program.returns),
-        names={name: places[p] for name, p in program.names.items()},
-        arguments=tuple(places[p] for p in program.arguments),
-        inputs=tuple(places[p] for p in program.inputs),
-    )
+    return rearranged(program, instructions, places.__getitem__)
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:

@@ -1,13 +1,16 @@
-"""Instructions that read others at other positions."""
+"""Instructions that read others at other positions, and programs of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tplimits.program.nodes.entries import relocated
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Kind = TypeVar("Kind", bound=Instruction)
 
@@ -29,4 +32,15 @@ def moved(s: Kind, place: Callable[[int], int]) -> Kind:
     return s
 
 
-__all__ = ["moved"]
+def rearranged(program: Program, instructions: Iterable[Instruction], place: Callable[[int], int]) -> Program:
+    """The program with others among its instructions, and each of its own, `moved`, at its place."""
+    return program.replace(
+        instructions=tuple(instructions),
+        returns=tuple(map(place, program.returns)),
+        names={name: place(p) for name, p in program.names.items()},
+        arguments=tuple(map(place, program.arguments)),
+        inputs=tuple(map(place, program.inputs)),
+    )
+
+
+__all__ = ["moved", "rearranged"]

@@ -102,9 +102,10 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
-                # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons
+                # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons; √n ⟨q k⟩,
+                # whose limit is 0 were n a constant, keeps the order that the fluctuation is multiplied to
                 if position in self.means.zeros:
-                    start = min(sizes[position].start, -HALF)
+                    start = max(min(sizes[position].start, -HALF), sizes[position].fallen)
                     sizes[position] = replace(sizes[position], start=start, fallen=start)
                 if inside and position < len(self.network):
                     arguments[position] = largest(inside)
