@@ -270,3 +270,19 @@ def test_scores_that_grow_are_as_large_with_a_name_as_without(power, start, regi
         assert found.verdict.counting.start.output.start == Fraction(start)
         assert found.regime == regime
         assert (found.regime == "unstable") == any("a function of starts like n^(1/4)" in b for b in found.breaks)
+
+
+@pytest.mark.parametrize(
+    ("gate", "value", "moves"),
+    [(tp.relu, 0, False), (tp.relu, 1, True), (tp.abs, 0, False), (lambda s: tp.leaky_relu(s, 0.1), 0, True)],
+)
+def test_scalars_on_a_kink_whose_slope_is_zero_there_never_move(gate, value, moves):
+    """relu′(0) = 0: networks by NumPy keep s = 0, and in NTP y moves like n^(−½), with s at 1 what v reads by n^0."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, s: tp.Scalar = value):
+        return v * tp.relu(W @ tp.sum(U * ξ, over="d")) * (1 + gate(s))
+
+    found = tp.classify(net, tp.NTP, tp.SGD())
+    assert (found.verdict.counting.rates["s"] != NOTHING) == moves
+    assert found.regime == ("feature" if moves else "operator")

@@ -115,7 +115,8 @@ class Passes:
         """Entries of a parameter in the program's scale."""
         e, moved = self.exponents[name], moves.get(name, NOTHING)
         s = self.network[self.network.initial_names[name]]
-        if isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0:
+        starts_at_zero = isinstance(s, InitialScalar) and s.value == 0
+        if starts_at_zero or (isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0):
             # weights that start at 0 have no size until they move
             return Size(NOTHING, moved)
         return Size(-as_fraction(e.a + e.b), moved)
