@@ -1,11 +1,18 @@
 """Outputs that are 0 at every width, centred or by the two sides of a matrix; no others are taken for them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 from tplimits.errors import NoLimitError
-from tplimits.program.network.cancelling import refuse_output_that_cancels
+from tplimits.program.network import cancelling
+from tplimits.program.network.cancelling import refuse_output_that_cancels, sums_to_zero
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.zoo.networks.conv1d_pool import conv1d_pool
 
 
 def network(head):
@@ -126,6 +133,38 @@ def test_what_is_small_is_not_zero(head):
     net = sides(head)
     assert largest_of_sides(net) < 1e-12
     refuse_output_that_cancels(net)
+
+
+@pytest.mark.parametrize("head", cancelling._POSITIVE[2:], ids=lambda head: head.__name__)
+def test_functions_of_what_is_positive_are_positive(head):
+    rng = np.random.default_rng(11)
+    known = {x: rng.uniform(0.1, 30, 50) for x in sympy.symbols("x y")}
+    arguments = [*known, *known][: 2 if issubclass(head, functions._Extreme) else 1]
+    slope = [sympy.Rational(1, 10)] if head is functions.leaky_relu else []
+    assert (evaluate(head(*arguments, *slope), known) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("head", "runs"),
+    [
+        (lambda x, y, W: y * tp.erf(W @ x) * (1 + tp.avg(x) ** 2) / tp.sqrt(0.1 + tp.avg(y * (W @ x))), False),
+        (lambda x, y, W: y * tp.erf(W @ (2 - x)), True),
+        (lambda x, y, W: y * tp.cos(W @ x), True),
+        (lambda x, y, W: x * tp.avg(y - tp.erf(y)), True),
+        (lambda x, y, W: W @ x, False),
+    ],
+)
+def test_where_nothing_subtracts_nothing_is_run(head, runs, monkeypatch):
+    ran = []
+    monkeypatch.setattr(cancelling, "_is_rounding", lambda program: bool(ran.append(program)))
+    refuse_output_that_cancels(sides(head))
+    assert bool(ran) == runs
+
+
+def test_an_index_that_has_no_entry_is_zero():
+    conv = conv1d_pool
+    outside = conv.replace(tables=tuple(replace(t, values=np.full_like(t.values, -1)) for t in conv.tables))
+    assert [sums_to_zero(net, net.returns[0]) for net in (conv, outside)] == [False, True]
 
 
 def test_parameters_that_start_at_zero_are_not_zero():

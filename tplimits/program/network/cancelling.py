@@ -2,7 +2,8 @@
 
 An identity holds for all parameters and data, or fails for almost all of them: the program is run on random ones, at a
 few small widths.  What is there nothing but rounding error is zero.  Functions with kinks may be zero at all of these
-without being zero: runs at parameters thirty times as large find them out.
+without being zero: runs at parameters thirty times as large find them out.  Where nothing subtracts nothing is run: all
+is positive at positive parameters and data.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import networkx
 import numpy
+import sympy
+from sympy import Expr
 
 from tplimits.errors import NoLimitError, TplimitsError
 from tplimits.program.network.parameters import at_rest
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -32,6 +38,12 @@ _ROUNDING, _CERTAIN = 1e-12, 1e-9
 _ALIKE = 1e-3
 #: entries of arrays in one run; programs that hold more are left as they are
 _MOST_ENTRIES = 10**7
+#: sums, products and functions that are positive where all of their arguments are
+_POSITIVE = (
+    sympy.Add, sympy.Mul, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, functions.sigmoid,
+    functions.softplus, functions.gelu, functions.step, sympy.Abs, sympy.sign, sympy.exp, sympy.tanh, sympy.erf,
+    sympy.atan, sympy.asinh, sympy.sinh, sympy.cosh,
+)  # fmt: skip
 
 
 def refuse_output_that_cancels(program: Program) -> None:
@@ -65,8 +77,12 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
     [True, False]
     """
     bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
+    last = bound[position] if instead is None else instead
+    # an index of −1 stands for a 0
+    if not any((t.values < 0).any() for t in program.tables) and _is_positive_somewhere(bound, position, last):
+        return False
     before = (replace(s, value=None) if isinstance(s, InitialScalar) else s for s in bound.instructions[:position])
-    instructions = (*before, bound[position] if instead is None else instead)
+    instructions = (*before, last)
     names = {name: p for name, p in bound.names.items() if p <= position}
     bound = bound.replace(instructions=instructions, returns=(position,), inputs=(), names=names).released
     if sum(math.prod(int(bound.size(a) or 1) for a in s.axes) for s in bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
@@ -75,6 +91,23 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
         return _is_rounding(bound) and not _is_large(bound)
     except (TplimitsError, FloatingPointError):
         return False
+
+
+def _is_positive_somewhere(program: Program, position: int, last: Instruction) -> bool:
+    """Whether what is read up to an instruction is positive where all that is given is."""
+    read = (*(program[p] for p in networkx.ancestors(program.graph, position)), last)
+    return all(_is_positive(s.body) for s in read if isinstance(s, (OuterNonlin, ScalarNonlin)))
+
+
+def _is_positive(node: Expr) -> bool:
+    """Whether an expression is positive where everything that it reads is."""
+    if isinstance(node, (Entry, *_POSITIVE)):
+        return isinstance(node, Entry) or all(map(_is_positive, node.args))
+    if isinstance(node, AxisSum):
+        return _is_positive(node.summand)
+    if isinstance(node, sympy.Pow):
+        return _is_positive(node.base) and bool(node.exp.is_real)
+    return bool(node.is_positive)
 
 
 def _is_rounding(program: Program) -> bool:

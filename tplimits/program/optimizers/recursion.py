@@ -219,10 +219,10 @@ class Optimizer:
         # no power of a number that hyperparameters are made of
         scale = sympy.Rational(7, 3)
         for degree in (0, 1):
-            differences = [
+            differences = (  # one by one: the first that is not 0 decides
                 self.update([scale * x for x in g]) - scale**degree * self.update(g)
                 for g in (_POINTS[:1], _POINTS[:2], _POINTS)
-            ]
+            )
             if all(abs(sympy.N(d, 40)) < 1e-30 for d in differences):
                 return degree
         return None

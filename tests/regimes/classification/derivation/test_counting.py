@@ -245,3 +245,44 @@ def test_conditions_on_one_number_are_intervals():
         ((a > 0) & (b > 0), (a > 0) & (b > 0)),
     ):
         assert simplified(condition) == wanted
+
+
+def scored(power, call=lambda s: s):
+    """v x tanh(s), s = n^p ⟨Q x, K x⟩/n, with a name for s or without one."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * tp.tanh(call(tp.n**power * tp.avg((Q @ x) * (K @ x))))
+
+    return net
+
+
+@pytest.mark.parametrize(
+    ("power", "start", "regime"),
+    [(0, "-1/2", "trivial"), ("1/4", "-1/4", "trivial"), ("1/2", 0, "operator"), ("3/4", 0, "unstable")],
+)
+def test_scores_that_grow_are_as_large_with_a_name_as_without(power, start, regime):
+    """f_0 of networks of width 64 to 4096 by NumPy goes like n^-.48, n^-.17, n^.05 for the first three powers."""
+    rest = {"U": tp.Frozen(), "Q": tp.Frozen(), "K": tp.Frozen(), "v": tp.SGD()}
+    for call in (lambda s: s, lambda s: s.named("s"), lambda s: (2 * s.named("s")).named("t")):
+        found = tp.classify(scored(Fraction(power), call), tp.NTP, rest)
+        assert found.verdict.counting.start.output.start == Fraction(start)
+        assert found.regime == regime
+        assert (found.regime == "unstable") == any("a function of starts like n^(1/4)" in b for b in found.breaks)
+
+
+@pytest.mark.parametrize(
+    ("gate", "value", "moves"),
+    [(tp.relu, 0, False), (tp.relu, 1, True), (tp.abs, 0, False), (lambda s: tp.leaky_relu(s, 0.1), 0, True)],
+)
+def test_scalars_on_a_kink_whose_slope_is_zero_there_never_move(gate, value, moves):
+    """relu′(0) = 0: networks by NumPy keep s = 0, and in NTP y moves like n^(−½), with s at 1 what v reads by n^0."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, s: tp.Scalar = value):
+        return v * tp.relu(W @ tp.sum(U * ξ, over="d")) * (1 + gate(s))
+
+    found = tp.classify(net, tp.NTP, tp.SGD())
+    assert (found.verdict.counting.rates["s"] != NOTHING) == moves
+    assert found.regime == ("feature" if moves else "operator")

@@ -125,6 +125,36 @@ def test_outputs_of_a_family_member_start_at_zero_and_those_of_the_tangent_limit
         tp.derive(net, tp.NeuralTangent(tp.SGD(), f0=1))
 
 
+def held(value):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, s: tp.Scalar = value):
+        return v * tp.tanh(W @ tp.sum(U * ξ, over="d")) * (1 + tp.relu(s))
+
+    return net
+
+
+@pytest.mark.parametrize(
+    ("value", "optimizer"), [(0, tp.SGD()), (2, {**dict.fromkeys("UWv", tp.SGD()), "s": tp.Frozen()})]
+)
+def test_scalars_at_rest_are_held_at_their_values(value, optimizer):
+    """Where training does not move s, at a kink or because it is frozen, the limit has a number in its place."""
+
+    @tp.network
+    def written(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.tanh(W @ tp.sum(U * ξ, over="d")) * (1 + value)
+
+    found = tp.classify(held(value), tp.NTP, optimizer)
+    stated, wanted = (
+        limit.evaluate(X, **RUN, f0=0).f for limit in (found.limit(), tp.derive(written, tp.NeuralTangent(tp.SGD())))
+    )
+    assert found.regime == "operator"
+    assert np.allclose(stated, wanted, rtol=1e-9)
+    other = tp.classify(held(3), tp.NTP, {**dict.fromkeys("UWv", tp.SGD()), "s": tp.Frozen()}).limit()
+    assert not np.allclose(other.evaluate(X, **RUN, f0=0).f, wanted, rtol=1e-2)
+    with pytest.raises(tp.ProgramError, match="`s` is no parameter"):
+        tp.derive(held(value), tp.NeuralTangent(dict.fromkeys("UWvs", tp.SGD())))
+
+
 def test_another_optimizer_is_classified_first():
     """SGD sees c − d alone, Adam needs the d that fits: the same table is unfaithful to it."""
     found = tp.classify(net, tp.ABCD({"matrix": (0, "1/2", "1/2", "1/2")}, base=tp.MUP), tp.SGD())

@@ -102,9 +102,10 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
-                # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons
+                # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons; √n ⟨q k⟩,
+                # whose limit is 0 were n a constant, keeps the order that the fluctuation is multiplied to
                 if position in self.means.zeros:
-                    start = min(sizes[position].start, -HALF)
+                    start = max(min(sizes[position].start, -HALF), sizes[position].fallen)
                     sizes[position] = replace(sizes[position], start=start, fallen=start)
                 if inside and position < len(self.network):
                     arguments[position] = largest(inside)
@@ -114,7 +115,8 @@ class Passes:
         """Entries of a parameter in the program's scale."""
         e, moved = self.exponents[name], moves.get(name, NOTHING)
         s = self.network[self.network.initial_names[name]]
-        if isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0:
+        starts_at_zero = isinstance(s, InitialScalar) and s.value == 0
+        if starts_at_zero or (isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0):
             # weights that start at 0 have no size until they move
             return Size(NOTHING, moved)
         return Size(-as_fraction(e.a + e.b), moved)

@@ -31,7 +31,7 @@ SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
 FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 #: linear at 0 and at infinity
 LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
-#: of order 1 whatever the argument, jumping where it changes sign
+#: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
 JUMPS = (functions.step, sympy.sign)
 
 
@@ -182,7 +182,8 @@ def _function(node: Expr, parts: list[Size]) -> Size:
         return Size(min(start, zero), *(min(c, zero) for c in changes))
     if isinstance(node, JUMPS):
         # a change as large as the argument flips signs, a smaller one those of a share of entries
-        return Size(zero, *(min(zero, c - start) if c != NOTHING else NOTHING for c in changes))
+        flipped = (min(zero, c - start) if c != NOTHING else NOTHING for c in changes)
+        return Size(NOTHING if start == NOTHING else zero, *flipped)
     if isinstance(node, functions.softplus):
         # softplus is log 2 at 0 and follows its argument beyond
         return Size(max(start, zero), *changes)

@@ -63,9 +63,10 @@ def stable_point(verdict: StabilityVerdict) -> StablePoint:
     learns = verdict.regime == "feature"
     least = min(A for _, A in verdict.table.scales)
     if learns and least < 1:
+        start = "stays random" if least == sympy.S.Half else "tends to 0"
         raise NoLimitError(
             f"{title}: {_first_moving(counting)} moves by order 1 while gradients are those of A = {least} < 1 and f_0 "
-            "stays random. No theorem gives this limit: the μ-limit (Thm 2.9.25) has A ≥ 1, the operator limit "
+            f"{start}. No theorem gives this limit: the μ-limit (Thm 2.9.25) has A ≥ 1, the operator limit "
             "(Thm 2.9.23) fixed features, given neither scalars nor logits that move (Sec. 2.9.5)."
         )
     frozen = tuple(name for name in counting.exponents if not _counts(counting, name, learns))

@@ -32,15 +32,12 @@ def with_zeros_apart(network: Program) -> Program:
     """
     places: list[int] = []
     instructions: list[Instruction] = []
-    for position, s in enumerate(network):
-        s = moved(s, places.__getitem__)
-        if (
-            isinstance(s, (Avg, ScalarNonlin))
-            and subtracts(network, network[position])
-            and sums_to_zero(network, position)
-        ):
+    for position, written in enumerate(network):
+        collected = _collected(network, written)
+        s = whole = moved(collected, places.__getitem__)
+        if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
-        for difference in _differences(network, network[position]):
+        for difference in _differences(network, collected):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
             apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
             if not vanishes_at_generic_data(network, position, apart):
@@ -51,17 +48,28 @@ def with_zeros_apart(network: Program) -> Program:
                 instructions.append(replace(apart, body=body))
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             s = replace(s, body=s.body.xreplace({body: place}))
+        if s is whole:
+            s = moved(written, places.__getitem__)
         places.append(len(instructions))
         instructions.append(s)
     if tuple(instructions) == network.instructions:
         return network
-    return network.replace(
-        instructions=tuple(instructions),
-        returns=tuple(places[p] for p in network.returns),
-        names={name: places[p] for name, p in network.names.items()},
-        arguments=tuple(places[p] for p in network.arguments),
-        inputs=tuple(places[p] for p in network.inputs),
-    )
+    return network.rearranged(instructions, places.__getitem__)
+
+
+def _collected(network: Program, s: Instruction) -> Instruction:
+    """The instruction with one product for all terms of a sum that hold the same vectors: x a − x b as x (a − b)."""
+    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return s
+    swap: dict[Expr, Expr] = {}
+    for total in s.body.atoms(sympy.Add):
+        vectors = [e for e in total.atoms(Entry) if network[e.source].width is not None]
+        products: dict[Expr, list[Expr]] = {}
+        for term in total.args:
+            scalar, vector = term.as_independent(*vectors, as_Add=False) if vectors else (term, sympy.S.One)
+            products.setdefault(vector, []).append(scalar)
+        swap[total] = sympy.Add(*(vector * sympy.Add(*scalars) for vector, scalars in products.items()))
+    return replace(s, body=s.body.xreplace(swap)) if any(a != b for a, b in swap.items()) else s
 
 
 def _differences(network: Program, s: Instruction) -> list[Expr]:

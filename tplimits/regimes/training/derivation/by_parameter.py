@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import ProgramError, shown
-from tplimits.program.network.parameters import at_rest
+from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.nodes.given import can_be_called, exact_number
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
@@ -39,7 +39,7 @@ def _by_name(
 ) -> dict[str, Any]:
     """One value for every parameter, from one value for all or from a mapping that names them all.
 
-    What is never trained has `still`.
+    What is never trained has `still`, and may be left out or, as scalars that are held at a value, be no name at all.
     """
     rest = at_rest(network)
     if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
@@ -47,6 +47,8 @@ def _by_name(
     given = {**dict.fromkeys(rest, still), **given}
     if moved := [name for name in rest if given[name] != still]:
         raise ProgramError(f"{where}: `{moved[0]}` holds places of neurons, which are not trained.")
+    held = set(parameters(network)).difference(names)
+    given = {name: value for name, value in given.items() if name not in held or value != still}
     if set(given) != set(names):
         wrong = sorted(map(str, set(given) ^ set(names)))[0]
         what = "is not given" if wrong in names else "is no parameter"
