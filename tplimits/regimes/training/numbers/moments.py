@@ -57,11 +57,12 @@ def _by_width(asked: TrainingRequest, kets: KernelTables, constants: Mapping[str
     if not positions:
         return
     program = kets.network.sized({a: asked.bound.size(a) for a in kets.network.all_axes})
-    open_ = [doubt for doubt in positions.values() if doubt.name not in asked.recursion.assumed]
-    # look-ups by data are no symbols: a width limit has no derivation for all of them
-    data = [s for p in program.inputs if isinstance(s := program[p], InitialScalar)]
-    if open_ and any(s.of is not None for s in data):
-        raise EvaluationError(f"no number: {open_[0].told()}")
+    if any(isinstance(s := program[p], InitialScalar) and s.of is not None for p in program.inputs):
+        # look-ups by data are no symbols: nothing here is told of them
+        for doubt in positions.values():
+            if doubt.name not in asked.recursion.assumed:
+                raise EvaluationError(f"no number: {doubt.told()}")
+        return
     try:
         with deep(program.name, EvaluationError):
             state = derive_width(program, effort=Effort(_MOST))
