@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -36,7 +36,6 @@ DATA_TOLERANCE = 1e-12
 _NOTHING, _DIGITS = 1e-30, 60
 #: in sentences, what has more nodes than this is written by its name
 _MOST_WRITTEN = 250
-
 
 ASSUMED = Reference("taken on by the user, not established", "yang2023tensor")
 
@@ -176,23 +175,26 @@ class Derivation:
 
     def settle(self, numbers: Numbers) -> list[tuple[Key, str]]:
         """Ask again, with numbers: what is refused and why, and what is still in doubt, with the instruction."""
+        both = (*self.asked_again(numbers), *self.doubts)
+        left = [(k, d) for k, d in both if not (isinstance(d, Doubt) and d.name in self.assumed)]
+        return [(k, d.told() if isinstance(d, Doubt) else str(d)) for k, d in left]
+
+    def asked_again(self, numbers: Numbers) -> Iterator[tuple[Key, NoLimitError | Doubt]]:
+        """What numbers refuse and what they leave in doubt, one after another: each may take a while."""
         before, self.numbers = self.numbers, numbers
-        refused = []
-        for hypothesis, reader, body, key in self.pending:
-            try:
-                for doubt in hypothesis(reader, body, self.program.where(key[0])):
-                    if doubt.name not in self.assumed:
-                        refused.append((key, doubt.told()))
-            except NoLimitError as error:
-                refused.append((key, str(error)))
-        self.numbers = before
-        return refused + [(key, doubt.told()) for key, doubt in self.doubts if doubt.name not in self.assumed]
+        try:
+            for hypothesis, reader, body, key in self.pending:
+                try:
+                    yield from ((key, doubt) for doubt in hypothesis(reader, body, self.program.where(key[0])))
+                except NoLimitError as error:
+                    yield key, error
+        finally:
+            self.numbers = before
 
     def doubtful(self) -> list[str]:
         """The names of all doubts, of those too that numbers may settle."""
-        where = self.program.where
-        later = [d for hypothesis, reader, body, key in self.pending for d in hypothesis(reader, body, where(key[0]))]
-        return list(dict.fromkeys(doubt.name for doubt in (*(d for _, d in self.doubts), *later)))
+        found = (doubt for _, doubt in (*self.doubts, *self.asked_again(unread)))
+        return list(dict.fromkeys(doubt.name for doubt in found if isinstance(doubt, Doubt)))
 
     def assume(self, names: Sequence[str]) -> None:
         """Take doubts as settled, and say so."""

@@ -162,3 +162,34 @@ def test_parametrizations_with_norms():
     assert [adjusted[name].c for name in ("U", "A", "B", "v", "c")] == [0, half, 0, 0, 0]
     assert tp.NTP.adjusted(net, weight).of(net)["A"].c == 0
     assert tp.classify(net, tp.MUP.adjusted(net, weight), weight).regime == "feature"
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        tp.Normalized(tp.SGD()),
+        tp.Clipped(tp.SGD(), 0.2, reading="printed"),
+        tp.Clipped(tp.SGD(), 0.2, reading="printed", of="gradient"),
+        tp.SignSGD(),
+    ],
+)
+def test_signals_that_vanish_have_no_direction(optimizer):
+    """Outputs start at 0: with targets 0 networks go one way or the other by steps of full size."""
+    X, task = [[0.9, -0.4], [-0.2, 1.3]], {"lr": 0.2, "steps": 2, "particles": 256, "replicates": 3}
+    limit = tp.derive(tied, tp.MaximalUpdate(optimizer))
+    with pytest.raises(tp.EvaluationError, match="error signals of step 0 are 0 within their error"):
+        limit.evaluate(X, error=tp.squared_error([0.0, 0.0]), **task)
+    assert abs(limit.evaluate(X, error=tp.squared_error([1.0, 0.0]), **task).f[2]).max() > 0.05
+    at_rest = limit.evaluate(X, error=tp.squared_error([0.0, 0.0]), **{**task, "lr": 0.0})
+    assert abs(at_rest.f).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    "optimizer", [tp.Adam(eps=1e-3), tp.Clipped(tp.SGD(), 0.2), tp.Normalized(tp.SGD(), by="weight")]
+)
+def test_signals_that_vanish_move_nothing_where_small_ones_do_not(optimizer):
+    limit = tp.derive(tied, tp.MaximalUpdate(optimizer))
+    run = limit.evaluate(
+        [[0.9, -0.4], [-0.2, 1.3]], error=tp.squared_error([0.0, 0.0]), lr=0.2, steps=2, particles=256, replicates=3
+    )
+    assert abs(run.f).max() < 1e-12

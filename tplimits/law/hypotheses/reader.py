@@ -61,6 +61,11 @@ class Value:
         """Whether the interval number ± error holds zero."""
         return not abs(self.number) > self.error
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is 0 without an error, as all is that is made of zeros."""
+        return self.number == self.error == 0
+
 
 class Unreadable(Exception):
     """An expression has no numbers yet; `later` when values of constants or data, given later, will decide."""

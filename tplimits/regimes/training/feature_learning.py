@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,7 @@ import numpy
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.law.hypotheses import universality
+from tplimits.numbers import intervals
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
@@ -176,12 +178,17 @@ class MaximalLimit(TrainingLimit):
         is refused when `most` nodes of expressions have been read, after seconds; numbers are then those
         of `evaluate`.  `progress` tells how many instructions have been read.
 
-        Raises ProgramError as `unrolled` does, and when `most` is not enough.
+        Raises ProgramError as `unrolled` does, and when `most` is not enough; NoLimitError where a step lands on a
+        jump, a pole or the end of a root.
         """
         given = named_once(constants, named, "exact()", EvaluationError)
         program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given)
         with deep(program.name, NoLimitError), reporting(progress) as report:
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
+            # a mean that is left open may be 0 in disguise; constants that are left open are not asked of
+            for _, found in limit.state.asked_again(partial(intervals.values, limit.state.engine, constants={})):
+                if isinstance(found, NoLimitError):
+                    raise found
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
     # -- numbers ------------------------------------------------------------------------------

@@ -122,3 +122,18 @@ def test_members_of_an_infinite_family_that_no_data_moves_are_independent():
 
     limit = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",)))
     assert limit.evaluate([[0.6, 0.8]]).nngp == pytest.approx((1 - np.exp(-2)) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("place", ["pole", "step", "root"])
+def test_a_mean_over_other_neurons_is_a_number_with_an_error(place):
+    """0 by Stein's identity times a function of x: the vector is zero, although no scalar stands in it."""
+    at_zero = {"pole": lambda x, p: tp.tanh(x / p), "step": lambda x, p: tp.step(p) * x, "root": lambda x, p: p**0.5}
+
+    @tp.network
+    def network(ξ: tp.Input["d"], g: tp.Vector, U: tp.Vector["d"], v: tp.Vector):
+        x, β = tp.sum(U * ξ, over="d"), tp.neuron("β")
+        p = tp.avg((g[β] * tp.tanh(g[β]) - (1 - tp.tanh(g[β]) ** 2)) * tp.exp(-x * x), over=β)
+        return v * at_zero[place](x, p)
+
+    with pytest.raises(tp.EvaluationError, match="0 within its error"):
+        tp.derive(network, tp.Kernels(train=("v",))).evaluate([[0.9, -0.4], [-0.2, 1.3]])

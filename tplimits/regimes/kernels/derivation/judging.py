@@ -25,7 +25,7 @@ from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
-from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries, width_symbol
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -59,10 +59,12 @@ class Judgements:
     """What is known of the scalars and vectors of a derivation, and what has to wait for data."""
 
     state: Recursion
-    #: scalars that are at their limits at every width
+    #: scalars and vectors that are at their limits at every width
     exact: set[int] = field(default_factory=set)
-    #: in training, where the backward pass begins, of which no jump, pole or root is asked
+    #: in training, where the backward pass begins, of which no pole or root is asked, and jumps of vectors alone
     asked: int | None = None
+    #: in training, what there is no mean for, and what reads it
+    unread: set[int] = field(default_factory=set)
     #: vectors that are polynomials of Gaussians and of tame functions
     tame: set[int] = field(default_factory=set)
     #: gradients with poles that cancel
@@ -76,7 +78,7 @@ class Judgements:
     #: nodes, and whether they are seen to be zero
     zero: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
-    pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
+    pending: list[tuple[Hypothesis, BodyReader, Expr, str]] = field(default_factory=list)
     #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them
     doubts: list[tuple[int, Expr, str]] = field(default_factory=list)
     #: means of constants that are not seen to be finite
@@ -131,17 +133,15 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        of_width = any(map(body.has, (N, *map(width_symbol, self.state.program.widths))))
-        if not of_width and all(e.source in self.exact for e in found(body, Entry)):
-            self.exact.add(position)
-        if not is_special(body, Entry, GaussMean) or self.is_gradient(position):
+        if not is_special(body, Entry, GaussMean):
             return
-        where, reader = self.state.program.where(position), BodyReader(self.state)
+        where, reader = self.state.program.where(position), BodyReader(self.state, self.is_gradient(position))
+        hypotheses = ((jumps, self._jumping(body)), (poles, body), (roots, body))
         try:
             self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
-            for hypothesis, asked in ((jumps, self._jumping(body)), (poles, body), (roots, body)):
+            for hypothesis, asked in hypotheses[: 1 if reader.of_gradient else None]:
                 if hypothesis(reader, asked, where):
-                    self.pending.append((hypothesis, asked, where))
+                    self.pending.append((hypothesis, reader, asked, where))
         except NoLimitError as error:
             self.failed.append(str(error))
             raise
@@ -158,8 +158,8 @@ class Judgements:
         self.numbers = numbers
         try:
             left = list(self.constants)
-            for hypothesis, body, where in self.pending:
-                left += hypothesis(BodyReader(self.state), body, where)
+            for hypothesis, reader, body, where in self.pending:
+                left += hypothesis(reader, body, where)
             for doubt in left:
                 if doubt.name not in self.assumed:
                     raise NoLimitError(doubt.told())
@@ -172,7 +172,7 @@ class Judgements:
 
     def open(self) -> list[Doubt]:
         """The doubts themselves, those of tangents left out."""
-        asked = (d for hypothesis, body, where in self.pending for d in hypothesis(BodyReader(self.state), body, where))
+        asked = (d for hypothesis, reader, body, where in self.pending for d in hypothesis(reader, body, where))
         return [*self.constants, *asked, *self.moments()]
 
     def moments(self) -> list[Doubt]:

@@ -27,9 +27,14 @@ _LATER = (TableEntry, Data, Moment, DrawMean)
 
 @dataclass(frozen=True)
 class BodyReader:
-    """Parts of bodies, in entries of instructions."""
+    """Parts of bodies, in entries of instructions.
+
+    `of_gradient` for the backward pass: where a row of zeros makes exact zeros, derivatives are what they are there at
+    every width.
+    """
 
     state: Recursion
+    of_gradient: bool = False
 
     @property
     def tolerance(self) -> float:
@@ -46,8 +51,10 @@ class BodyReader:
             return found
 
     def moves(self, expr: Expr) -> bool:
-        """Whether it reads a vector, or a scalar that is neither given nor a function of given ones."""
-        return any(e.source not in self.state.judged.exact for e in entries(expr))
+        """Whether it reads what depends on the width or is drawn, and is not 0 at every width."""
+        exact = {e: self.limit(e) for e in entries(expr) if e.source in self.state.judged.exact}
+        left = entries(expr.xreplace({e: value for e, value in exact.items() if value == 0}))
+        return any(e not in exact for e in left)
 
     def settled(self, expr: Expr) -> bool:
         """Not where data decides; but a Gaussian leaf of its own cannot be cancelled."""
@@ -59,7 +66,8 @@ class BodyReader:
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """By the numerical stage, at the data it has."""
-        return self.state.judged.numbers(self, expr)
+        found = self.state.judged.numbers(self, expr)
+        return [v for v in found if not v.is_nothing] if self.of_gradient else found
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width; sums over axes keep the sign of their terms."""
@@ -117,7 +125,7 @@ class BodyReader:
             *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
         ]
         leaves = self.state.leaves(expr)
-        if not any(_later(p) for p in parts) and all(
+        if not any(later(p) for p in parts) and all(
             self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
         ):
             return True
@@ -132,7 +140,7 @@ class BodyReader:
             return bounds(factor.summand)[0] >= 0 and self._is_certain(factor.summand)
         if isinstance(factor, sympy.exp) or (isinstance(factor, sympy.Pow) and factor.exp.is_negative):
             return True
-        return not (_later(factor) or factor.atoms(Of)) or self._is_variance(factor)
+        return not (later(factor) or factor.atoms(Of)) or self._is_variance(factor)
 
     def _is_variance(self, entry: Expr) -> bool:
         """Whether an entry of a table is E x² of a node that does not vanish: Gaussian, or with a part of its own."""
@@ -169,6 +177,6 @@ def held(state: Recursion, entry: Entry) -> Expr:
     return at_infinity(placed) if placed.has(N) else placed
 
 
-def _later(expr: Expr) -> set[Expr]:
+def later(expr: Expr) -> set[Expr]:
     """Means in an expression that data decides; not data itself, which is what it is at every width."""
     return {x for x in expr.atoms(*_LATER) if not isinstance(x, Data)}

@@ -39,6 +39,7 @@ from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
+from tplimits.regimes.kernels.derivation.exact import note_exact
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
@@ -88,6 +89,7 @@ class Recursion(Brackets):
     def walk(self, position: int) -> None:
         """Read one instruction, whose operands have been read."""
         s = self.program[position]
+        note_exact(self, position, s)
         if isinstance(s, InitialVector):
             self._initial_vector(position, s)
         elif isinstance(s, InitialScalar):
@@ -127,7 +129,6 @@ class Recursion(Brackets):
             self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
-        self.judged.exact.add(position)
         if position in self.network.inputs:
             self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
         elif s.value is not None:

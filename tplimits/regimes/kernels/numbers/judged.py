@@ -19,11 +19,10 @@ from tplimits.law.hypotheses.moments import infinite_moment, tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
-from tplimits.program.nodes.kinds import OuterNonlin
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.randomness import Kets
-from tplimits.regimes.kernels.derivation.reading import BodyReader, held
+from tplimits.regimes.kernels.derivation.reading import BodyReader, held, later
 from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
 from tplimits.regimes.kernels.numbers.frames import Frame
@@ -113,18 +112,21 @@ class _Points:
         self.recursion, self.tables = tables.derivation.recursion, tables
 
     def values(self, reader: BodyReader, expr: Expr) -> list[Value]:
-        """The worst of them: one that cannot be told from zero, where there is one."""
+        """The worst of them: those that cannot be told from zero, where there are any."""
         exact, scalars = self.recursion.judged.exact, self.recursion.scalars
-        expr = self._through_maps(expr)
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
         places = {e: sympy.Dummy(real=True) for e in limits}
-        body = reader.limit(expr.xreplace(places))
+        body = self._with_means(reader.limit(expr.xreplace(places)))
+        # those inside of vectors are numbers as well, with errors
+        means = {mean: sympy.Dummy(real=True) for mean in later(body)}
+        body = body.xreplace(means)
         try:
             numbers = {places[e]: self._interval(value) for e, value in limits.items()}
-            here = self._at(body, {s: v for s, (v, _) in numbers.items()})
-            spread = numpy.zeros(1)
+            numbers |= {place: self._interval(mean) for mean, place in means.items()}
+            others = {s: v for s, (v, _) in numbers.items()}
+            here = self._at(body, others)
+            spread = abs(self._at(body, others, widened=True) - here)
             for symbol, pair in numbers.items():  # one at a time: errors moved together cancel in a difference
-                others = {s: v for s, (v, _) in numbers.items()}
                 around = [
                     self._at(body, {**others, symbol: mapped(lambda v, e, sign=sign: v + sign * e, pair)})
                     for sign in (1.0, -1.0)
@@ -140,24 +142,22 @@ class _Points:
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
         here, errors, moves = here[known], _SPREADS * spread[known], (away != here)[known]
-        worst = numpy.flatnonzero(moves & ~(abs(here) > errors))
-        k = worst[0] if len(worst) else 0
-        return [Value(float(here[k]), float(errors[k]), bool(moves[k]))] if len(here) else []
+        zeros = numpy.flatnonzero(moves & ~(abs(here) > errors))
+        chosen = zeros if len(zeros) else range(min(len(here), 1))
+        return [Value(float(here[k]), float(errors[k]), bool(moves[k])) for k in chosen]
 
-    def _through_maps(self, expr: Expr) -> Expr:
-        """With the vectors in it that are maps of others written out, where scalars stand in them."""
+    def _with_means(self, body: Expr) -> Expr:
+        """With the vectors in it that means stand in written out."""
         swap = {}
-        for entry in entries(expr):
-            s = self.recursion.program[entry.source]
-            if isinstance(s, OuterNonlin) and not s.slots:
-                inside = at(s.body, dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
-                written = self._through_maps(inside)
-                if any(e.source in self.recursion.scalars for e in entries(written)):
-                    swap[entry] = written
-        return expr.xreplace(swap)
+        for leaf in self.recursion.leaves(body):
+            if self.recursion.nodes[leaf.node].body is not None:
+                inside = self._with_means(self.recursion.opened(leaf))
+                if later(inside):
+                    swap[leaf] = inside
+        return body.xreplace(swap)
 
-    def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
-        return _PointFrame(self.tables, places, move).value(body).array
+    def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0, widened: bool = False) -> Array:
+        return _PointFrame(self.tables, places, move, widened).value(body).array
 
     def _interval(self, value: Expr) -> tuple[Labelled, Labelled]:
         """A deterministic scalar at all inputs, and its error."""
@@ -180,7 +180,10 @@ class _Sizes(Frame):
             theirs = expr.indices[len(table.left) :]
             places |= {second(axis_symbol(a)): i for a, i in zip(table.right, theirs, strict=True)}
             return self.value(at(sided(table.definition, 1, 1), places))
-        if isinstance(expr, (Data, Moment)) or expr.is_number:
+        if isinstance(expr, Moment):
+            # an error of its own counts as rounding: the square of a mean that is 0 in disguise is 0 as well
+            return mapped(lambda v: abs(v) + self.tables.error / _ROUNDING, [super()._compute(expr)])
+        if isinstance(expr, Data) or expr.is_number:
             return mapped(numpy.abs, [super()._compute(expr)])
         if isinstance(expr, sympy.Add):
             return mapped(lambda *arrays: sum(arrays[1:], arrays[0]), [self.value(a) for a in expr.args])
@@ -192,11 +195,11 @@ class _Sizes(Frame):
 
 
 class _PointFrame(Frame):
-    """Kets at points of their Gaussian variables, scalars at given numbers."""
+    """Kets at points of their Gaussian variables, scalars at given numbers; `widened` by errors of their variances."""
 
-    def __init__(self, tables: Tables, places: Mapping[Symbol, Labelled], move: float) -> None:
+    def __init__(self, tables: Tables, places: Mapping[Symbol, Labelled], move: float, widened: bool) -> None:
         super().__init__(tables, 1, 1)
-        self.places, self.move = places, move
+        self.places, self.move, self.widened = places, move, widened
 
     def _compute(self, expr: Expr) -> Labelled:
         return self.places[expr] if expr in self.places else super()._compute(expr)
@@ -214,6 +217,8 @@ class _PointFrame(Frame):
             lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)),
             [self.tables.frame(1, 1).value(variance), size],
         )
+        if self.widened:
+            deviation = mapped(lambda d, s: numpy.maximum(d, numpy.sqrt(_ROUNDING * s)), [deviation, size])
         return mapped(
             lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))]
         )

@@ -39,7 +39,7 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.training.derivation import by_parameter
-from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
+from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Doubt
@@ -104,7 +104,8 @@ def derive_maximal(
     _refuse_jumps(network, found.moving)
     if kets is None:
         return found
-    return replace(found, doubts=(*kets.recursion.judged.open(), *after_a_step(kets, optimizers)))
+    doubts = (*kets.recursion.judged.open(), *after_a_step(kets, optimizers), *asked_of_widths(kets).values())
+    return replace(found, doubts=doubts)
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:

@@ -12,6 +12,7 @@ whose mean is infinite for every η ≠ 0: exponentials, which have all moments 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx
@@ -20,8 +21,9 @@ from sympy import Pow, S, cosh, exp, sinh
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.branches import BRANCHES
 from tplimits.program.nodes.entries import Entry, GaussMean, entries
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -41,31 +43,59 @@ def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = 
 
     Gradients are those of the parameters that are trained.
 
-    What the kernel engine has no mean for is not looked at, nor what reads it.
+    What the kernel engine has no mean for is not looked at, nor what reads it (`asked_of_widths`).
 
     Raises NoLimitError where a hypothesis fails.
     """
     functions = (s for s in network if isinstance(s, (OuterNonlin, ScalarNonlin)))
-    if not any(is_special(s.body, Entry, GaussMean) for s in functions):
+    if not (any(is_special(s.body, Entry, GaussMean) for s in functions) or _has_kinks_of_means(network)):
         return None
     total = TotalProgram(network, trained)
     program = total.backward.program
     state = Recursion(program, Tangent(program, {}, len(program)), outputs=(), assumed=assumed)
     state.judged.asked = len(network)
-    unread: set[int] = set()
+    unread = state.judged.unread
     for position in sorted(total.needed):
-        if unread.isdisjoint(networkx.ancestors(program.graph, position)):
-            try:
-                state.walk(position)
-            except NoLimitError as error:
-                unread.add(position)
-                if state.judged.failed:
-                    open_ = [doubt for doubt in state.judged.open() if doubt.name not in assumed]
-                    if position < len(network) or not open_:
-                        raise
-                    # a gradient may have no moments for what is in doubt of the network: data tells first
-                    state.judged.infinite.setdefault(position, str(error))
+        if not unread.isdisjoint(program[position].operands):
+            unread.add(position)
+            continue
+        try:
+            state.walk(position)
+        except NoLimitError as error:
+            unread.add(position)
+            if state.judged.failed:
+                open_ = [doubt for doubt in state.judged.open() if doubt.name not in assumed]
+                if position < len(network) or not open_:
+                    raise
+                # a gradient may have no moments for what is in doubt of the network: data tells first
+                state.judged.infinite.setdefault(position, str(error))
     return KernelTables(program, (), tuple(state.tables), S.Zero, S.Zero, (), (), state)
+
+
+def _has_kinks_of_means(network: Program) -> bool:
+    """Whether a function of vectors with a kink rests on an average, at whose zero its derivative has a jump."""
+    averages = {p for p, s in enumerate(network) if isinstance(s, Avg) or (isinstance(s, OuterNonlin) and s.slots)}
+    return any(
+        isinstance(s, OuterNonlin)
+        and bool(found(s.body, *BRANCHES))
+        and not averages.isdisjoint(networkx.ancestors(network.graph, position) | {position})
+        for position, s in enumerate(network)
+        if averages
+    )
+
+
+def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
+    """What rests on the mean of a function of two neurons, which kernels do not have and a width limit has."""
+    program, judged = kets.network, kets.recursion.judged
+    means = {p for p in judged.unread if isinstance(s := program[p], OuterNonlin) and s.slots}
+    doubts = {}
+    for position in sorted(judged.unread):
+        s, above = program[position], {position} | networkx.ancestors(program.graph, position)
+        if isinstance(s, (OuterNonlin, ScalarNonlin)) and is_special(s.body, Entry, GaussMean) and means & above:
+            named = program[min(means & above)].name
+            reason = f"it rests on `{named}`, the mean of a function of two neurons, which is judged with the data"
+            doubts[position] = replace(judged.moment_doubt(position, reason), later=True)
+    return doubts
 
 
 def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> list[Doubt]:

@@ -143,6 +143,13 @@ def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
     return numpy.array([whole(begin, number)["f"] for number in range(asked.replicates)])
 
 
+def _signals(asked: TrainingRequest, f: Array) -> list[Array]:
+    """The error signals that the steps of a run were made of."""
+    signal = error_signal(asked.error)
+    rows = [slice(None) if asked.rows is None else asked.rows(t) for t in range(asked.steps)]
+    return [signal(f[t], t)[rows[t]] for t in range(asked.steps)]
+
+
 def unpaired(asked: TrainingRequest) -> Mapping[str, Array]:
     """The arguments of gates on one draw of particles without conditioning."""
     found: Mapping[str, Array] = whole(partial(Replicate, replace(asked, white=False)), 0)["gates"]
@@ -161,6 +168,8 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
         found = [Trajectory(**run) for run in runs]
         seen = [one.gates for one in found]
         singular.judge(asked.recursion.total, seen)
+        signals = numpy.array([_signals(asked, one.f) for one in found])
+        singular.judge_signals(asked.recursion.optimizers, signals, asked.rates_at)
         gates.judge(asked.recursion.total, seen, partial(_outputs, asked), partial(unpaired, asked))
     return found
 

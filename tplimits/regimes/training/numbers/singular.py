@@ -8,7 +8,7 @@ finite numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 #: a scalar nearer to zero than this is zero by rounding
 _ROUNDING = 1e-12
@@ -93,6 +94,32 @@ def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
             if open_.any():
                 place = tuple(numpy.argwhere(open_)[0])
                 raise EvaluationError(_told(total.program, one.position, one.what, one.argument, float(mean[place])))
+
+
+def judge_signals(
+    optimizers: Mapping[str, Optimizer], signals: Array, rates: Callable[[int], Mapping[str, float]]
+) -> None:
+    """EvaluationError where all error signals of a step vanish, and updates keep their size whatever theirs is.
+
+    `signals` are those of every replicate at every step.  What is 0 in all of them moves nothing.
+    """
+    for t in range(signals.shape[1]):
+        here = signals[:, t]
+        error = here.std(axis=0, ddof=1) / math.sqrt(len(here))
+        free = [name for name, one in optimizers.items() if rates(t)[name] != 0 and _is_free_of_size(one, t)]
+        if free and here.any() and (abs(here.mean(axis=0)) <= _ERRORS * error + _ROUNDING).all():
+            raise EvaluationError(
+                f"no number: the error signals of step {t} are 0 within their error, {abs(here).max():.2g} at most, "
+                f"and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of them: networks, whose signals "
+                "vanish slowly, go either way at any width (hypothesis: what updates are divided by does not vanish). "
+                "Give an ε, or targets that the outputs do not meet."
+            )
+
+
+def _is_free_of_size(optimizer: Optimizer, t: int) -> bool:
+    """Whether small gradients move a parameter as far as large ones, with none before that are remembered."""
+    normalises = optimizer.degree == 0 or (optimizer.clips_at or optimizer.clips_gradient or ("max",))[0] == "min"
+    return normalises and not optimizer.is_still and (t == 0 or optimizer.is_memoryless)
 
 
 @contextmanager
