@@ -3,6 +3,7 @@
 A factor is (label, indices, copy).  Labels:
 
     X  the state at (token, neuron)            F|…  a function of a dense layer at (family, token, neuron)
+    Z|…  functions of a matrix at a neuron less their mean (`centred`)
     V  the covariance of two tokens            C|…  a joint cumulant of functions of one neuron at tokens
     N  the kernel of |u| (`folded`)       P|…  a constant array; S|… a symmetric one
     s  √V_aa                                   I    1 where two tokens are the same, else 0

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.isserlis import pairings
-from tplimits.regimes.depth.derivation.activations import LINEAR, odd_together, partitions
+from tplimits.regimes.depth.derivation.activations import LINEAR
 from tplimits.regimes.depth.derivation.algebra import (
     MOST,
     OPEN,
@@ -31,7 +30,8 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
 )
 from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.model import Layer, Model, column_label
+from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
+from tplimits.regimes.depth.derivation.model import Layer, Model, centred_label, column_label
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
 OF_SCALARS = frozenset("GY")
@@ -40,8 +40,8 @@ RANDOM = frozenset("F") | OF_SCALARS
 
 #: axes an operand can have
 _MOST_AXES = 9
-
-Blocks = list[tuple[int, ...]]
+#: pairings and partitions of one sum that are gone through, a few 10⁴ in a second
+_MOST_GROUPINGS = 500_000
 
 
 class Contraction:
@@ -84,7 +84,7 @@ class Contraction:
         """A term with its sums done where the state alone is left of them."""
         powers, factors = term.powers, term.factors
         for index in sorted(summed):
-            powers, factors = self._closed(factors, powers, index)
+            powers, factors = self.closed(factors, powers, index)
         return ProductTerm(self.one if self.counting else term.coeff, powers, term.pert, factors)
 
     def _averaged(self, current: Sum, keep: frozenset[int]) -> Sum:
@@ -111,21 +111,45 @@ class Contraction:
 
     def _average_over(self, matrix: int, current: Sum) -> Sum:
         found: Sum = {}
+        self._insist_on_few(matrix, current)
         for (factors, powers, pert, joined), coeff in current.items():
-            mine = [f for f in factors if f[0][0] == "F" and self.model.layers[f[0]].matrix == matrix]
+            mine = [f for f in factors if self._is_of(matrix, f)]
             if not mine:
                 self._add(found, ProductTerm(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
             self._insist_on_independence(matrix, factors)
-            # a symmetric Gaussian: half of all products are gone before any partition is made
-            if odd_together(layer.basis for layer in layers):
-                continue
-            rest = ProductTerm(coeff, powers, pert, _without(factors, mine))
-            for blocks in self._groupings(layers):
+            # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
+            marks = [f for f in factors if f[0] == centred_label(matrix)]
+            centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]
+            rest = ProductTerm(coeff, powers, pert, _without(factors, [*mine, *marks]))
+            for blocks in groupings(self._kinds(matrix, factors)):
+                if any(all(own.issuperset(b) or own.isdisjoint(b) for b in blocks) for own in centred):
+                    continue
                 for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
                     self._add(found, term, now_joined)
         return {key: c for key, c in found.items() if c != 0}
+
+    def _insist_on_few(self, matrix: int, current: Sum) -> None:
+        """Refuse a sum with more groupings than can be gone through, before the first of them."""
+        products = [self._kinds(matrix, key[0]) for key in current]
+        ways = sum(map(count, products))
+        if ways > _MOST_GROUPINGS:
+            raise NoLimitError(
+                f"not derived: the moments of the next covariance hold products of up to {max(map(len, products))} "
+                f"functions of `{self.model.names[matrix]}`, with {ways} ways to group them. Take lower powers of "
+                "averages, or averages of functions of one matrix each."
+            )
+
+    def _kinds(self, matrix: int, factors: Factors) -> tuple[Kind, ...]:
+        mine = [f for f in factors if self._is_of(matrix, f)]
+        at = [f[1][-1] for f in mine]
+        marked = {f[1][0] for f in factors if f[0] == centred_label(matrix)}
+        centred = {i for i in marked if at.count(i) == 1}
+        return tuple(kind(self.model.layers[f[0]].basis, i in centred) for f, i in zip(mine, at, strict=True))
+
+    def _is_of(self, matrix: int, factor: Factor) -> bool:
+        return factor[0][0] == "F" and self.model.layers[factor[0]].matrix == matrix
 
     def _insist_on_independence(self, matrix: int, factors: tuple) -> None:
         """Refuse a product of a matrix with a function of scalars of order 1 that hold it."""
@@ -135,16 +159,6 @@ class Contraction:
                     f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if "
                     f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
                 )
-
-    def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
-        places = tuple(range(len(layers)))
-        # of a Gaussian alone only second cumulants are left; the much longer partitions are for functions of it
-        if all(layer.basis == LINEAR for layer in layers):
-            yield from pairings(places)
-            return
-        for blocks in partitions(places):
-            if all(_may_be_nonzero([layers[i] for i in block]) for block in blocks):
-                yield blocks
 
     def _grouped(
         self, rest: ProductTerm, mine: list[Factor], layers: list[Layer], blocks: Blocks, joined: bool | None
@@ -167,18 +181,27 @@ class Contraction:
         beyond = _next(touched)
         factors = renamed((*rest.factors, *extra), change)
         values = [self._block_value([mine[i] for i in block], [layers[i] for i in block], change) for block in blocks]
-        for chosen in itertools.product(*values):
-            term = rest._replace(factors=factors)
-            for value, open_to, copy in chosen:
-                # numbers above all that stand: a clash would make two sums one, and a wrong formula
-                above = max(beyond, next_number(term.factors), _next(open_to.values()))
-                term = product(term, value._replace(factors=placed(value.factors, open_to, above, copy)))
-            if term.pert > self.most:
-                continue
+        terms = [rest._replace(factors=factors)]
+        for k, cumulants in enumerate(values):
+            # what is too small with the largest of what is still to come is left out before it is multiplied
+            most = self.most - sum(min((v.pert for v, _, _ in later), default=0) for later in values[k + 1 :])
+            terms = [
+                self._multiplied(term, value, open_to, copy, beyond)
+                for term, (value, open_to, copy) in itertools.product(terms, cumulants)
+                if term.pert + value.pert <= most
+            ]
+        for term in terms:
             for index in sorted(i for i in touched if i >= 0):
-                powers, closed = self._closed(term.factors, term.powers, index)
+                powers, closed = self.closed(term.factors, term.powers, index)
                 term = term._replace(powers=powers, factors=closed)
             yield term, joined
+
+    def _multiplied(
+        self, term: ProductTerm, value: ProductTerm, open_to: dict[int, int], copy: int, beyond: int
+    ) -> ProductTerm:
+        # numbers above all that stand: a clash would make two sums one, and a wrong formula
+        above = max(beyond, next_number(term.factors), _next(open_to.values()))
+        return product(term, value._replace(factors=placed(value.factors, open_to, above, copy)))
 
     def _block_value(
         self, block: list[Factor], layers: list[Layer], change: dict[int, int]
@@ -232,7 +255,7 @@ class Contraction:
 
     # -- sums over widths ---------------------------------------------------------------------
 
-    def _closed(self, factors: Factors, powers: tuple[int, ...], index: int) -> tuple[tuple[int, ...], Factors]:
+    def closed(self, factors: Factors, powers: tuple[int, ...], index: int) -> tuple[tuple[int, ...], Factors]:
         """The sum over an index done, where only the state or nothing is left of it."""
         holding = [f for f in factors if index in f[1]]
         dimension = index // SPAN
@@ -255,14 +278,6 @@ def shifted(term: ProductTerm, by: int, copy: int, keep: int | None = None) -> P
         (label, tuple(i + by if i >= 0 and i != keep else i for i in at), copy) for label, at, _ in term.factors
     )
     return term._replace(factors=factors)
-
-
-def _may_be_nonzero(layers: list[Layer]) -> bool:
-    if odd_together(layer.basis for layer in layers):
-        return False
-    if all(layer.basis == LINEAR for layer in layers):
-        return len(layers) == 2
-    return True
 
 
 def _without(factors: Factors, mine: list[Factor]) -> Factors:

@@ -220,7 +220,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
         for label, _, _ in factors:
             if label[0] == "Y" and order < MOST:
                 raise NoLimitError(model.weights[label].refusal)
-        moments = _written_out(factors)
+        moments = written_out(factors)
         # no value, but its order is known: a verdict may be possible without it
         if moments is None or any(f[0][0] == "Q" for f in factors):
             opaque[factors] = min(order, opaque.get(factors, order))
@@ -252,7 +252,7 @@ def dimension_factor(model: Model, powers: tuple[int, ...]) -> Expr:
     return found
 
 
-def _written_out(factors: Factors) -> list[Moment] | None:
+def written_out(factors: Factors) -> list[Moment] | None:
     """A product with its cumulants as sums of products, or None where one has no closed form."""
     terms = [Moment(S.One, 0, tuple(f for f in factors if f[0][0] != "C"))]
     for label, at, _ in factors:

@@ -42,6 +42,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.around import Around
 from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.canonical import canonical
+from tplimits.regimes.depth.derivation.centring import centred, collected_terms
 from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
@@ -174,17 +175,20 @@ class Lowering:
         source = None if operand.source == self.program.state else operand.source
         rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
         sizes = self.number_of[rows], self.number_of[columns]
+        # Gaussian given the operand: powers of what is random itself are products of it
+        power, basis = (1, basis) if source is None else (basis.power, LINEAR)
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = self.template(source)
-        return self.one((layer.label, (*family, *tokens, env[OWN]), 0))
+        return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
     def _average(self, s: Avg, env: Env) -> Poly:
         assert s.operand is not None
         neuron = self.fresh(self.number_of[s.over])
         inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
-        return measured(averaged(inner, neuron), self.model, frozenset(env.values()))
+        free = frozenset(env.values())
+        return measured(centred(averaged(inner, neuron), self.model, self.limit, free), self.model, free)
 
     def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
         slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
@@ -245,7 +249,7 @@ class Lowering:
         if found is not None:
             return found
         if isinstance(expr, sympy.Add):
-            return total(self.lower(a, env) for a in expr.args)
+            return collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))
         if isinstance(expr, sympy.Mul):
             return self._product(expr, env)
         if isinstance(expr, AxisSum):
@@ -315,7 +319,7 @@ class Lowering:
             insist_on_all(parts)
         except NoLimitError as error:
             self.fail(str(error))
-        if any(basis != LINEAR for _, basis in parts):
+        if any(basis != Basis(basis.power, False) for _, basis in parts):
             need_fresh(self, position)
         found = []
         for coefficient, basis in parts:

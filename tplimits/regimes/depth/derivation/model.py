@@ -29,6 +29,11 @@ def column_label(column: tuple[Basis, ...]) -> ColumnLabel:
     return found
 
 
+def centred_label(matrix: int) -> str:
+    """The label that makes the functions of a matrix at an index less by their mean."""
+    return f"Z|{matrix}"
+
+
 class KinkLabel(str):
     """The label of ∂^derivatives |R|^power, times sgn(R) if `sign`, R a scalar of the model."""
 

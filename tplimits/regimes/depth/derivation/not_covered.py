@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 def need_fresh(lowering: Lowering, position: int) -> None:
-    """Refuse a nonlinear function of a product whose operand is not the state: its law is not Gaussian."""
+    """Refuse a function of a product whose operand is not the state, if no polynomial: its law is not Gaussian."""
     program = lowering.program
     if lowering.reading.operand(position)[1].source != program.state:
         lowering.fail(
             f"the activation acts on `{program[position].name}`, a matrix times a vector that is itself random in this "
-            "block; its law is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."
+            "block; its law is Gaussian only for a matrix times the state, and beside that polynomials alone are "
+            "covered. Make two blocks of it and tp.stack them."
         )
 
 

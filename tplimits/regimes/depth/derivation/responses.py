@@ -127,7 +127,7 @@ def _parts(layer: OneLayer, group: frozenset[int]) -> Iterator[_Part | None]:
         first, second = (model.layers[f[0]] for f in ordered)
         families = ordered[0][1][: first.families], ordered[1][1][: second.families]
         tokens = ordered[0][1][first.families], ordered[1][1][second.families]
-        rest = (*(f for f in factors if f not in dense), ("R", tokens, 0))
+        rest = (*(f for f in factors if f[0][0] not in "FZ"), ("R", tokens, 0))
         yield _Part(
             (first.matrix, second.matrix),
             families,

@@ -40,6 +40,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.forms import Form, by_order, collected, dimension_factor, over_tokens
 from tplimits.regimes.depth.derivation.means import U
+from tplimits.regimes.depth.derivation.model import centred_label
 from tplimits.regimes.depth.tangent.moving import together_terms
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class _Writer:
                 continue
             layer = self.model.layers[label]
             rest = (*term.factors[:place], *term.factors[place + 1 :])
+            if layer.matrix == self.matrix:  # a mean over W does not move with W
+                rest = tuple(f for f in rest if f[:2] != (centred_label(self.matrix), at[-1:]))
             for number, labels in self._factor(layer):
                 found = tuple((each.label, at, copy) for each in labels)
                 self.model.layers.update({each.label: each for each in labels})
@@ -247,7 +250,7 @@ def _random(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int],
             found.append(response)
         for i in neurons:
             powers = times(powers, i // SPAN, 1)
-        rest: Factors = (*(f for f in factors if f not in dense), *found)
+        rest: Factors = (*(f for f in factors if f[0][0] not in "FZ"), *found)
         number, arranged = layer.arrays.arranged(rest, {i for _, at, _ in rest for i in at if i >= 0})
         value = layer.ring.expr(coefficient) * dimension_factor(model, powers)
         terms.append((over_tokens(arranged, model), value * sympy.Rational(number.numerator, number.denominator)))
