@@ -170,10 +170,12 @@ def with_differences(body: Expr) -> Expr:
     rewritten = {}
     for product in body.atoms(sympy.Mul):
         weights = [f for f in product.args if isinstance(f, sympy.exp)]
-        totals = [f.base for f in product.args if f.is_Pow and f.exp == -1 and isinstance(f.base, AxisSum)]
+        totals = [f for f in product.args if f.is_Pow and f.exp == -1 and isinstance(f.base, AxisSum)]
         if len(weights) == len(totals) == 1:
             (weight,), (total,) = weights, totals
-            rewritten[product] = product * total / weight / _times(total, sympy.exp(-weight.exp))
+            # left out by hand: e^x·e^(−x) stays as it is where x is a sum, and is 0·∞ where a mask holds −10⁹
+            others = [f for f in product.args if f not in (weight, total)]
+            rewritten[product] = sympy.Mul(*others, 1 / _times(total.base, sympy.exp(-weight.exp)))
     return body.xreplace(rewritten)
 
 

@@ -207,7 +207,7 @@ class CovarianceSDE(Told):
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         if self.limit.weights:
             drift = numbers.weights.Drift(self.limit, values, V.shape[-1])
-            return numpy.array([drift.at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
+            return numpy.array([drift.finite_at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
     def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
@@ -222,7 +222,7 @@ class CovarianceSDE(Told):
         values = self.values(V.shape[-1], named_once(constants, named, "drift_estimate_at", EvaluationError), ratios)
         if not self.limit.weights:
             return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
-        found: Estimate = numbers.weights.Drift(self.limit, values, V.shape[-1]).at(V)
+        found: Estimate = numbers.weights.Drift(self.limit, values, V.shape[-1]).finite_at(V)
         return found
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:

@@ -154,6 +154,19 @@ def test_arrays_are_told_apart_by_their_entries():
     assert arrays.factor(np.array([1.0, 1e-13, 0.5]), (0,)) != arrays.factor(np.array([1.0, 0.0, 0.5]), (0,))
 
 
+def test_small_entries_count_where_their_row_is_small():
+    """e^(−33) is 3e-4 of a row of e^(−25), e^(−40) is nothing of a row of 1."""
+    arrays = Arrays()
+
+    def kept(values):
+        number, factors = arrays.factor(np.exp(values), (-1, -2))
+        return float(number) * at_indices(factors, arrays.values.__getitem__, (-1, -2))
+
+    for values in (np.array([[0, 0.3], [-25, -33]]), np.array([[0, -25], [0.3, -33]])):
+        np.testing.assert_allclose(kept(values), np.exp(values), rtol=1e-9)
+    assert kept(np.array([[0, -40], [0.3, 0]]))[0, 1] == 0
+
+
 def test_numbers_are_the_fractions_that_they_stand_for():
     assert exactly(2 / 7) == Fraction(2, 7) and exactly(-1e6 / 3) == Fraction(-(10**6), 3)
     assert exactly(1e6 / 3 * (1 + 1e-13)) == Fraction(10**6, 3) and exactly(1 / 3 + 1.5e-12) != Fraction(1, 3)

@@ -62,9 +62,11 @@ def softmax(S):
 
 
 BIAS = np.array([[0.0, -40.0], [0.5, 0.0]])
+MASK = np.array([[0.0, -1e9], [0.0, 0.0]])
 CASES = {
     "softmax": (ordinary(), softmax),
     "biased": (ordinary(bias=BIAS), lambda S: softmax(S + BIAS)),
+    "masked": (ordinary(bias=MASK), lambda S: softmax(S + MASK)),
     "square": (ordinary(lambda Y: tp.relu(Y) ** 2), lambda S: np.maximum(S, 0) ** 2 / 2),
     "step": (ordinary(tp.step), lambda S: (S > 0) / 2),
     "two kinks": (
@@ -126,6 +128,13 @@ def test_the_size_of_the_branch_may_stand_inside_of_the_weights():
     np.testing.assert_allclose(drift(lambda Y: tp.sigmoid(Y) / tp.n, rotated), means, rtol=2e-3)
     with pytest.raises(tp.NoLimitError, match="all that is added to the state"):
         drift(lambda Y: tp.tanh(Y) / root, rotated)  # a term of order n^(−1/2), whose mean has no closed form
+
+
+def test_what_overflows_is_no_number():
+    large = tp.derive(ordinary(lambda Y: tp.exp(Y) * tp.sin(tp.exp(Y))), tp.Proportional())
+    assert np.isfinite(large.drift_at(V, g=1.0)).all()
+    with pytest.raises(tp.EvaluationError, match="overflow at this V"):
+        large.drift_at(1e6 * V, g=1.0)
 
 
 def test_a_kink_alone_is_solved_without_draws():

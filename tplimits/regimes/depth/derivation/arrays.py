@@ -22,7 +22,7 @@ from tplimits.regimes.depth.derivation.algebra import Factor, Factors, ProductTe
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
-#: entries below this part of the largest are zero, those below this size are told apart by their own digits
+#: entries below this part of the largest beside them are zero, those below this size are told apart by their own digits
 _DUST, _SMALL = 1e-14, 1e-6
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
@@ -290,10 +290,17 @@ def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
 
 
 def _without_dust(values: numpy.ndarray) -> numpy.ndarray:
-    """Entries that are rounding beside the largest put to zero: e^(−40) of a mask is none of its tokens."""
+    """Entries that are rounding beside the largest of their row and of their column put to zero.
+
+    e^(−40) of a mask is none of its tokens, but e^(−33) in a row of e^(−25) is a weight: a softmax divides by the row.
+    """
     if values.ndim == 0 or not values.any():
         return values
-    return numpy.where(numpy.abs(values) < _DUST * numpy.abs(values).max(), 0.0, values)
+    sizes = numpy.abs(values)
+    largest = numpy.minimum.reduce(
+        [numpy.broadcast_to(sizes.max(a, keepdims=True), sizes.shape) for a in range(sizes.ndim)]
+    )
+    return numpy.where(sizes < _DUST * largest, 0.0, values)
 
 
 def _fine(values: numpy.ndarray) -> bytes:

@@ -54,6 +54,14 @@ class Drift:
         error = numpy.std(means, axis=0, ddof=1) / math.sqrt(_REPLICATES)
         return Estimate(numpy.mean(means, axis=0) + self._known(V), error)
 
+    def finite_at(self, V: Array) -> Estimate:
+        """The same; EvaluationError where functions of the draws are too large for numbers."""
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            found = self.at(V)
+        if not numpy.isfinite(found.value).all():
+            raise EvaluationError("functions of logits of order 1 overflow at this V: scale V or the logits down.")
+        return found
+
     def _known(self, V: Array) -> Array:
         return numpy.asarray(covariance.contracted(self._split[0], V, self.values, self.limit.arrays, 2))
 
@@ -155,7 +163,9 @@ class _Field:
         for leaf, (array, at) in parts.items():
             symbol = Dummy(real=True)
             change[leaf], known[symbol] = symbol, _aligned(array, at, axes)
-        value = numpy.asarray(evaluate(expr.xreplace(change), known))
+        # a difference of logits to a masked one may overflow: its weight is 1/∞ = 0
+        with numpy.errstate(over="ignore"):
+            value = numpy.asarray(evaluate(expr.xreplace(change), known))
         points = next(iter(self.scalars.values())).shape[0]
         shape = [max((known[s].shape[1 + k] for s in change.values()), default=1) for k in range(len(axes))]
         return numpy.broadcast_to(value, (points, *shape)), axes
