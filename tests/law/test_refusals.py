@@ -245,3 +245,17 @@ def test_a_sum_over_an_axis_is_told_by_the_name_of_the_axis():
 
     with pytest.raises(tp.NoLimitError, match=r"pole where h\[pos\] changes sign"):
         tp.derive(network, tp.Kernels()).evaluate([[[1.0], [0.5]]])
+
+
+def test_a_mean_that_may_vanish_is_not_said_to_diverge():
+    """E x tanh x + E tanh² x − 1 = 0 by Stein's lemma, so √n times it has a limit that algebra does not see."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(x * tp.tanh(x) - 1 + tp.tanh(x) ** 2)
+
+    with pytest.raises(
+        tp.NoLimitError, match=r"not seen to vanish may diverge: .* unless the means of the term"
+    ) as why:
+        tp.derive(program)
+    assert "so the term" not in str(why.value)

@@ -27,6 +27,14 @@ STAY = {
     "(1 − cos s)/s³": lambda s: (1 - tp.cos(s)) / s**3,
     "tanh(1/s)": lambda s: tp.tanh(1 / s),
     "log(s)·s": lambda s: tp.log(s) * s,
+    "s log|s|/sin s": lambda s: s * tp.log(tp.abs(s)) / tp.sin(s),
+}
+#: logarithms that a power is stronger than
+WEAK = {
+    "s log|s|": lambda s: s * tp.log(tp.abs(s)),
+    "s² log s²": lambda s: s**2 * tp.log(s**2),
+    "|s| log²|s|": lambda s: tp.abs(s) * tp.log(tp.abs(s)) ** 2,
+    "s log(1 − cos s)": lambda s: s * tp.log(1 - tp.cos(s)),
 }
 X = np.array([[0.6, 0.8]])
 
@@ -88,3 +96,79 @@ def test_the_quotient_of_two_fluctuations_stays():
 
     with pytest.raises(tp.TplimitsError, match="not finite at the limit"):
         tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("case", WEAK)
+def test_a_power_is_stronger_than_a_logarithm(case):
+    f = WEAK[case]
+    assert tp.derive(of_width(lambda s: f(s) + 2)).evaluate()["return"].value == 2
+    assert tp.derive(of_kernels(lambda s: f(s) + 2), tp.Kernels()).evaluate(X).nngp.item() == pytest.approx(4)
+    small = [abs(of_width(f).run(n=n, seed=3)["return"]) for n in (100, 4000)]
+    assert small[1] < small[0] < 1
+
+
+@pytest.mark.parametrize("make", [of_width, of_kernels])
+def test_what_vanishes_hides_no_pole_of_others(make):
+    """sin²(s)/(s t) is S/T in the limit, a quotient of two fluctuations."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s, t = tp.avg(x), tp.avg(y)
+        return tp.sin(s) ** 2 / (s * t)
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], u: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        s, t = tp.avg(x), tp.avg(tp.sum(u * ξ, over="d"))
+        return v * x * (tp.sin(s) ** 2 / (s * t))
+
+    with pytest.raises(tp.TplimitsError, match="not finite at the limit"):
+        tp.derive(program).evaluate() if make is of_width else tp.derive(network, tp.Kernels()).evaluate(X)
+
+
+#: a function of s = S/√n times a power of n, and the mean of it and of its square, S standard normal
+BROUGHT_OUT = {
+    "√n (log(1 + s)/s − 1)": (lambda s: tp.sqrt(tp.n) * (tp.log(1 + s) / s - 1), 0, 1 / 4),
+    "n (sin(s)/s − 1)": (lambda s: tp.n * (tp.sin(s) / s - 1), -1 / 6, 3 / 36),
+    "√n s²/tanh s": (lambda s: tp.sqrt(tp.n) * s**2 / tp.tanh(s), 0, 1),
+}
+
+
+@pytest.mark.parametrize("case", BROUGHT_OUT)
+def test_powers_of_n_bring_out_what_is_beside_the_limit(case):
+    """−S/2, −S²/6 and S, not 0: the quotients fluctuate about what continues them."""
+    f, mean, square = BROUGHT_OUT[case]
+
+    @tp.program
+    def program(x: tp.Vector):
+        return f(tp.avg(x))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * f(tp.avg(x))
+
+    found = tp.derive(program).evaluate()["return"]
+    assert (found.value, found.variance) == pytest.approx((mean, square - mean**2), abs=1e-12)
+    runs = [program.run(n=400, seed=seed)["return"] ** 2 for seed in range(600)]
+    assert abs(np.mean(runs) - square) < 5 * np.std(runs) / 600**0.5 + 0.01 * square
+    kernels = tp.derive(network, tp.Kernels(train=("v",))).sample(np.array([[1.0]]), draws=20000).nngp
+    assert np.mean(kernels) == pytest.approx(square, rel=0.1)
+
+
+def test_powers_of_n_bring_out_a_logarithm():
+    """√n s log|s| is S (log|S| − log(n)/2), without a limit."""
+
+    @tp.program
+    def in_two_lines(x: tp.Vector):
+        s = tp.avg(x)
+        t = s * tp.log(tp.abs(s))
+        return tp.sqrt(tp.n) * t
+
+    for derived in (
+        lambda: tp.derive(in_two_lines),
+        lambda: tp.derive(of_width(lambda s: tp.sqrt(tp.n) * s * tp.log(tp.abs(s)))).evaluate(),
+        lambda: tp.derive(of_kernels(lambda s: tp.sqrt(tp.n) * (s * tp.log(tp.abs(s)))), tp.Kernels()).evaluate(X),
+    ):
+        with pytest.raises(tp.NoLimitError, match=r"not finite at the limit|grows"):
+            derived()

@@ -196,3 +196,10 @@ class Gaussians:
             # (2.18): hats of other matrices, and of W and Wᵀ, are independent
             return self.hat_covariance(left, right) if left.view == right.view else S.Zero
         return S.One if a == b else S.Zero
+
+
+def independent(variables: Iterable[Symbol]) -> Gaussians:
+    """Symbols as independent standard normal variables."""
+    gaussians = Gaussians()
+    gaussians.source.update({v: InitialSource(i, ()) for i, v in enumerate(variables)})
+    return gaussians

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Symbol
 
-from tplimits.law.hypotheses.near_zero import steadied
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, covariances
 from tplimits.numbers.forms import Integrand, lower
+from tplimits.numbers.near_zero import continued
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -113,6 +113,6 @@ def _step(engine: Expectations, symbol: Symbol) -> PlanStep:
         pairs = covariances(moment)
         # boxed variables are integrated inside, by an integrand of their own
         own = [v for v in dict.fromkeys(a for a, _, _ in pairs) if v not in bound]
-        integrand = steadied(moment.integrand, moment.gaussians)
+        integrand = continued(moment.integrand, moment.gaussians)
         return Mean(symbol, lower(integrand, own, moment.gaussians), tuple(pairs))
     return Stein(symbol, moment.place, moment.gram, moment.products)

@@ -1,12 +1,40 @@
-"""Absolute values where they tell nothing: rewritten before the tail of a ket is judged."""
+"""Other forms of functions that are never negative: |f| without the modulus, 1 − cos u as a square."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import sympy
 from sympy import Expr
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.parts import found
+
+#: what touches zero as a square of what crosses it: (head, power, its coefficient beside 1), and the root of it by the
+#: argument
+_SQUARES: dict[tuple[type, int, int], Callable[[Expr], Expr]] = {
+    (sympy.cos, 1, -1): lambda u: sympy.sqrt(2) * sympy.sin(u / 2),
+    (sympy.cos, 1, 1): lambda u: sympy.sqrt(2) * sympy.cos(u / 2),
+    (sympy.sin, 1, -1): lambda u: sympy.sqrt(2) * sympy.sin(u / 2 - sympy.pi / 4),
+    (sympy.sin, 1, 1): lambda u: sympy.sqrt(2) * sympy.sin(u / 2 + sympy.pi / 4),
+    (sympy.tanh, 2, -1): sympy.sech,
+    (sympy.sin, 2, -1): sympy.cos,
+    (sympy.cos, 2, -1): sympy.sin,
+}
+
+
+def as_square(expr: Expr) -> Expr:
+    """1 − cos u and its like as the squares that they are; other functions as they are.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> as_square(3 - 3 * sympy.cos(x)), as_square(1 - sympy.tanh(x) ** 2), as_square(1 + x)
+    (6*sin(x/2)**2, sech(x)**2, x + 1)
+    """
+    number, term = expr.as_coeff_Add()
+    coefficient, factor = term.as_coeff_Mul()
+    head, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, 1)
+    root = _SQUARES.get((type(head), power, coefficient / number)) if number.is_positive else None
+    return expr if root is None else number * root(head.args[0]) ** 2
 
 
 def with_single_abs(expr: Expr) -> Expr:

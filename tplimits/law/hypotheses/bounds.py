@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import sympy
 from sympy import Expr, S
 
+from tplimits.law.hypotheses.taylor import is_entire
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import remembered
 
@@ -33,6 +35,9 @@ _RANGES = {
     sympy.cosh: (1, sympy.oo),
 }
 
+#: terms of a sum that is asked whether it is convex, and its variable
+_FEW = 4
+_x = sympy.Dummy("x", real=True)
 #: heads that grow with their argument
 _GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
 #: heads with the sign of their argument
@@ -64,7 +69,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, sympy.Add):
         parts = [bounds(a) for a in expr.args]
         low, high = sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
-        return low, high
+        return _stationary(expr, low, high) if low < 0 < high else (low, high)
     if isinstance(expr, sympy.Mul):
         low, high = S.One, S.One
         for least, most in _factors(expr.args):
@@ -73,6 +78,9 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, sympy.exp):
         low, high = bounds(expr.args[0])
         return sympy.exp(low), sympy.exp(high)
+    if isinstance(expr, sympy.log):
+        low, high = bounds(expr.args[0])
+        return (sympy.log(low) if low > 0 else -sympy.oo), (sympy.log(high) if high > 0 else sympy.oo)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
         low, high = bounds(expr.base)
         if expr.exp.is_Integer and expr.exp % 2 == 0:
@@ -115,6 +123,20 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)
     return -sympy.oo, sympy.oo
+
+
+def _stationary(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """The bounds of a sum; a convex function of one variable is least where it is stationary: e^x − 1 − x ≥ 0."""
+    variables = entries(expr) or expr.free_symbols
+    if len(variables) != 1 or len(expr.args) > _FEW:
+        return low, high
+    function = expr.xreplace(dict.fromkeys(variables, _x))
+    slope = function.diff(_x) if is_entire(function, _x) else _x + 1
+    if slope.xreplace({_x: S.Zero}) != 0:
+        return low, high
+    least, most = bounds(slope.diff(_x))
+    at = function.xreplace({_x: S.Zero})
+    return (at if least >= 0 else low), (at if most <= 0 else high)
 
 
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:

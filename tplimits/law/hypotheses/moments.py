@@ -20,7 +20,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
-from tplimits.law.hypotheses.absolutes import with_single_abs
+from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
@@ -258,6 +258,7 @@ class _Analysis:
 
     def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
         """A power beside other factors, of which those in `free` may make up for its pole."""
+        _, base = as_square(base).as_coeff_Mul() if power.is_negative else (S.One, base)
         if not power.is_Rational:
             if self.random(power):
                 return (
@@ -266,9 +267,8 @@ class _Analysis:
                     else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
                 )
             return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
-        if (
-            isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0
-        ):  # (f²)^p of what is never negative
+        # (f²)^p of what is never negative
+        if isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0:
             within = base.exp if base.is_Pow else S.One
             if within.is_Rational:
                 return self._power(base.args[0], within * power, others, free)

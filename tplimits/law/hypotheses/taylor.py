@@ -61,3 +61,11 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
         is_analytic(a, variable) for a in expr.args
     )
+
+
+def is_entire(expr: Expr, variable: Symbol) -> bool:
+    """Whether it is a sum of products and whole powers of analytic heads, in one variable and numbers alone."""
+    if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp.is_positive):
+        return expr.is_number
+    known = expr == variable or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
+    return known and all(is_entire(a, variable) for a in expr.args)

@@ -16,7 +16,7 @@ D^(−p), so tanh(f)/f and f²/(f² + y²) have no pole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,6 +181,11 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
         return factor.exp * order(factor.base, at, gaussians)
     if isinstance(factor, _VANISH):
         return order(factor.args[0], at, gaussians)
+    if isinstance(factor, (functions.maximum, functions.minimum)):
+        # |max(f, −b)| ≤ |f| and |min(f, b)| ≤ |f| for b > 0
+        sign = -1 if isinstance(factor, functions.maximum) else 1
+        inner = [f for f, b in (factor.args, factor.args[::-1]) if (sign * b).is_positive]
+        return order(inner[0], at, gaussians) if inner else S.Zero
     span = _in_span(factor, at, gaussians)
     if span is not None:
         return span
@@ -193,29 +198,28 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
 
 def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """k·μ for a function F(g) = O(g^k) of a form, or of what has a kink at one, that is O(ε^μ); None for others."""
-    for inner, alone in functions_of_one(factor, [f for f, _ in (*at.forms, *at.others)], gaussians):
-        k = order_at_zero(alone, FORM)
+    for inner in places(factor, [f for f, _ in (*at.forms, *at.others)]):
+        alone = function_of(factor, inner, gaussians)
+        k = None if alone is None else order_at_zero(alone, FORM)
         if k is not None:
             return k * order(inner, at, gaussians)
     return None
 
 
-def functions_of_one(factor: Expr, zeros: Sequence[Expr], gaussians: Randomness) -> Iterator[tuple[Expr, Expr]]:
-    """(t, F) where a factor is a function F of t alone, with FORM for t: one of these zeros, or a kink inside it."""
-    kinked = found(factor, *_KINKED) - {factor}
-    for inner in (*zeros, *sorted(kinked, key=str)):
-        alone = _function_of(factor, inner, gaussians)
-        if alone.has(FORM) and not gaussians.of(alone):
-            yield inner, alone
+def places(factor: Expr, zeros: Sequence[Expr]) -> list[Expr]:
+    """What a factor may be a function of alone: one of these zeros, or a kink inside it."""
+    return [*zeros, *sorted(found(factor, *_KINKED) - {factor}, key=str)]
 
 
-def _function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr:
-    """A factor with a symbol in the place of an inner function, of an affine one in that of a variable of it."""
+def function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr | None:
+    """F where a factor is F(inner), with FORM in the place of the inner function, or of an affine one; None if not."""
     slopes = linear(inner, gaussians)
-    if not slopes:
-        return factor.xreplace({inner: FORM})
-    variable, slope = next(iter(slopes.items()))
-    return factor.xreplace({variable: (FORM - (inner - slope * variable)) / slope})
+    swap = {inner: FORM}
+    if slopes:
+        variable, slope = next(iter(slopes.items()))
+        swap = {variable: (FORM - (inner - slope * variable)) / slope}
+    alone = factor.xreplace(swap)
+    return alone if alone.has(FORM) and not gaussians.of(alone) else None
 
 
 def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:

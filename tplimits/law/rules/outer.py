@@ -22,9 +22,8 @@ from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.cancelling import cancelled
-from tplimits.law.rules.powers import without_n
+from tplimits.law.rules.powers import smoothed, without_n
 from tplimits.law.rules.reading import BodyReader, key_of
-from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
@@ -98,6 +97,7 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
 
 def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     """Ask for the poles and roots that a power of n is stronger than: 1/(√n s) is 0 for s ≠ 0 alone."""
+    whole = smoothed(state, whole, order=1)
     # only of what does not hold a width itself: there the limit is another argument, which the body shows
     places = (*pole.singular_places(whole), *root.ends_of_domains(whole))
     lost = sympy.Add(*(node for node, a in places if not state.widths & a.free_symbols and not body.has(node)))
@@ -154,7 +154,7 @@ def _kets(
 def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
     # before poles are judged: log(1 + s)/s with s → 0 has none
-    body = continued(body, lambda entry: _vanishes(state, key_of(entry)))
+    body = smoothed(state, body)
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
     means = found(body, GaussMean)
@@ -180,11 +180,6 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
             "or the logarithm away from zero."
         )
     return value, scalars
-
-
-def _vanishes(state: Derivation, key: Key) -> bool:
-    """Whether a scalar tends to 0 and is not 0 before."""
-    return state.scalars.get(key) == 0 and key not in state.exact and is_spread(state.program, key[0])
 
 
 def _beside_limits(

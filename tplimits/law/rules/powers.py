@@ -16,13 +16,15 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
+from tplimits.law.rules.reading import key_of
+from tplimits.law.rules.removable import brought_out, continued, is_spread
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.program import parts
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, in_root
+from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -52,7 +54,7 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
         return found
     except ValueError:
         pass
-    centred, averages = _around_limits(state, body)
+    centred, averages = _around_limits(state, body, brought_out([body], (N,)))
     centred = scaled_out(centred)
     _refuse_scales(state, key, centred, JUMPS)
     try:
@@ -155,17 +157,27 @@ def _powers(expr: Expr) -> list[Expr]:
     return found
 
 
-def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Key]]:
-    """Averages written as limit + S/√width; returns also which average each S belongs to."""
-    swap: dict[Expr, Expr] = {}
+def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
+    """A body without poles that are removable at scalars that tend to 0 and are not 0 before."""
+
+    def vanishes(entry: Entry) -> bool:
+        key = key_of(entry)
+        return state.scalars.get(key) == 0 and key not in state.exact and is_spread(state.program, key[0])
+
+    return continued(body, vanishes, order)
+
+
+def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dict[Symbol, Key]]:
+    """Averages written as limit + S/√width, to an order in S; returns also which average each S belongs to."""
+    body, swap = smoothed(state, body, order), {}
     averages: dict[Symbol, Key] = {}
     for entry in entries(body):
-        key = (entry.source, tuple(int(i) for i in entry.indices))
+        key = key_of(entry)
         instruction = state.program[entry.source]
         # functions of averages fluctuate with them: opened down to the averages, whose fluctuations have a law
         if isinstance(instruction, ScalarNonlin):
             inner = state.unroller.at(instruction.body, instruction.axes, key[1])
-            swap[entry], inner_averages = _around_limits(state, in_widths_of_n(inner, state.program))
+            swap[entry], inner_averages = _around_limits(state, in_widths_of_n(inner, state.program), order)
             averages.update(inner_averages)
         elif isinstance(instruction, Avg):
             symbol = fluctuation_symbol(state, key)
@@ -188,7 +200,7 @@ def _series_limit(expr: Expr) -> Expr | None:
         limit = sympy.limit(small, root, 0, "+")
     except (NotImplementedError, ValueError, TypeError, AttributeError):
         return None
-    return limit if limit.is_finite is not False and not limit.has(sympy.oo, sympy.zoo, sympy.nan, root) else None
+    return limit if limit.is_finite is not False and not is_infinite(limit) and not limit.has(root) else None
 
 
 def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) -> str:
@@ -200,11 +212,12 @@ def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) ->
         entry = state.unroller.at(operand.operand, operand.axes, average[1])
         vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
         shown = state.text(value)
-        # a mean in symbols may still be 0 at some of their values
+        # a mean in symbols may still be 0 at some of their values, or be taken away by others
         seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
+        grows = "so the term {} grows" if value.is_number else "and unless the means of the term {} cancel it grows"
         return (
             f"{where}: √n·Avg of a ket with {seen}: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
-            f"{shown}, so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
+            f"{shown}, {grows.format(power)} without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
             "Subtract the mean, or drop the positive power of n."
         )
     return (

@@ -10,11 +10,11 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
-from tplimits.numbers.moments.continued import continued
+from tplimits.numbers.near_zero import continued
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.parts import remembered
@@ -36,9 +36,7 @@ PER_LAW = 200_000
 
 def lowered(function: Expr, variables: Sequence[Symbol]) -> Integrand:
     """The function as an integrand of the quadrature of a derivation."""
-    gaussians = Gaussians()
-    gaussians.source.update({v: InitialSource(i, ()) for i, v in enumerate(variables)})
-    return lower(function, variables, gaussians)
+    return lower(function, variables, independent(variables))
 
 
 def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tuple[Array, Array]:
@@ -47,7 +45,7 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     The error is the difference of two resolutions and what adaptive cells left.  Raises EvaluationError for a law that
     is not positive semidefinite, and where the integral does not settle.
     """
-    function = continued(function, variables)
+    function = continued(function, independent(variables))
     integrand = lowered(function, variables)
     distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
     found = numpy.array([_one(function, integrand, variables, row) for row in distinct]).reshape(-1, 2)
@@ -60,7 +58,7 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
     """What quadrature of one law costs, counted at variances 1 and correlations 0.3."""
     row = numpy.array([1.0 if a is b else 0.3 for a, b in itertools.combinations_with_replacement(variables, 2)])
     budgets: list[Budget] = []
-    function = continued(function, variables)
+    function = continued(function, independent(variables))
     try:
         _one(function, lowered(function, variables), variables, row, budgets)
     except EvaluationError:

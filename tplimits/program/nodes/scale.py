@@ -89,18 +89,19 @@ def highest_power(expr: Expr) -> Rational | None:
 def at_infinity(expr: Expr) -> Expr:
     """The limit n → ∞ of an expression that holds only non-positive powers of n.
 
-    Raises ValueError, with the offending power, when a positive power does not cancel.
+    Raises ValueError, with the offending term, when a positive power does not cancel or a function is infinite.
     """
     if not expr.has(N):
         return expr
     small, root, q = in_root(expr)
-    if not _positive_powers(small, root):
-        return small.xreplace({root: sympy.S.Zero})
-    small = sympy.expand(small)
+    if _positive_powers(small, root):
+        small = sympy.expand(small)
     offending = _positive_powers(small, root)
-    if offending:
-        raise ValueError(str(offending[0].xreplace({root: N ** Rational(-1, q)})))
-    return small.xreplace({root: sympy.S.Zero})
+    found = small.xreplace({root: sympy.S.Zero})
+    # log(1/√n) holds no positive power and diverges all the same
+    if offending or is_infinite(found):
+        raise ValueError(str((offending or [small])[0].xreplace({root: N ** Rational(-1, q)})))
+    return found
 
 
 def _positive_powers(expr: Expr, root: Symbol) -> list[Expr]:
@@ -110,4 +111,9 @@ def _positive_powers(expr: Expr, root: Symbol) -> list[Expr]:
 
 
 def _vanishes(base: Expr) -> bool:
-    return base == 0 or base.has(sympy.zoo, sympy.nan, sympy.oo)
+    return base == 0 or is_infinite(base)
+
+
+def is_infinite(limit: Expr) -> bool:
+    """Whether something in a limit is infinite, or no number."""
+    return bool(limit.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo))

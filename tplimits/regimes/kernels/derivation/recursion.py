@@ -11,7 +11,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out
-from tplimits.law.rules.removable import continued, is_spread
+from tplimits.law.rules.removable import brought_out, continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -71,7 +71,9 @@ class Recursion(Brackets):
         self._apart: dict[int, Expr | None] = {}  # images given logits, with the logits in front
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
-        self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
+        widths = {N, *map(width_symbol, self.program.widths)}
+        self._scaled = any(not widths.isdisjoint(body.free_symbols) for body in bodies)
+        self._brought_out = brought_out(bodies, widths)
         for position in tangent.behind(outputs):
             self.walk(position)
 
@@ -231,7 +233,7 @@ class Recursion(Brackets):
 
     def _continued(self, body: Expr) -> Expr:
         """A body without poles that a numerator takes away at the limit 0 of a scalar."""
-        return continued(body, lambda entry: self._vanishes(entry.source))
+        return continued(body, lambda entry: self._vanishes(entry.source), self._brought_out)
 
     def _vanishes(self, position: int) -> bool:
         known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)

@@ -1,0 +1,162 @@
+"""Functions that cancel beside a pole, by their power series there.
+
+    P(t) = Σ_j c_j t^j   for |t| < δ,   P(t) as it is written elsewhere
+
+(exp x − 1 − x)/x² tends to ½ as x → 0, but in doubles the numerator has an error of 1e-16 however small x is, which
+the pole multiplies by x^(−2): quadrature that has nodes near it would add rounding alone.  So a quotient whose pole at
+t = 0 is removable is continued by its series, over all terms of a sum together, as in the derivative of sin(z)/z.
+Where the pole is of more than t, as 1/(x² + y²) is, or stays, a numerator that vanishes with it is read off its own.
+
+The coefficients are Cauchy's integrals on a circle in many digits, which also tell whether P is analytic inside of it
+and whether the pole is removable: those of negative order vanish then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import mpmath
+import sympy
+from sympy import Expr, S
+
+from tplimits.law.hypotheses.absolutes import as_square
+from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.taylor import ENTIRE
+from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.series import near
+from tplimits.program.parts import holds, remembered
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
+
+#: radii that are tried, and the share of one up to which the series is used
+_RADII, _SHARE = tuple(2.0 * 0.5 ** (k / 2) for k in range(16)), 0.5
+#: points of a circle, coefficients that are kept, those of negative order that are asked, digits
+_POINTS, _KEPT, _ASKED, _DIGITS = 128, 32, 8, 60
+#: what counts as zero, and how much larger than in the middle a function may be on its circle to tell
+_ZERO, _UNEVEN = mpmath.mpf(10) ** -30, 1e8
+#: analytic where they are finite, and what has no elementary form in the language
+_ANALYTIC = (*ENTIRE, sympy.log, sympy.tan, sympy.asin, sympy.acos, sympy.atanh)
+_HEADS = {"softplus": lambda x: mpmath.log(1 + mpmath.exp(x))}
+
+
+def continued(expr: Expr, gaussians: Randomness) -> Expr:
+    """The same function with what cancels beside its poles read off its power series there.
+
+    >>> from tplimits.law.gaussians import independent
+    >>> x = sympy.Symbol("x", real=True)
+    >>> continued(sympy.tanh(x) / x, independent([x])).args[:2], continued(sympy.exp(x) / x, independent([x]))
+    ((x, tanh(x)/x), exp(x)/x)
+    """
+    if isinstance(expr, near) or not holds(expr, sympy.Pow, sympy.log):
+        return expr
+    if isinstance(expr, sympy.log) or (expr.is_Pow and not (expr.exp.is_Integer and expr.exp.is_positive)):
+        # what only touches zero under a root, a logarithm or in a pole, and may be negative by its rounding
+        base = as_square(expr.args[0])
+        return expr.func(_numerator(base, variables_in(base, gaussians), gaussians), *expr.args[1:])
+    if isinstance(expr, (sympy.Add, sympy.Mul)):
+        expr = _quotients(expr, gaussians)
+    if isinstance(expr, sympy.Mul):
+        zeros = _zeros([expr], gaussians)
+        expr = sympy.Mul(*(_numerator(f, zeros, gaussians) for f in expr.args))
+    parts = () if isinstance(expr, near) else expr.args
+    swap = {part: other for part in parts if (other := continued(part, gaussians)) is not part}
+    return expr.func(*(swap.get(part, part) for part in parts)) if swap else expr
+
+
+def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:
+    """What vanishes in the denominators of some products."""
+    poles = (f.base for t in terms for f in sympy.Mul.make_args(t) if f.is_Pow and f.exp.is_negative)
+    found = (vanishing(base, gaussians) for base in dict.fromkeys(poles) if gaussians.of(base))
+    return list(dict.fromkeys(f for zeros in found if zeros for f, _ in (*zeros.forms, *zeros.others)))
+
+
+def _quotients(expr: Expr, gaussians: Randomness) -> Expr:
+    """A sum with its removable poles continued, those of terms with the same other factors together."""
+    terms = list(sympy.Add.make_args(expr))
+    for t in places(expr, _zeros(terms, gaussians)):
+        beside: dict[Expr, list[tuple[Expr, Expr]]] = {}
+        for term in terms:
+            factors = sympy.Mul.make_args(term)
+            mine = [f for f in factors if function_of(f, t, gaussians) is not None]
+            if any(f.is_Pow and f.exp.is_negative and _vanishes(function_of(f.base, t, gaussians)) for f in mine):
+                number, rest = sympy.Mul(*(f for f in factors if f not in mine)).as_coeff_Mul()
+                beside.setdefault(rest, []).append((term, number * sympy.Mul(*mine)))
+        for rest, parts in beside.items():
+            whole = sympy.Add(*(part for _, part in parts))
+            series = _series(function_of(whole, t, gaussians))
+            if series is not None:
+                terms = [term for term in terms if all(term is not used for used, _ in parts)]
+                terms.append(rest * near(t, whole, *series))
+    return sympy.Add(*terms)
+
+
+def _numerator(factor: Expr, zeros: Sequence[Expr], gaussians: Randomness) -> Expr:
+    """A factor beside a pole that vanishes with it, if it is a sum, or a function of one, that cancels there."""
+    base, power = factor.as_base_exp()
+    if factor.is_Pow and power.is_Integer and power.is_positive:
+        return _numerator(base, zeros, gaussians) ** power
+    if isinstance(factor, near) or not holds(factor, sympy.Add):
+        return factor
+    for t in places(factor, zeros):
+        alone = function_of(factor, t, gaussians)
+        # doubles keep all digits of a multiple of t
+        if alone is not None and (alone / FORM).has(FORM):
+            series = _series(alone)
+            if series is not None and not series[1]:
+                return near(t, factor, *series)
+    return factor
+
+
+def _vanishes(function: Expr | None) -> bool:
+    return function is not None and bool(sympy.expand(function.xreplace({FORM: S.Zero})).is_zero)
+
+
+@remembered(1 << 10)
+def _series(function: Expr | None) -> tuple[Expr, ...] | None:
+    """(δ, c₀, c₁, …) of a function of `FORM`; None where it is not analytic at 0 once its pole is removed."""
+    if function is None or function.free_symbols - {FORM}:
+        return None
+    written = functions.elementary(function)
+    if not all(isinstance(f, (*_ANALYTIC, functions.softplus)) for f in written.atoms(sympy.Function)):
+        return None
+    value = sympy.lambdify(FORM, written, [_HEADS, "mpmath"])
+    with mpmath.workdps(_DIGITS):
+        for radius in map(mpmath.mpf, _RADII):
+            found = _coefficients(value, radius)
+            if found is not None:
+                return tuple(map(sympy.Float, (_SHARE * float(radius), *map(float, found))))
+    return None
+
+
+@lru_cache(maxsize=1)
+def _circle() -> list[mpmath.mpc]:
+    with mpmath.workdps(_DIGITS):
+        return [mpmath.expjpi(mpmath.mpf(2 * k) / _POINTS) for k in range(_POINTS)]
+
+
+def _coefficients(value: Callable[[Any], Any], radius: mpmath.mpf) -> list[mpmath.mpf] | None:
+    """c_j of a real function that is analytic within the radius but for a removable pole at 0; None for others."""
+    circle, half = _circle(), _POINTS // 2
+    try:
+        upper = [mpmath.mpc(value(radius * w)) for w in circle[: half + 1]]
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+        return None
+    sizes = sorted(map(abs, upper))
+    if not all(map(mpmath.isfinite, upper)) or sizes[-1] > _UNEVEN * sizes[half // 2]:
+        return None
+    nothing = _ZERO * sizes[-1]
+    if max(abs(upper[0].imag), abs(upper[-1].imag)) > nothing:
+        return None
+
+    def scaled(j: int) -> mpmath.mpf:
+        """c_j radius^j; the lower half of the circle has the complex conjugates."""
+        turned = [(v * circle[-j * k % _POINTS]).real for k, v in enumerate(upper)]
+        return (mpmath.fsum(turned) - (turned[0] + turned[-1]) / 2) / half
+
+    if any(abs(scaled(-j)) > nothing for j in range(1, _ASKED)):
+        return None
+    return [c / radius**j if abs(c) > nothing else mpmath.mpf(0) for j, c in enumerate(map(scaled, range(_KEPT)))]
