@@ -193,8 +193,8 @@ class Derivation:
 
     def doubtful(self) -> list[str]:
         """The names of all doubts, of those too that numbers may settle."""
-        found = (doubt for _, doubt in (*self.doubts, *self.asked_again(unread)))
-        return list(dict.fromkeys(doubt.name for doubt in found if isinstance(doubt, Doubt)))
+        both = (*self.doubts, *self.asked_again(unread))
+        return list(dict.fromkeys(doubt.name for _, doubt in both if isinstance(doubt, Doubt)))
 
     def assume(self, names: Sequence[str]) -> None:
         """Take doubts as settled, and say so."""
@@ -224,8 +224,7 @@ class Derivation:
 
     def _cancels(self, total: Expr) -> bool:
         """Whether a number is zero without being written as 0; names in it stand for numbers."""
-        names = {s: self._number(s) for s in total.free_symbols if s in self.engine.moments}
-        value = total.xreplace(names) if names else total
+        value = total.xreplace({s: self._number(s) for s in total.free_symbols if s in self.engine.moments})
         return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
 
     def _is_open(self, symbol: Symbol) -> bool:
@@ -233,7 +232,7 @@ class Derivation:
             self._open[symbol] = False  # against circles
             behind = self._behind(symbol)
             images = behind if isinstance(self.gaussians.source.get(symbol), HatSource) else []
-            # a fluctuation of variance 0 is none: what is multiplied by it vanishes, and so does its image
+            # what is multiplied by a fluctuation of variance 0 vanishes, and so does its image
             vanishes = self.covariances.get((symbol, symbol)) == 0 or any(map(vanishes_where_looked, images))
             self._open[symbol] = vanishes or any(map(self.rests_on_open_means, behind))
             moment = self.engine.moments.get(symbol)
@@ -294,9 +293,7 @@ class Derivation:
 
     def ratio(self, upper: str, lower: str) -> Expr:
         """The limit of one width over another, in symbols k/n."""
-        if upper == lower:
-            return S.One
-        return width_ratio(upper) / width_ratio(lower)
+        return S.One if upper == lower else width_ratio(upper) / width_ratio(lower)
 
     def hat_factor(self, view: View) -> Expr:
         """κ = (entry variance) × (length of the sum): 1 for W, rows/columns for Wᵀ."""

@@ -12,7 +12,7 @@ from tplimits.program.network import cancelling
 from tplimits.program.network.cancelling import refuse_output_that_cancels, sums_to_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.zoo.networks.conv1d_pool import conv1d_pool
+from tplimits.zoo.networks.shared_weights import conv1d_pool
 
 
 def network(head):
