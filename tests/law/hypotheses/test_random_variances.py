@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 import tplimits as tp
@@ -80,3 +81,38 @@ def test_a_norm_that_is_zero_half_of_the_time_is_not_divided_by():
 
     with pytest.raises(tp.TplimitsError, match="not finite at the limit of its arguments"):
         tp.derive(program).evaluate()
+
+
+def network_of(scalar, body):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, y: tp.Vector, z: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * body(x * scalar(W @ x, y, z), V)
+
+    return tp.derive(net, tp.Kernels(train=("v",)))
+
+
+INPUTS = numpy.array([[1.0, 0.5], [0.3, -0.7]])
+ABOVE = {"step": lambda h, V: tp.step(h), "of an image": lambda h, V: tp.step(V @ h)}
+LOGITS = {
+    "of a kink": lambda u, y, z: tp.sqrt(tp.n) * tp.avg(u * y * tp.relu(tp.avg(z))),
+    "disguised": lambda u, y, z: tp.sqrt(tp.n) * tp.avg(u * y * tp.relu(tp.avg(z * tp.tanh(z) + tp.tanh(z) ** 2 - 1))),
+}
+
+
+@pytest.mark.parametrize("body", ABOVE)
+@pytest.mark.parametrize("logit", LOGITS)
+def test_kernels_refuse_logits_of_variance_zero_at_jumps(logit, body):
+    with pytest.raises(tp.TplimitsError, match=r"argument of step is 0"):
+        network_of(LOGITS[logit], ABOVE[body]).sample(INPUTS, draws=4, seed=0)
+
+
+@pytest.mark.parametrize("body", ABOVE)
+def test_kernels_of_logits_that_are_zero_half_of_the_time(body):
+    """Given S a step is 0 for S < 0, at every width."""
+    switched = lambda u, y, z: tp.relu(tp.sqrt(tp.n) * tp.avg(u * y))  # noqa: E731 - a row of a table
+    found = network_of(switched, ABOVE[body]).sample(INPUTS, draws=64, seed=0).nngp
+    assert set(found[:, 0, 0].round(12)) == {0.0, 0.5}
+    alike = found[:, 0, 1][found[:, 0, 1] > 0]
+    cosine = INPUTS[0] @ INPUTS[1] / numpy.prod(numpy.linalg.norm(INPUTS, axis=1))
+    assert alike == pytest.approx(0.25 + numpy.arcsin(cosine) / (2 * numpy.pi), abs=1e-12)

@@ -13,7 +13,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries, with_axes_named, with_names
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.terms import at
 
@@ -43,8 +43,7 @@ class BodyReader:
 
     def limit(self, expr: Expr) -> Expr:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
-        found = self.state.substituted(expr)
-        found = found.xreplace({x: S.Zero for x in self.state.leaves(found) if self._is_zero(x)})
+        found = self._without_zeros(self.state.substituted(expr))
         try:
             return at_infinity(found) if found.has(N) else found
         except ValueError:  # it grows with n: that is refused elsewhere
@@ -92,10 +91,11 @@ class BodyReader:
         if leaf.node not in known:
             # an image of zero is zero
             made_of = node.body if node.body is not None else node.operand if node.view is not None else None
-            known[leaf.node] = made_of is not None and bool(
-                made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
-            )
+            known[leaf.node] = made_of is not None and bool(self._without_zeros(made_of) == 0)
         return known[leaf.node]
+
+    def _without_zeros(self, expr: Expr) -> Expr:
+        return expr.xreplace({x: S.Zero for x in self.state.leaves(expr) if self._is_zero(x)})
 
     def _has_free_part(self, limit: Expr) -> bool:
         """Whether a Gaussian leaf that does not vanish shares no source with what is added to it; of all factors."""
@@ -120,12 +120,14 @@ class BodyReader:
 
     def _is_visible(self, expr: Expr) -> bool:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
+        if self._without_zeros(expr) == 0:  # what a logit of variance 0 is the mean of
+            return False
         parts = [
             expr,
             *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
         ]
         leaves = self.state.leaves(expr)
-        if not any(later(p) for p in parts) and all(
+        if not any(later(p) or self._may_be_none(p) for p in parts) and all(
             self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
         ):
             return True
@@ -135,12 +137,17 @@ class BodyReader:
         """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""
         return coefficient != 0 and all(map(self._is_certain_factor, sympy.Mul.make_args(coefficient)))
 
+    def _may_be_none(self, expr: Expr) -> bool:
+        """Whether it reads a logit whose variance may be 0."""
+        return not all(self._is_regular(int(logit.args[0])) for logit in expr.atoms(Given))
+
     def _is_certain_factor(self, factor: Expr) -> bool:
         if isinstance(factor, AxisSum):
             return bounds(factor.summand)[0] >= 0 and self._is_certain(factor.summand)
         if isinstance(factor, sympy.exp) or (isinstance(factor, sympy.Pow) and factor.exp.is_negative):
             return True
-        return not (later(factor) or factor.atoms(Of)) or self._is_variance(factor)
+        read = later(factor) or factor.atoms(Of) or self._may_be_none(factor)
+        return not read or self._is_variance(factor)
 
     def _is_variance(self, entry: Expr) -> bool:
         """Whether an entry of a table is E x² of a node that does not vanish: Gaussian, or with a part of its own."""
