@@ -122,14 +122,12 @@ class _Analysis:
             return self._product(expr)
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
-        if isinstance(expr, _BOUNDED_HEADS):
-            # bounded only if it is real: tanh(√h) is no number where h < 0
+        if isinstance(expr, (*_BOUNDED_HEADS, *_CHOOSING, *_LINEAR_HEADS)):
+            # once: a residual stream reads those of all layers
             if expr not in self.gaussians.growths:
-                inner = self._arguments(expr)
-                self.gaussians.growths[expr] = inner if inner.unreal else _BOUNDED
+                bounded = isinstance(expr, _BOUNDED_HEADS)
+                self.gaussians.growths[expr] = self._bounded(expr) if bounded else self._chosen(expr)
             return self.gaussians.growths[expr]
-        if isinstance(expr, (*_CHOOSING, *_LINEAR_HEADS)):
-            return self._chosen(expr)
         if isinstance(expr, sympy.exp):
             return self._exponential(expr.args[0])
         if isinstance(expr, (sympy.sinh, sympy.cosh)):
@@ -153,18 +151,20 @@ class _Analysis:
     def _arguments(self, expr: Expr) -> Tail:
         return of_sum([self.growth(a) for a in expr.args])
 
+    def _bounded(self, expr: Expr) -> Tail:
+        """Bounded only if it is real: tanh(√h) is no number where h < 0."""
+        inner = self._arguments(expr)
+        return inner if inner.unreal else _BOUNDED
+
     def _chosen(self, expr: Expr) -> Tail:
         """Of max(x, y) and its like, and of functions that grow no faster than what they read.
 
         An infinite moment of one of them is none of the whole, for it need not be chosen where it is large.
         """
         chosen = expr.args[1:] if isinstance(expr, functions.where) else expr.args
-        inner = of_sum([self.growth(a) for a in chosen])
-        if inner.unreal:
-            return inner
-        low, high = bounds(expr)
-        if low > -sympy.oo and high < sympy.oo:
-            return _BOUNDED
+        inner, (low, high) = of_sum([self.growth(a) for a in chosen]), bounds(expr)
+        if inner.unreal or (low > -sympy.oo and high < sympy.oo):
+            return inner if inner.unreal else _BOUNDED
         positive = all(bounds(a)[0] >= 0 for a in chosen)
         if isinstance(expr, functions.minimum) and positive and not inner.established:
             good = [t for t in map(self.growth, chosen) if t.established]
