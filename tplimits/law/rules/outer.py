@@ -166,7 +166,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     if holds(body, *_SINGULAR):
         for hypothesis in (jump.jumps, pole.poles, root.roots):
             state.judge(hypothesis, reader, body, key)
-    if all(key_of(e) in state.exact for e in entries(body)):
+    if reader.is_exact(body):
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     if reader.bounds(body)[0].is_extended_nonnegative:

@@ -55,10 +55,16 @@ class BodyReader:
 
     def moves(self, expr: Expr) -> bool:
         """Whether it reads what is not at its limit at finite width: no given scalars, nor functions of them."""
-        # given scalars, constants and functions of these are at their limit at every width
-        if any(key_of(e) not in self.state.exact for e in entries(expr)):
+        if not self.is_exact(expr):
             return True
         return any(s in self._fluctuations or s in self.state.engine.moments for s in expr.free_symbols)
+
+    def is_exact(self, expr: Expr) -> bool:
+        """Whether it is made of given scalars, constants and functions of these, which are at their limit anywhere."""
+        exact = {e for e in entries(expr) if key_of(e) in self.state.exact}
+        # 0 at every width, whatever it is multiplied by: an entry of data, or a vector that starts there
+        zeros = {e: sympy.S.Zero for e in exact if self.swap.get(e) == 0}
+        return exact.issuperset(entries(expr.xreplace(zeros) if zeros else expr))
 
     def settled(self, expr: Expr) -> bool:
         """No open mean in it; and nothing that vanishes beside a function with a flat part."""

@@ -108,6 +108,8 @@ class _Rules(Walker[None]):
         view = (s.matrix, chosen, s.transposed)
         operand = _operand(self.state, s.operand, s, key[1])
         matmul(self.state, key, view, _ket(self.state, operand), s.over)
+        if operand is None or (operand in self.state.exact and self.state.kets[operand].expr == 0):
+            self.state.exact.add(key)
 
     def average(self, s: Avg, key: Key) -> None:
         assert s.operand is not None

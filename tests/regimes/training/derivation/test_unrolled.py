@@ -168,3 +168,26 @@ def test_long_fractions_are_refused_too():
     limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
     with pytest.raises(tp.ProgramError, match="nodes at"):
         limit.exact(X[:1], error=tp.squared_error(Y[:1]), lr=0.1, steps=6)
+
+
+def test_signs_of_gradients_that_are_zero_at_every_width():
+    """A coordinate of the data that is 0 has no gradient; f_1 by hand, with E|g| = √(2/π) for each of three signs."""
+    limit = tp.derive(linear, tp.MaximalUpdate(tp.SignSGD()))
+    program = limit.unrolled([[1, 0]], error=tp.squared_error([1]), lr=sympy.Rational(1, 4), steps=1)
+    found = tp.derive(program).evaluate()["return[1][sample=0]"].value
+    assert abs(found - (np.sqrt(2 / np.pi) / 2 + 1 / (2 * np.pi))) < 1e-12
+
+
+def test_an_image_of_what_is_zero_at_every_width():
+    @tp.program
+    def program(W: tp.Matrix, u: tp.Vector, z: tp.Vector.constant(0)):
+        return tp.avg(tp.sign(W @ (z * u)) + u * u)
+
+    @tp.program
+    def drawn(W: tp.Matrix, u: tp.Vector):
+        return tp.avg(tp.sign(W @ (u * tp.avg(u))) + u * u)
+
+    assert tp.derive(program).evaluate()["return"].value == 1
+    assert program.run(n=8, seed=1)["return"] > 0
+    with pytest.raises(tp.TplimitsError, match="the argument of sign is 0"):
+        tp.derive(drawn).evaluate()
