@@ -23,7 +23,7 @@ READ = {
         "numbers.quadrature",
         "numbers.moments.closed",
         "regimes.depth.derivation.activations",
-        "regimes.depth.derivation.contraction",
+        "regimes.depth.derivation.groupings",
         "regimes.kernels.derivation.expectations",
     },
     "tplimits.law.hypotheses.fluctuation": {

@@ -237,7 +237,7 @@ def test_moments_of_derivatives(power, sign, order):
         (tp.sign, "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1"),
         (lambda Y: 1 / (tp.n * Y), "has a pole at y = 0"),
         (lambda Y: tp.log(tp.abs(Y)) / tp.n, "no expansion in powers of y around 0"),
-        (lambda Y: tp.relu(Y + 1 / root()) / root(), r"has the mean 1 of order n\^\(-1/2\)"),
+        (lambda Y: tp.sign(Y + 1 / root()) / root(), r"has the mean 1 of order n\^\(-1/2\)"),
         (lambda Y: tp.relu(tp.relu(Y) - tp.mean(tp.relu(Y), over="key")) / root(), "a kink inside of a kink"),
         (lambda Y: tp.relu(Y * tp.sum(Y, over="key")), r"has the mean .*Σ_ν .* of order n\^\(-1\)"),
     ],
@@ -265,9 +265,9 @@ def test_a_kink_that_the_state_passes():
 
 
 def test_what_is_not_gaussian():
-    assert "not Gaussian in the limit" in refusal(bent.two_logits(lambda Y, Z: tp.relu(Y * Z)))
+    assert "not Gaussian in the limit" in refusal(bent.two_logits(lambda Y, Z: root() * tp.relu(Y * Z)))
     block = bent.attention(lambda Y: tp.abs(Y) / root())
-    assert "averages over a width that stays fixed" in refusal(block, fixed=("k",))
+    assert "Gaussian where the width that is averaged over grows" in refusal(block, fixed=("k",))
 
 
 @pytest.mark.parametrize("f", [lambda s: tp.maximum(s, 0), lambda s: -tp.minimum(-s, 0), lambda s: tp.clip(s, 0, 9)])

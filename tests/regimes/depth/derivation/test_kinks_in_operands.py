@@ -71,15 +71,68 @@ def test_a_sign_of_the_size_of_what_it_multiplies(branch):
     assert (np.abs(found - D**2 * (4 * (1 - γ**2) * γ**2 + γ**4 * 8)) > 0.2 * wanted).all()
 
 
-def test_of_scalars_that_hold_the_matrix_itself():
-    """sgn(R) inside of U, and sgn of an average with U outside: refused."""
+def turned(h, x):
+    return h + x * sign(tp.avg(h * x))
+
+
+BOTH = 2 * np.sqrt(2 / np.pi) * V
+
+
+@pytest.mark.parametrize(
+    ("branch", "parts"),
+    [
+        (lambda x, h, U, T: U @ turned(h, x) + x * sign(tp.avg((U @ h) * x)), 2 * BOTH + 2 * V * ARCSINE),
+        (lambda x, h, U, T: T @ (U @ turned(h, x) + x * sign(tp.avg((U @ h) * x))), 2 * BOTH + 2 * V * ARCSINE),
+        (lambda x, h, U, T: (U @ turned(h, x)) * (1 + sign(tp.avg((U @ h) * h))), BOTH + 2 * V * ARCSINE),
+        (lambda x, h, U, T: U @ turned(h, x) + (T @ x) * sign(tp.avg((T @ (U @ h)) * x)), BOTH + 2 * V * ARCSINE),
+    ],
+    ids=["beside", "beside and inside", "an even product", "deeper"],
+)
+def test_a_matrix_before_one_kink_and_inside_of_another(branch, parts):
+    """√n avg((U h) x) has variance V² as avg(h x), and √(2/π) in common with U @ turned(h)."""
+    found = residual(branch).drift_at(V, γ=γ)
+    np.testing.assert_allclose(found, γ**2 * parts, rtol=1e-12)
+
+
+def test_the_argument_of_a_kink_that_reads_what_another_turns():
+    """o = U (h (1 + sgn R/√n)): of o (1 + sgn(avg(o x))/√n) the state keeps √(2/π) V beside the two arcsines."""
 
     def branch(x, h, U, T):
         o = U @ (h * (1 + sign(variance(h, x))))
         return o * (1 + sign(tp.avg(o * x)))
 
-    with pytest.raises(tp.NoLimitError, match="`U` multiplies a function of scalars with a kink, and"):
-        residual(branch)
+    slope = 4 / np.sqrt(np.pi) * 2 / 3
+    wanted = γ**2 * V * (slope + 2 * ARCSINE) + γ * np.sqrt(1 - γ**2) * BOTH
+    np.testing.assert_allclose(residual(branch).drift_at(V, γ=γ), wanted, rtol=1e-12)
+
+
+def together(rng, *vectors):
+    """One matrix times several vectors: Gaussian, with their Gram as covariance."""
+    every = np.concatenate(vectors, axis=1)
+    values, basis = np.linalg.eigh(every @ every.transpose(0, 2, 1) / every.shape[2])
+    root = basis * np.sqrt(np.clip(values, 0, None))[:, None]
+    return np.split(root @ rng.standard_normal(every.shape), len(vectors), axis=1)
+
+
+def test_noise_of_a_matrix_before_one_kink_and_inside_of_another():
+    """n Var V′ over draws: at n = 300 it is some two in a hundred above its limit."""
+    rng, n, draws = np.random.default_rng(7), 300, 12000
+    x = np.linalg.cholesky(V) @ np.linalg.qr(rng.standard_normal((n, 3)))[0].T * np.sqrt(n)
+    found = []
+    for _ in range(draws // 2000):
+        x_ = np.broadcast_to(x, (2000, 3, n))
+        (h,) = together(rng, x_)
+        s = h + x * np.sign((h * x).mean(axis=2, keepdims=True)) / np.sqrt(n)
+        o, bare = together(rng, s, h)
+        more = (bare * bare).mean(axis=2, keepdims=True) - D[:, None]
+        new = np.sqrt(1 - γ**2) * x + γ * o * (1 + np.sign(more) / np.sqrt(n))
+        found.append(new @ new.transpose(0, 2, 1) / n)
+    spread = n * np.concatenate(found).var(axis=0)[np.triu_indices(3)]
+    sde = residual(lambda x, h, U, T: (U @ turned(h, x)) * (1 + sign(variance(U @ h, x))))
+    wanted = np.diag(sde.diffusion_at(V, γ=γ))
+    np.testing.assert_allclose(spread, wanted, rtol=0.07)
+    alone = np.diag(residual(lambda x, h, U, T: U @ turned(h, x)).diffusion_at(V, γ=γ))
+    assert (np.abs(alone / wanted - 1) > 0.3).any()
 
 
 def test_a_layer_of_real_neurons():

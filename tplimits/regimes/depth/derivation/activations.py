@@ -24,7 +24,7 @@ from tplimits.program.parts import remembered
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.derivation.means import U, of_columns
-from tplimits.regimes.depth.derivation.named import separated
+from tplimits.regimes.depth.derivation.named import moved, separated
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.algebra import Factors
@@ -88,6 +88,23 @@ def components(
     """
     # functions without such a form first: they are basis functions under a name, and the rest is piecewise polynomial
     named, function = separated(function)
+    try:
+        polynomial, cut = _in_powers(function, limit, mean)
+    except NoLimitError:
+        series = moved(function, limit, mean)
+        if series is None:
+            raise
+        return components(sympy.Add(series, *(c * g for g, c in named.items())), limit, mean)[0], limit
+    found: dict[Basis, Expr] = {}
+    for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
+        basis = Basis(power, signs % 2 == 1)
+        found[basis] = found.get(basis, S.Zero) + coefficient
+    ordered = [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0]
+    return ordered + [(c, Basis(0, False, g)) for g, c in named.items()], cut
+
+
+def _in_powers(function: Expr, limit: int, mean: MeanSeries | None) -> tuple[Expr, int | None]:
+    """A function as a polynomial in u and its sign, and the order in ε up to which it is known."""
     body = signed(function)
     polynomial = sympy.expand(body)
     cut = None
@@ -96,12 +113,7 @@ def components(
         polynomial, cut = expansion(body, limit, mean)
         if not _polynomial(polynomial):
             raise NoLimitError(f"the activation `{shown(function)}` has no expansion in powers of its argument.")
-    found: dict[Basis, Expr] = {}
-    for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
-        basis = Basis(power, signs % 2 == 1)
-        found[basis] = found.get(basis, S.Zero) + coefficient
-    ordered = [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0]
-    return ordered + [(c, Basis(0, False, g)) for g, c in named.items()], cut
+    return polynomial, cut
 
 
 def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: False) -> Expr:

@@ -32,7 +32,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.arrays import exactly
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
-from tplimits.regimes.depth.derivation.expansions import ARGUMENT, Expansion, at_point, is_smooth
+from tplimits.regimes.depth.derivation.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.means import LOCAL
@@ -171,6 +171,8 @@ class Around:
             if point not in known:
                 try:
                     known[point] = at_point(self.function, point, most, self.shown)
+                except AtPole as error:  # what is random may have a mean
+                    raise NotSmall(f"{self.lowering.where}: {error}") from None
                 except NoLimitError as error:
                     self.lowering.fail(str(error))
             return known[point]
@@ -230,10 +232,11 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
         large = [f for o, f in mean.forms.items() if o <= 0 and not vanishes(f, known)]
         if large:
             form, where_ = defined(_free(large[0]), known)
-            lowering.fail(
-                f"the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, at least as large as "
-                "its fluctuations, so that the kink is passed where V decides; subtract the mean of the argument, as "
-                "in tp.avg(h * h) - tp.avg(x * x), or use a smooth function."
+            raise NotSmall(  # a function of Gaussian scalars all the same, where it is small enough
+                f"{lowering.where}: the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, "
+                "at least as large as its fluctuations, so that the kink is passed at random, or where V decides; "
+                "subtract the mean of the argument, as in tp.avg(h * h) - tp.avg(x * x), use a smooth function, or let "
+                "the function itself be of size 1/n."
             )
         if 0 in spread.forms and not vanishes(spread[0], known):
             _insist_on_gaussian(lowering, laws, local, shown)
@@ -255,10 +258,10 @@ def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], 
     second = laws.moment([(0, local)] * 2)[0]
     fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
     if not vanishes(fourth, lowering.arrays.values):
-        lowering.fail(
-            f"the argument y of `{shown}` is not Gaussian in the limit, and only Gaussian ones have means here: it "
-            "averages over a width that stays fixed, or is a product of averages that both fluctuate. Let the width "
-            "grow with n, or use a smooth function."
+        raise NotSmall(
+            f"{lowering.where}: the argument y of `{shown}` is not Gaussian in the limit, and only Gaussian ones have "
+            "means here: it averages over a width that stays fixed, or is a product of averages that both fluctuate. "
+            "Let the width grow with n, or use a smooth function."
         )
 
 

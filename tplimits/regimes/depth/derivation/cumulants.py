@@ -84,7 +84,16 @@ class Cumulants:
                 "not closed: the law of a scalar with a kink holds sums over the neurons of the state, or moments of "
                 "an activation, that are no functions of V; put a matrix between, as in tp.avg(W @ x)."
             )
+        insist_on_plain(orders[0])
         return Orders({o: _without_double(f) for o, f in orders.forms.items()}, {})
+
+
+def insist_on_plain(form: Form) -> None:
+    """Refuse a cumulant that holds functions of other scalars with a kink: those of a vector that the scalar reads."""
+    if any(f[0][0] == "G" for factors in form.terms for f in factors):
+        raise NoLimitError(
+            "not covered: a kink inside of a kink, where the argument of one reads a vector that another turns."
+        )
 
 
 def _without_double(form: Form) -> Form:

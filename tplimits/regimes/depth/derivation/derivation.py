@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sympy import S, Symbol
@@ -36,7 +37,7 @@ from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
 from tplimits.regimes.depth.derivation.model import KinkLabel, Layer, Model
-from tplimits.regimes.depth.derivation.powers import differentiated, merged
+from tplimits.regimes.depth.derivation.powers import differentiated, merged, scalar_of
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 _LARGEST = 12
 #: V^αβ
 IDENTITY = (("V", (ALPHA, BETA), 0),)
+
+
+Pair = tuple[ProductTerm, ProductTerm]
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,19 @@ class OneLayer:
 
     def mean(self) -> Orders:
         """E[V′^αβ]."""
-        return self._by_order(self._mean(self._opened(self.gram(ALPHA, BETA).terms)))
+        return self._by_order(self._mean(self.gram(ALPHA, BETA).terms))
 
-    def _mean(self, terms: Sequence[ProductTerm]) -> Sum:
+    def _mean(self, terms: Sequence[ProductTerm], stage: int = 0) -> Sum:
         """E of a sum, functions of scalars and what depends on the same weights together."""
-        found = self.contraction.mean([*terms, *self.responses(terms)])
-        twice = self.contraction.joined(p for t in terms for p in self._twice(t))
+        moved: Sum = {}
+        for matrix, scalars in self._stages[stage:]:
+            moved = totalled(moved, self._moved_mean(terms, scalars))
+            terms = self._opened(terms, matrix)
+        return totalled(totalled(self.contraction.mean(terms), self._moved_mean(terms, self._late)), moved)
+
+    def _moved_mean(self, terms: Sequence[ProductTerm], scalars: frozenset[int]) -> Sum:
+        found = self.contraction.mean(self.responses(terms, scalars))
+        twice = self.contraction.joined(p for t in terms for p in self._twice(t, scalars))
         return totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]})
 
     def drift(self, mean: Orders) -> Orders:
@@ -105,29 +116,48 @@ class OneLayer:
     def covariance(self) -> Orders:
         """Cov(V′^αβ, V′^δω)."""
         left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
-        outer = self._joined_outside(left, right)
-        left, right = self._opened(left), self._opened(right)
-        pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
-        held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
-        # what comes with 1/n is joined to nothing at that order
-        near = [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
-        # functions with a kink hold weights that the other side may be made of: joined to it through R
-        left_moved = [(c, b) for a, b in near for c in self.responses([a])]
-        right_moved = [(a, c) for a, b in near for c in self.responses([b])]
-        plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
-        self._insist_on_one_response(held)
-        found = self._by_order(totalled(self.contraction.joined([*plain, *near, *left_moved, *right_moved]), outer))
+        total: Sum = {}
+        for stage, (matrix, scalars) in enumerate(self._stages):
+            total = totalled(total, self.contraction.joined(self._moved(left, right, scalars)))
+            # Cov = E Cov given the other matrices, and Cov of what is left in the mean over this one
+            outer = self.contraction.joined(self._pairs(left, right), self._all - {matrix})
+            joined = [ProductTerm(c, *key[1:3], key[0]) for key, c in outer.items() if key[3]]
+            total = totalled(total, {(*key[:3], True): c for key, c in self._mean(joined, stage + 1).items()})
+            left, right = self._opened(left, matrix), self._opened(right, matrix)
+        plain = [(a, b) for a, b in self._pairs(left, right) if not (has_kinks(a) or has_kinks(b))]
+        near = [*self._near(left, right), *self._moved(left, right, self._late)]
+        found = self._by_order(totalled(self.contraction.joined([*plain, *near]), total))
         for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
             if label[0] == "Y":
                 raise NoLimitError(self.model.weights[label].refusal)
         return found
+
+    def _pairs(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
+        return [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
+
+    def _held(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
+        return [(a, b) for a, b in self._pairs(left, right) if has_kinks(a) or has_kinks(b)]
+
+    def _near(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
+        # what comes with 1/n is joined to nothing at that order
+        held = self._held(left, right)
+        return [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
+
+    def _moved(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm], scalars: frozenset[int]) -> list[Pair]:
+        """What a function with a kink holds of the weights that the other side is made of: joined to it through R."""
+        if not scalars:
+            return []
+        self._insist_on_one_response(self._held(left, right), scalars)
+        near = self._near(left, right)
+        moved = [(c, b) for a, b in near for c in self.responses([a], scalars)]
+        return [*moved, *((a, c) for a, b in near for c in self.responses([b], scalars))]
 
     def _by_order(self, found: Sum) -> Orders:
         return by_order(found, self.model, self.ring, self.arrays, self.laws)
 
     # -- functions of scalars with a kink -------------------------------------------------------
 
-    @property
+    @cached_property
     def _outside(self) -> frozenset[int]:
         """The matrices whose operands hold functions of scalars with a kink, and those that multiply these in turn."""
         held: set[int] = set()
@@ -142,54 +172,54 @@ class OneLayer:
         labels = {f[0] for t in terms for f in t.factors}
         return any(n[0] == "G" or (n[0] == "F" and self.model.layers[n].matrix in matrices) for n in labels)
 
-    def _opened(self, terms: Sequence[ProductTerm]) -> tuple[ProductTerm, ...]:
-        """E of a sum over the matrices outside of functions of scalars, so that these stand in it as factors."""
-        outside = self._outside
-        if not outside:
-            return tuple(terms)
-        for scalar in self.scalars:
-            held = {self.model.layers[f[0]].matrix for t in scalar.terms for f in t.factors if f[0][0] == "F"}
-            if held & outside:
-                names = ", ".join(f"`{self.model.names[m]}`" for m in sorted(held & outside))
-                raise NoLimitError(
-                    f"`{self.program.name}`: not covered: {names} multiplies a function of scalars with a kink, and "
-                    "stands in the argument of another; give the scalars matrices of their own."
-                )
-        found = self.contraction.mean(terms, self._inside)
-        return with_merged_kinks(Poly(tuple(ProductTerm(c, *key[1:3], key[0]) for key, c in found.items()))).terms
+    @cached_property
+    def _stages(self) -> tuple[tuple[int, frozenset[int]], ...]:
+        """These matrices, outermost first, and the scalars of which each is the first: all of these stand by then."""
+        order = [m for m in self.model.outermost_first() if m in self._outside]
+        first = [next((m for m in order if m in self._matrices(scalar)), None) for scalar in self.scalars]
+        return tuple((m, frozenset(k for k, own in enumerate(first) if own == m)) for m in order)
+
+    @cached_property
+    def _late(self) -> frozenset[int]:
+        """The scalars without such matrices."""
+        return frozenset(range(len(self.scalars))).difference(*(scalars for _, scalars in self._stages))
+
+    def _matrices(self, poly: Poly) -> set[int]:
+        layers = {self.model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"}
+        operands = [self.model.operands[y.operand] for y in layers if y.operand is not None]
+        return {y.matrix for y in layers}.union(*map(self._matrices, operands))
 
     @property
-    def _inside(self) -> frozenset[int]:
-        return frozenset(self.model.depth) - self._outside
+    def _all(self) -> frozenset[int]:
+        return frozenset(self.model.depth)
 
-    def _joined_outside(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> Sum:
-        """The mean of the covariance given all matrices but those outside of functions of scalars."""
-        if not self._outside:
-            return {}
-        pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
-        found = self.contraction.joined(pairs, self._inside)
-        joined = [ProductTerm(c, *key[1:3], key[0]) for key, c in found.items() if key[3]]
-        return {(*key[:3], True): c for key, c in self._mean(joined).items()}
+    def _opened(self, terms: Sequence[ProductTerm], matrix: int) -> tuple[ProductTerm, ...]:
+        """E of a sum over a matrix outside of functions of scalars, so that these stand in it as factors."""
+        found = self.contraction.mean(terms, self._all - {matrix})
+        return with_merged_kinks(Poly(tuple(ProductTerm(c, *key[1:3], key[0]) for key, c in found.items()))).terms
 
-    def responses(self, terms: Iterable[ProductTerm]) -> list[ProductTerm]:
+    def responses(self, terms: Iterable[ProductTerm], scalars: frozenset[int]) -> list[ProductTerm]:
         """P R ∂G for each P G(R)."""
-        return [product(t, r) for term in terms for t, r in self._once(term)]
+        return [product(t, r) for term in terms for t, r in self._once(term, scalars)]
 
-    def _once(self, term: ProductTerm) -> Iterator[tuple[ProductTerm, ProductTerm]]:
+    def _once(self, term: ProductTerm, scalars: frozenset[int]) -> Iterator[Pair]:
         for place, kink in enumerate(term.factors):
-            if kink[0][0] == "G":
+            if self._is_kink(kink, scalars):
                 # Stein: E P G(R) = E P E G + Cov(P, R) E G′ + …, R written out as what it is made of
                 moved = (*term.factors[:place], differentiated(kink), *term.factors[place + 1 :])
                 for r in self._placed(kink, next_number(term.factors)):
                     yield term._replace(factors=moved), r
 
-    def _twice(self, term: ProductTerm) -> Iterator[tuple[ProductTerm, ProductTerm]]:
+    def _is_kink(self, factor: Factor, scalars: frozenset[int]) -> bool:
+        return factor[0][0] == "G" and scalar_of(factor) in scalars
+
+    def _twice(self, term: ProductTerm, scalars: frozenset[int]) -> Iterator[Pair]:
         """P ∂²G and R R/2."""
         half = self.ring.rational(Fraction(1, 2))
-        for once, first in self._once(term):
+        for once, first in self._once(term, scalars):
             beyond = max(next_number(once.factors), next_number(first.factors))
             for place, kink in enumerate(once.factors):
-                if kink[0][0] == "G":
+                if self._is_kink(kink, scalars):
                     moved = (*once.factors[:place], differentiated(kink), *once.factors[place + 1 :])
                     for r in self._placed(kink, beyond):
                         both = product(first, r)
@@ -202,11 +232,11 @@ class OneLayer:
         for t in self.scalars[label.scalar].terms:
             yield t._replace(factors=placed(t.factors, change, beyond, kink[2]))
 
-    def _insist_on_one_response(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> None:
+    def _insist_on_one_response(self, pairs: Iterable[Pair], scalars: frozenset[int]) -> None:
         """Refuse noise for which a second average would have to be joined to the same scalars."""
         both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
         # a second average joined to the same scalars costs n^(−1/2) more, and is refused where that is kept
-        twice = self.contraction.joined(p for t in both for p in self._twice(t))
+        twice = self.contraction.joined(p for t in both for p in self._twice(t, scalars))
         found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
             raise NoLimitError(

@@ -22,6 +22,10 @@ ARGUMENT = Symbol("argument", real=True)
 _ROOTS = 8
 
 
+class AtPole(NoLimitError):
+    """A function at a pole of it."""
+
+
 @dataclass(frozen=True)
 class Expansion:
     """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others, and no kinks elsewhere."""
@@ -87,10 +91,10 @@ def _side(body: Expr, shown: Expr, point: Expr, side: int, most: int, roots: int
             "logarithm or a singular point of this kind is not covered."
         )
     if found.lowest is not None and found.lowest < 0:
-        raise NoLimitError(
-            f"`{shown}` has a pole at y = {point}, where its argument settles: what is divided by "
-            "fluctuates around zero, and the mean or the variance of the quotient may be infinite. Add a positive "
-            "number to what is divided by."
+        raise AtPole(
+            f"`{shown}` has a pole at y = {point}, where its argument settles: what is left of y is all that keeps it "
+            "off the pole, so that it has no series in y and is as random as y is. Add a positive number to what is "
+            "divided by."
         )
     return found
 

@@ -29,7 +29,7 @@ from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.derivation.algebra import MOST, SPAN, Factor, Factors, Sum, indices, next_number, renamed
 from tplimits.regimes.depth.derivation.algebra import times as times_size
 from tplimits.regimes.depth.derivation.contraction import end, identify
-from tplimits.regimes.depth.derivation.cumulants import Cumulants
+from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
 from tplimits.regimes.depth.derivation.forms import Form, Resolved, collected
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
 from tplimits.regimes.depth.derivation.powers import (
@@ -163,7 +163,10 @@ class Laws(Cumulants):
             for place, token in enumerate(kinks[i][1]):
                 own[tokens_of(kinks[i], which.index(i))[place]] = token
         found: Value = []
-        for value, factors in self.expectation(moved):
+        values = self.expectation(moved)
+        if values:
+            insist_on_plain(cumulant)
+        for value, factors in values:
             for inner, c in cumulant.terms.items():
                 beyond = next_number((*factors, *kinks))
                 there = tuple((n, tuple(own.get(i, i + beyond if i >= 0 else i) for i in at), y) for n, at, y in inner)

@@ -7,11 +7,13 @@ u, enter limits as Gaussian means of g, which have to exist at every V: `growth`
 from __future__ import annotations
 
 import sympy
-from sympy import Dummy, Expr, S
+from sympy import Dummy, Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
 from tplimits.regimes.depth.derivation.algebra import EPS
+from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.derivation.means import U
 
 
@@ -30,6 +32,37 @@ def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
         else:
             named[g] = named.get(g, S.Zero) + number
     return {g: c for g, c in named.items() if c != 0}, sympy.Add(*rest) if named else function
+
+
+def moved(function: Expr, limit: int, mean: MeanSeries | None) -> Expr | None:
+    """A function of `U` and ε, as relu(u + ε), by its Taylor series in ε; None where it has none of functions of u.
+
+    The first term that is left out may be large near a kink, where u is with a probability of its own order: that
+    changes means by what a δ in the next derivative would, so that the series ends before the first δ.
+
+    >>> from tplimits.program.nodes.functions import relu
+    >>> moved(EPS * relu(U + EPS), 2, None)
+    ε**2*step(u) + ε*relu(u)
+    """
+    found = []
+    terms = [term.as_independent(U, as_Add=False) for term in sympy.Add.make_args(sympy.expand(function))]
+    if not any(g.has(EPS) for _, g in terms):
+        return None
+    for number, g in terms:
+        series = laurent(number, EPS, limit, mean)
+        lowest = 0 if series is None or series.lowest is None else series.lowest
+        for k in range(limit - lowest + 1 if g.has(EPS) else 1):
+            derivative = sympy.expand(g.diff(EPS, k).xreplace({EPS: S.Zero})) if k else g.xreplace({EPS: S.Zero})
+            if derivative.has(S.NaN, S.ComplexInfinity, S.Infinity, sympy.Derivative, sympy.Subs):
+                return None
+            if derivative.has(sympy.DiracDelta):
+                raise NoLimitError(
+                    f"the activation `{function.xreplace({EPS: 1 / sympy.sqrt(Symbol('n'))})}` has a kink or jump that "
+                    f"moves with n by so much that the density of u at it enters at order n^({-S(lowest + k) / 2}); "
+                    "that is not covered. Move it by less, or divide the function by sqrt(n) where it stands."
+                )
+            found.append(number * EPS**k * derivative / sympy.factorial(k))
+    return sympy.Add(*found)
 
 
 def in_powers(function: Expr) -> bool:

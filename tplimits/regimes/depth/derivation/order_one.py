@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Add, Expr, Mul, Rational, S, Symbol, expand_mul
+from sympy import Abs, Add, Expr, Mul, Rational, S, Symbol, expand, expand_mul, sign
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
+from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.nodes.scale import at_infinity, highest_power
 from tplimits.regimes.depth.derivation.algebra import MOST, OPEN, Poly, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
 from tplimits.regimes.depth.derivation.growth import growth
@@ -130,9 +131,34 @@ def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
     """A written expression as n → ∞; `reason` where it grows."""
     ratios = {width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"}
     try:
-        return at_infinity(written.xreplace(ratios))
+        return at_infinity(_led(written.xreplace(ratios)))
     except ValueError:
         raise reason from None
+
+
+#: functions of several arguments that are sums and products of functions of one
+SEVERAL = (leaky_relu, maximum, minimum, where)
+#: f(c y) = c^degree f(y) for c > 0
+_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0}
+
+
+def _led(expr: Expr) -> Expr:
+    """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
+    plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
+    powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
+    return powers.replace(lambda h: h.func in _DEGREES and h.has(N), _lead)
+
+
+def _lead(expr: Expr) -> Expr:
+    argument, degree = (expr.base, expr.exp) if expr.is_Pow else (expr.args[0], _DEGREES[expr.func])
+    try:
+        order = highest_power(argument)
+    except ValueError:
+        return expr
+    if order is None:
+        return expr
+    rest = expand(argument * N**-order)
+    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest))
 
 
 def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:

@@ -14,7 +14,6 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
 from tplimits.regimes.depth.derivation.algebra import (
     SPAN,
@@ -27,7 +26,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     total,
 )
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, without_background
-from tplimits.regimes.depth.derivation.order_one import NotSmall
+from tplimits.regimes.depth.derivation.order_one import SEVERAL, NotSmall
 from tplimits.regimes.depth.derivation.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
 from tplimits.regimes.depth.derivation.vanishing import vanishes
@@ -41,8 +40,6 @@ _ARGUMENT = Symbol("argument", real=True)
 SYMBOLIC = "a function of a constant array times a symbolic constant; give the constant a number by .bind."
 #: what is no number of the program
 _VARYING = (Entry, ArrayEntry, AxisSum)
-#: functions of several arguments that are sums and products of functions of one
-_SEVERAL = (functions.leaky_relu, functions.maximum, functions.minimum, functions.where)
 
 
 def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
@@ -51,7 +48,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         inner, function = expr.base, _ARGUMENT**expr.exp
     elif isinstance(expr, sympy.Function) and len(varying := [a for a in expr.args if a.has(*_VARYING)]) == 1:
         inner, function = varying[0], expr.func(*(_ARGUMENT if a is varying[0] else a for a in expr.args))
-    elif isinstance(expr, _SEVERAL):
+    elif isinstance(expr, SEVERAL):
         whole = lowering.lower(expr.definition(), env)
         return Poly(tuple(lowering.arrays.gathered(whole.terms, tuple(dict.fromkeys(env.values())))), whole.cut)
     else:

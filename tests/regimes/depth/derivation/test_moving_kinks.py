@@ -1,0 +1,99 @@
+"""Activations whose kink, jump or argument moves with n, as relu(h + 1 + 1/√n)/√n: by their series in n^(−1/2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bent import V
+from numpy.polynomial.hermite_e import hermegauss
+
+import tplimits as tp
+
+γ = 0.6
+Z, WEIGHTS = hermegauss(150)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+def root():
+    return tp.sqrt(tp.n)
+
+
+def block_of(branch):
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, T: tp.Matrix, *, γ):
+        return tp.sqrt(1 - γ**2) * x + γ * branch(W @ x, x, U, T)
+
+    return block
+
+
+def drift(branch):
+    return tp.derive(block_of(branch), tp.Proportional()).drift_at(V, γ=γ)
+
+
+def mean(f, g, a, b):
+    """E f(u_a) g(u_b), by quadrature over two standard normals."""
+    σ, ρ = np.sqrt(V[a, a]), V[a, b] / np.sqrt(V[a, a] * V[b, b])
+    u = σ * Z[:, None]
+    w = np.sqrt(V[b, b]) * (ρ * Z[:, None] + np.sqrt(1 - ρ**2) * Z[None])
+    return float(WEIGHTS @ (f(u) * g(w)) @ WEIGHTS)
+
+
+def table(f, g):
+    return np.array([[mean(f, g, a, b) for b in range(3)] for a in range(3)])
+
+
+CASES = [
+    (lambda h: tp.relu(h + 1 + 1 / root()), lambda u: np.maximum(u + 1, 0)),
+    (lambda h: tp.relu(h + 1 / (1 + 1 / tp.n)), lambda u: np.maximum(u + 1, 0)),
+    (lambda h: tp.relu(h + 1 / root()), lambda u: np.maximum(u, 0)),
+    (lambda h: tp.maximum(h, 1 + 1 / root()), lambda u: np.maximum(u, 1)),
+    (lambda h: tp.clip(h, -1 / root(), 1 - 1 / tp.n), lambda u: np.clip(u, 0, 1)),
+    (lambda h: tp.abs(h - 1 / tp.n), np.abs),
+    (lambda h: tp.sign(h + 1 / tp.n), np.sign),
+    (lambda h: tp.tanh(h + 1 / root()), np.tanh),
+]
+
+
+@pytest.mark.parametrize(("moved", "limit"), CASES)
+def test_beside_a_product_of_the_state(moved, limit):
+    """U x + T (f/√n): γ² E f(u_α) f(u_β)."""
+    found = drift(lambda h, x, U, T: U @ x + T @ (moved(h) / root()))
+    np.testing.assert_allclose(found, γ**2 * table(limit, limit), rtol=0.02, atol=0.005)
+    assert np.abs(found - γ**2 * table(lambda u: 1.3 * limit(u), limit)).max() > 0.02
+
+
+@pytest.mark.parametrize(("moved", "limit"), CASES)
+def test_of_order_one_over_n_beside_a_layer(moved, limit):
+    """U (h + f/n): γ² (E u_α f(u_β) and its mirror image)."""
+    found = drift(lambda h, x, U, T: U @ (h + moved(h) / tp.n))
+    wanted = table(lambda u: u, limit)
+    np.testing.assert_allclose(found, γ**2 * (wanted + wanted.T), rtol=0.02, atol=0.005)
+
+
+def test_what_moves_is_seen_where_the_function_is_larger():
+    """U (h + (f(h + c/√n) − f(h))) sgn(h)/√n for f = tanh: c E u_α f′(u_β) comes with 1/n."""
+    found = drift(lambda h, x, U, T: U @ (h + (tp.tanh(h + 0.5 / root()) - tp.tanh(h)) * tp.sign(h) / root()))
+    wanted = 0.5 * table(lambda u: u, lambda u: np.sign(u) / np.cosh(u) ** 2)
+    np.testing.assert_allclose(found, γ**2 * (wanted + wanted.T), rtol=0.02, atol=0.005)
+    assert np.abs(found).max() > 0.1
+
+
+def test_a_step_comes_with_a_moved_relu():
+    """U (h + (relu(h + c/√n) − relu(h))/√n): 2 c E u_α step(u_β)."""
+    found = drift(lambda h, x, U, T: U @ (h + (tp.relu(h + 0.5 / root()) - tp.relu(h)) / root()))
+    d = np.sqrt(np.diag(V))
+    wanted = 0.5 * V * (1 / d[:, None] + 1 / d) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(found, γ**2 * wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("branch", "message"),
+    [
+        (lambda h, x, U, T: U @ x + T @ tp.sign(h + 1 / root()) / root(), r"the density of u at it enters at order"),
+        (lambda h, x, U, T: U @ x + T @ tp.relu(h + 1 / root()), r"moves with n by so much"),
+        (lambda h, x, U, T: U @ x + T @ (tp.tanh(root() * h) / root()), r"no expansion in whole powers"),
+    ],
+)
+def test_what_is_refused(branch, message):
+    with pytest.raises(tp.NoLimitError, match=message):
+        drift(branch)
