@@ -17,6 +17,7 @@ from tplimits.regimes.depth import report as covariance
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.expanded.limit import derive_numeric, normalises
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
@@ -68,11 +69,11 @@ class Proportional:
 
 
 def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE | NumericSDE:
-    """The covariance SDE of a block or of a stack of blocks; in numbers where a block normalises by the state."""
+    """The covariance SDE of a block or of a stack of blocks; in numbers where there are no formulas."""
     try:
         return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
     except NoLimitError as refused:
-        if refused.verdict is not None or not normalises(program):
+        if not (isinstance(refused, NoFormulasError) or (refused.verdict is None and normalises(program))):
             raise
         return derive_numeric(program, fixed, refused)
 

@@ -51,6 +51,29 @@ def test_a_branch_of_size_one_over_root_n(φ, f):
     assert sde.drift_at(V, g=0.7)[0, 1] == pytest.approx(0.49 * kernel(f, f, 0, 1), rel=1e-7)
 
 
+@pytest.mark.parametrize(("φ", "f"), [(tp.gelu, gelu), (lambda h: h * tp.sigmoid(h), lambda x: x / (1 + np.exp(-x)))])
+def test_a_function_beside_an_odd_one_counts_by_its_odd_half(φ, f):
+    """h + (φ(h) − h/2)/√n with φ(u) − u/2 even: no term of order n^(−1/2), and κ − V/4 at order 1/n."""
+
+    @tp.block
+    def centred(x: tp.State["token"], W: tp.Matrix):
+        h = W @ x
+        return h + (φ(h) - h / 2) / tp.sqrt(tp.n)
+
+    @tp.block
+    def left(x: tp.State["token"], W: tp.Matrix):
+        h = W @ x
+        return h + φ(h) / tp.sqrt(tp.n)
+
+    b = derived(centred).drift_at(V)
+    for i, j in ((0, 0), (0, 1)):
+        wanted = kernel(lambda x: f(x) - x / 2, lambda x: f(x) - x / 2, i, j) if i != j else None
+        own = WEIGHTS @ (f(np.sqrt(V[0, 0]) * NODES) - np.sqrt(V[0, 0]) * NODES / 2) ** 2
+        assert b[i, j] == pytest.approx(own if wanted is None else wanted, rel=1e-6)
+    with pytest.raises(tp.NoLimitError, match=r"the term V\[αβ\] of order n\^\(-1/2\)"):
+        derived(left)
+
+
 @pytest.mark.parametrize(
     ("φ", "level", "slope"), [(tp.sign, 0, 2), (tp.step, 1 / 4, 1 / 2), (lambda h: 1 + tp.sign(h), 1, 2)]
 )
@@ -65,11 +88,11 @@ def test_signs_in_a_branch_of_size_one_over_root_n(φ, level, slope):
 def test_what_stands_beside_a_layer_at_one_over_n():
     """h + g φ(h)/n adds g E[u φ(u′)] and its mirror image; at 1/√n it adds up over depth."""
 
-    def block(power):
+    def block(power, φ=tp.gelu):
         @tp.block
         def beside(x: tp.State["token"], W: tp.Matrix, *, g):
             h = W @ x
-            return h + g * tp.gelu(h) / tp.n**power
+            return h + g * φ(h) / tp.n**power
 
         return beside
 
@@ -77,10 +100,12 @@ def test_what_stands_beside_a_layer_at_one_over_n():
     assert sde.root.isotropic == 1
     one, other = (kernel(f, h, 0, 1) for f, h in ((lambda u: u, gelu), (gelu, lambda u: u)))
     assert sde.drift_at(V, g=0.7)[0, 1] == pytest.approx(0.7 * (one + other), rel=1e-7)
-    with pytest.raises(
-        tp.NoLimitError, match=r"g·κ\[αβ\] \+ g·κ\[βα\] of order n\^\(-1/2\), where κ\[αβ\] = E\[u gelu"
-    ):
+    with pytest.raises(tp.NoLimitError, match=r"has the term g·V\[αβ\] of order n\^\(-1/2\)"):
         derived(block(sympy.Rational(1, 2)))
+    with pytest.raises(
+        tp.NoLimitError, match=r"g·κ\[αβ\] \+ g·κ\[βα\] of order n\^\(-1/2\), where κ\[αβ\] = E\[u tanh"
+    ):
+        derived(block(sympy.Rational(1, 2), tp.tanh))
 
 
 def test_a_normaliser_without_a_closed_form_is_a_number():

@@ -24,7 +24,7 @@ from tplimits.program.parts import remembered
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.derivation.means import U, of_columns
-from tplimits.regimes.depth.derivation.named import moved, separated
+from tplimits.regimes.depth.derivation.named import in_powers, moved, separated
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.algebra import Factors
@@ -206,7 +206,22 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
     # means at three tokens and more have no name here: a factor stands at one or two
     if len(merged) > 2:
         return None
+    for (token, basis), other in zip(merged.items(), reversed(merged.items()), strict=True):
+        halves = _half(basis, other[1].odd) if len(merged) == 2 else []
+        if halves:
+            parts = [(c, moment(((half, token), other[::-1])) or ()) for c, half in halves]
+            return tuple(m._replace(number=c * m.number) for c, found in parts for m in found)
     return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
+
+
+def _half(basis: Basis, odd: bool | None) -> list[tuple[Rational, Basis]]:
+    """The odd or even half of a function that is neither, if a sum of powers: beside an odd u′, gelu is u/2."""
+    if odd is None or basis.odd is not None:
+        return []
+    own = elementary(basis.expr)
+    half = sympy.expand(own - own.xreplace({U: -U}) if odd else own + own.xreplace({U: -U})) / 2
+    found = components(half, 0)[0] if in_powers(half) else []
+    return found if all(c.is_Rational for c, _ in found) else []
 
 
 def _closed(merged: dict[int, Basis]) -> tuple[Moment, ...] | None:

@@ -56,20 +56,14 @@ class Arrays:
         values = _without_dust(values)
         if values.size == 0 or _constant(values):
             return exactly(float(values.mean())), ()
-        if values.ndim == 1:
-            return self._vector(values, at)
-        if (
-            values.ndim == 2
-            and values.shape[0] == values.shape[1]
-            and not (values - numpy.diag(values.diagonal())).any()
-        ):
+        # told apart by contents and one scale alone: of three indices no scaling by rows is taken out
+        if values.ndim != 2:
+            scale = _scale(values)
+            return exactly(scale), ((self.label(values / scale), at, 0),)
+        if values.shape[0] == values.shape[1] and not (values - numpy.diag(values.diagonal())).any():
             # a δ times what stands at one index: the δ equates the indices, and a sum over one of them is gone
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
-        # told apart by contents and one scale alone: of three indices no scaling by rows is taken out
-        if values.ndim > 2:
-            scale = _scale(values)
-            return exactly(scale), ((self.label(values / scale), at, 0),)
         # what depends on one index alone is split off, so that a scaling by rows meets its inverse wherever that stands
         rows, middle, columns = _balanced(values)
         scales = [_scale(rows), _scale(middle), _scale(columns)]
@@ -85,11 +79,6 @@ class Arrays:
         flipped = numpy.round(middle, 9).tobytes() > numpy.round(middle.T, 9).tobytes()
         label = self.label(middle.T.copy() if flipped else middle)
         return number, (*factors, (label, at[::-1] if flipped else at, 0))
-
-    def _vector(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
-        """One index: the largest entry is 1."""
-        scale = _scale(values)
-        return exactly(scale), ((self.label(values / scale), at, 0),)
 
     def label(self, values: numpy.ndarray) -> str:
         """The label of an array; equal ones have the same."""

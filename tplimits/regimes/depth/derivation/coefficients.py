@@ -132,7 +132,7 @@ class Ring:
         """√(2/π)"""
         return self.ring.gens[0]
 
-    def rational(self, number: Fraction) -> Any:
+    def rational(self, number: Fraction | Rational) -> Any:
         """A fraction as a coefficient."""
         return sympy.QQ(number.numerator, number.denominator)
 

@@ -32,6 +32,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
 from tplimits.regimes.depth.derivation.model import Layer, Model, centred_label, column_label
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
 OF_SCALARS = frozenset("GY")
@@ -216,7 +217,7 @@ class Contraction:
             return [(term, open_to, block[0][2]) for term in gram]
         if any(layer.operand is not None for layer in layers):
             name = self.model.names[layers[0].matrix]
-            raise NoLimitError(
+            raise NoFormulasError(
                 f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
                 "this kind are not covered: use a matrix of its own for each product."
             )

@@ -11,7 +11,7 @@ exponential that outgrows the density.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import factorial
 
 import sympy
@@ -19,7 +19,7 @@ from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
-from tplimits.program.nodes.entries import GaussMean, normal_symbol
+from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.derivation.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.derivation.algebra import EPS
@@ -93,6 +93,12 @@ def _absolute(basis: Basis) -> Expr:
         return sympy.factorial2(basis.power - 1) if basis.power else S.One
     half = (basis.power - 1) // 2
     return ROOT * 2**half * factorial(half)
+
+
+def insist_on_means(bodies: Iterable[Expr]) -> None:
+    """Refuse constants that are means which do not exist, whatever else is done with them."""
+    for mean in {m for body in bodies for m in body.atoms(GaussMean)}:
+        _insist_on_second_moment(mean.xreplace({N: EPS**-2}))
 
 
 def _insist_on_second_moment(mean: GaussMean) -> None:

@@ -227,7 +227,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             continue
         for moment in moments:
             key = (canonical(moment.factors), powers, 0, joined)
-            value = coefficient * ring.root**moment.roots * int(moment.number)
+            value = coefficient * ring.root**moment.roots * ring.rational(moment.number)
             written[key] = written[key] + value if key in written else value
     return written, opaque
 

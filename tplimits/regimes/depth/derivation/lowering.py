@@ -50,7 +50,7 @@ from tplimits.regimes.depth.derivation.growth import insist_on_all
 from tplimits.regimes.depth.derivation.judging import insist_on_regular
 from tplimits.regimes.depth.derivation.kinks import bent
 from tplimits.regimes.depth.derivation.model import Layer, Model
-from tplimits.regimes.depth.derivation.not_covered import need_fresh, refuse_vectors
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars import array_at, series
@@ -134,9 +134,9 @@ class Lowering:
             assert neuron is not None
             return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, (InitialVector, InitialMatrix)):
-            self.fail(
-                f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
-                "matrix times the state, or leave it out."
+            raise NoFormulasError(
+                f"{self.where}: the vector `{s.name}` is not the state; vectors beside the state are not covered: "
+                "write it as a matrix times the state, or leave it out."
             )
         if isinstance(s, InitialScalar):
             if s.value is None:
@@ -203,7 +203,10 @@ class Lowering:
         """The index that an index expression stands for."""
         if isinstance(index, Lookup) or index not in env:
             what = "a look-up table" if isinstance(index, Lookup) else f"the single entry {index}"
-            self.fail(f"it reads {what} along a finite axis; here all tokens are alike: use tp.constant and tp.sum.")
+            raise NoFormulasError(
+                f"{self.where}: it reads {what} along a finite axis; here all tokens are alike: use tp.constant and "
+                "tp.sum."
+            )
         return env[index]
 
     def number(self, expr: Expr) -> Poly:

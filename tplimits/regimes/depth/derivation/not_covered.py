@@ -6,20 +6,25 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import Entry
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 
+class NoFormulasError(NoLimitError):
+    """The index algebra has no place for a block, whose limit may have numbers by the expansion of one layer."""
+
+
 def need_fresh(lowering: Lowering, position: int) -> None:
     """Refuse a function of a product whose operand is not the state, if no polynomial: its law is not Gaussian."""
     program = lowering.program
     if lowering.reading.operand(position)[1].source != program.state:
-        lowering.fail(
-            f"the activation acts on `{program[position].name}`, a matrix times a vector that is itself random in this "
-            "block; its law is Gaussian only for a matrix times the state, and beside that polynomials alone are "
-            "covered. Make two blocks of it and tp.stack them."
+        raise NoFormulasError(
+            f"{lowering.where}: the activation acts on `{program[position].name}`, a matrix times a vector that is "
+            "itself random in this block; its law is Gaussian only for a matrix times the state, and beside that "
+            "polynomials alone are covered. Make two blocks of it and tp.stack them."
         )
 
 
@@ -35,7 +40,7 @@ def refuse_vectors(lowering: Lowering, expr: Expr) -> None:
         )
     if vectors:
         names = ", ".join(sorted({program[e.source].name for e in vectors}))
-        lowering.fail(
-            f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function of "
-            "one matrix times the state."
+        raise NoFormulasError(
+            f"{lowering.where}: not covered: a nonlinear function of several dense layers or tokens, or of constant "
+            f"arrays beside them ({names}); use a function of one matrix times the state."
         )

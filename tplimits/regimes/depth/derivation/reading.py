@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
-from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.derivation.activations import U
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -114,7 +114,7 @@ class Reading:
                 # matrices are averaged one after the other, each Gaussian given what is inside its operands
                 if s.matrix in inside[s.matrix] or len(transposed[s.matrix]) > 1:
                     how = "and its transpose" if len(transposed[s.matrix]) > 1 else "twice in a row"
-                    raise NoLimitError(
+                    raise NoFormulasError(
                         f"{self.program.where(position)}: `{self.program[s.matrix].name}` is used {how} in one block; "
                         "tied weights of this kind are not covered: use a matrix of its own for each product."
                     )
@@ -124,7 +124,7 @@ class Reading:
         def measure(matrix: int) -> int:
             if matrix in held:
                 names = " and ".join(f"`{self.program[m].name}`" for m in held[held.index(matrix) :])
-                raise NoLimitError(
+                raise NoFormulasError(
                     f"`{self.program.name}`: {names} stand inside of one another's operands, so that none is "
                     "outermost; tied weights of this kind are not covered: use a matrix of its own for each product."
                 )

@@ -1,4 +1,4 @@
-"""The limit of depth proportional to width of blocks that normalise by the state, in numbers."""
+"""The limit of depth proportional to width of blocks that have no formulas, in numbers: norms, tied weights, biases."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.assumptions import assumed
+from tplimits.regimes.depth.derivation.expected import insist_on_means
 from tplimits.regimes.depth.expanded import manifold, report
 from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
-#: the correlation of tokens at which a block without open numbers is judged
-_LOOK = 0.3
+#: the correlation of tokens at which a block is looked at, and numbers that constants without a value have there
+_LOOK, _OPEN = 0.3, 0.9
 
 
 def normalises(program: Program) -> bool:
@@ -50,8 +51,7 @@ def normalises(program: Program) -> bool:
     >>> normalises(normed)
     True
     """
-    bodies = [s.body for p in program.parts or (program,) for s in p if isinstance(s, (OuterNonlin, ScalarNonlin))]
-    powers = [power for body in bodies for power in body.atoms(sympy.Pow)]
+    powers = [power for body in _bodies(program) for power in body.atoms(sympy.Pow)]
     return any(p.exp.is_Rational and not p.exp.is_Integer and p.base.has(Entry) and _of_scalars(p.base) for p in powers)
 
 
@@ -59,36 +59,58 @@ def _of_scalars(expr: Expr) -> bool:
     return all(e.neuron == NO_NEURON for e in entries(expr))
 
 
+def _bodies(program: Program) -> list[Expr]:
+    return [s.body for p in program.parts or (program,) for s in p if isinstance(s, (OuterNonlin, ScalarNonlin))]
+
+
 def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitError) -> NumericSDE:
     """The limit of a block for which the index algebra has no formulas, as `refused` says.
 
-    Raises NoLimitError where the next covariance is no function of that of the state, where a width stays fixed, and,
-    of a block without open numbers, where its leading map attracts to no manifold; `refused` itself where the
+    Raises NoLimitError where the next covariance is no function of that of the state, where a width stays fixed, and
+    where its leading map attracts to no manifold, at some numbers for what is open; `refused` itself where the
     expansion in 1/n has no numbers either.
     """
-    if fixed:
-        raise NoLimitError(
-            f"{refused} Its numbers come from an expansion in 1/n with all widths in proportion: {', '.join(fixed)} "
-            "cannot stay fixed."
-        )
-    for part in program.parts or (program,):
-        if any(len(part[p].axes) != 1 for p in (part.state or 0, part.returns[0])):
-            raise refused
-        refuse_fixed(part)
+    parts = program.parts or (program,)
+    if any(len(part[p].axes) != 1 for part in parts for p in (part.state or 0, part.returns[0])):
+        raise refused
+    insist_on_means(_bodies(program))
     found = NumericSDE(program)
     # two tokens are the fewest with a correlation
     m = found.tokens or 2
     V = numpy.full((m, m), _LOOK) + (1 - _LOOK) * numpy.eye(m)
+    known = _numbers_of_open(program)
     try:
-        layers = Layers.at(program, m, {}, None)
-    except EvaluationError:
-        return found  # constants or sizes are open: it is judged when they are given
-    try:
+        layers = Layers.at(program, m, known, None)
         # tried before the map is judged: where there is no expansion, the refusal of the formulas says more
         layers.moved(fixed_at(V))
     except (NoLimitError, EvaluationError):
         raise refused from None
-    manifold.judge(layers, manifold.attracted(layers, V))
+    try:
+        for part in parts:
+            refuse_fixed(part)
+        if fixed:
+            raise NoLimitError(
+                f"the expansion in 1/n takes all widths in proportion, and {', '.join(fixed)} cannot stay fixed."
+            )
+        manifold.judge(layers, manifold.attracted(layers, V))
+    except NoLimitError as error:
+        at = ", ".join(f"{name} = {number:.3g}" for name, number in known.items())
+        others = f" at {at} (others may be given by .bind)" if known else ""
+        raise NoLimitError(f"{refused} Nor does the block have numbers{others}: {error}") from None
+    except EvaluationError:
+        raise refused from None
+    return found
+
+
+def _numbers_of_open(program: Program) -> dict[str, float]:
+    """Numbers for constants without a value, and 2 for sizes beside the tokens, at which a block is looked at."""
+    found: dict[str, float] = {}
+    for part in program.parts or (program,):
+        tokens = part.root_axis(part[part.state or 0].axes[0])
+        for name, value in part.constants.items():
+            if value is None and name not in found:
+                found[name] = _OPEN / (2 + len(found))
+        found |= {a: 2 for a in map(part.root_axis, part.all_axes) if a != tokens and part.size(a) is None}
     return found
 
 

@@ -18,7 +18,10 @@ ASSUMED = (
     "near them; decided from M and its derivatives at given numbers",
     "V starts on that manifold, or is taken there at once",
 )
-_WHY = "no formulas: the block takes a root of averages, as norms do, so that M is not linear in V"
+_WHY = (
+    "no formulas: the block holds what the algebra of indices has no place for, such as norms of the state, weights "
+    "that are read twice, or biases inside of a function"
+)
 _MAP = "V′ = M(V) + b₁/n + fluctuations of covariance C₁/n"
 _DRIFT, _NOISE = "Dπ b₁ + ½ D²π : C₁", "Dπ C₁ Dπᵀ"
 FORMULAS = (

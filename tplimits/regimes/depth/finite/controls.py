@@ -47,8 +47,8 @@ def controls(states: Array, noise: Mapping[str, Sequence[Array]]) -> tuple[Array
 
 
 def enough(draws: int, controls: int) -> bool:
-    """Whether there are draws enough to let controls take part."""
-    return draws // 2 >= LEAST_PER_CONTROL * controls
+    """Whether there are controls, which a matrix that is read twice has not, and draws enough to let them take part."""
+    return controls > 0 and draws // 2 >= LEAST_PER_CONTROL * controls
 
 
 def moments(y: Array, expected: Array, controls: Array, variances: Array) -> tuple[Array, Array]:
