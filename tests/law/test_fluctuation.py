@@ -1,6 +1,9 @@
 """Fluctuation scalars: exact in the safe class, refused outside it."""
 
+import math
+
 import mpmath
+import numpy as np
 import pytest
 import sympy
 
@@ -232,3 +235,50 @@ def test_names_of_variances_are_positive_and_those_of_covariances_are_not():
     own, mixed = limit.state.covariances, ("return[0]", "return[1]")
     signs = {(p == q): value.is_positive for (p, q), value in own.items()}
     assert signs == {True: True, False: None}, mixed
+
+
+#: what vanishes in the limit with s = Avg(x) → 0, and the variance of √n times its average by hand
+HIDDEN = {
+    "a mean": (lambda W, x, y, s: tp.relu(y) * s, 1 / (2 * math.pi)),
+    "beside what is fresh": (lambda W, x, y, s: y + tp.relu(y) * s, 1 + 1 / (2 * math.pi)),
+    "a difference": (lambda W, x, y, s: tp.relu(y + s) - tp.relu(y), 1 / 4),
+    "in another line": (lambda W, x, y, s: x * (tp.exp(s) * x - x), 1),
+    "a scalar": (lambda W, x, y, s: y + s, 2),
+    "an image of what vanishes": (lambda W, x, y, s: (W @ (x * s)) * (W @ x), 1),
+    "a quotient": (lambda W, x, y, s: tp.relu(y) * (tp.log(1 + s) / s) - tp.relu(y), 1 / (8 * math.pi)),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_what_vanishes_with_a_scalar_is_seen_by_its_fluctuation(case):
+    """√n·Avg(relu(y) s) is S E relu(y), of variance 1/2π: the limit of relu(y) s, which is 0, does not show it."""
+    function, variance = HIDDEN[case]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(function(W, x, y, tp.avg(x)))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], u: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(u * ξ, over="d")
+        return v * (tp.sqrt(tp.n) * tp.avg(function(W, x, y, tp.avg(x))))
+
+    runs = [program.run(n=300, seed=seed)["return"] for seed in range(400)]
+    # five deviations of the variance of 400 draws
+    assert np.var(runs) == pytest.approx(variance, rel=5 * (2 / 400) ** 0.5)
+    with pytest.raises(tp.NoLimitError, match=r"outside the class whose covariance is known"):
+        tp.derive(program).evaluate()
+    with pytest.raises(tp.NoLimitError, match=r"outside the class whose covariance is known"):
+        tp.derive(network, tp.Kernels(train=("v",))).sample([[1.0]], draws=2)
+
+
+def test_what_is_linear_in_a_fresh_vector_may_vanish_with_a_scalar():
+    """√n·Avg(y s) is s times a fluctuation, which tends to 0; a scalar beside 1 changes no variance."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x)
+        return tp.sqrt(tp.n) * tp.avg(y * tp.tanh(s)), tp.sqrt(tp.n) * tp.avg(y * (1 + s) * x)
+
+    found = tp.derive(program).evaluate()
+    assert [found[f"return[{i}]"].variance for i in (0, 1)] == [0, pytest.approx(1)]

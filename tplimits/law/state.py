@@ -13,7 +13,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.expanding import times
-from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
+from tplimits.law.gaussians import CopySource, Gaussians, HatSource, View
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.hypotheses.zero import vanishes_where_looked
@@ -145,24 +145,6 @@ class Derivation:
 
         known = (lambda e: key(e) in self.exact), (lambda e: key(e) in self.nonnegative)
         return Surroundings(self.program, limit, inside, *known)
-
-    # -- where randomness comes from (hypotheses.reader.Sources) --------------------------------
-
-    def products(self, vector: Expr) -> list[tuple[Expr, ...]]:
-        """The terms of a ket as products of random factors."""
-        return [() if atom == 1 else sympy.Mul.make_args(atom) for atom in self.engine.terms(vector)]
-
-    def origin(self, factor: Expr) -> int | None:
-        """The initial vector or the matrix behind a Gaussian variable, by position."""
-        source = self.gaussians.source.get(factor)
-        if isinstance(source, InitialSource):
-            return source.position
-        return source.view[0] if isinstance(source, HatSource) else None
-
-    def origins(self, factor: Expr) -> set[int]:
-        """All initial vectors and matrices behind a factor."""
-        found = {self.origin(s) for s in self.gaussians.everywhere(factor)}
-        return {p for p in found if p is not None}
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.taylor import is_entire
+from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries

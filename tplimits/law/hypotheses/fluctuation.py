@@ -6,6 +6,8 @@ everything else S is exactly Gaussian and Cov(S, S′) → E F F′ (Yang & Litt
 
 Initial data.  F a function of initial vectors alone, without scalars: the classical central limit theorem.
 
+The F that is asked is that of finite width: relu(h)·s with s → 0 is 0 in the limit, and √n times its average is not.
+
 Outside both the bracket is not the covariance (√n·Avg((Wz)² − 1) has variance 4, not 2): earlier averages and inner
 products fluctuate at the same order.
 """
@@ -17,14 +19,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import networkx
+import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, entries
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+    made_of,
+)
 from tplimits.program.nodes.laws import GRID
+from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Sources
     from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
@@ -40,30 +52,68 @@ OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width"
 Product = Sequence[Expr]
 
 
-def is_safe(reader: Sources, vectors: Sequence[tuple[Expr, int]], graph: networkx.DiGraph | None = None) -> bool:
-    """Whether one set of fresh sources makes every term of all vectors linear in them.
+def is_safe(program: Program, positions: Sequence[int], graph: networkx.DiGraph | None = None) -> bool:
+    """Whether one set of fresh sources makes every term of some averages, or of vectors, linear in them.
 
-    A vector comes with the position of the instruction that reads it (the average), whose ancestors it is made by.
     `graph` says what depends on what; by default that of the program.
     """
-    products: list[Product] = []
-    for vector, _ in vectors:
-        for factors in reader.products(vector):
-            # a constant, as in g² − 1, is linear in no source
-            if not factors:
-                return False
-            products.append(factors)
-    places = _Places(reader.program, graph or reader.program.graph, [position for _, position in vectors])
-    return _choose(reader, products, places, frozenset())
+    written = _Written(program, graph or program.graph, positions)
+    products = [product for position in positions for product in written.products(written.at(position))]
+    # a scalar that is added, as in g² − s, is linear in no source
+    return all(products) and _choose(written, products, frozenset())
 
 
 @dataclass(frozen=True)
-class _Places:
-    """The averages that are judged, in a program and the graph of what depends on what."""
+class _Written:
+    """Vectors as they run at finite width, at the positions that are judged, in a graph of what depends on what."""
 
     program: Program
     graph: networkx.DiGraph
-    positions: list[int]
+    positions: Sequence[int]
+
+    def at(self, position: int) -> Expr:
+        """What an average is taken of; a vector itself."""
+        s = self.program[position]
+        return made_of(s) if isinstance(s, Avg) else Entry(sympy.Integer(position), OWN)
+
+    def products(self, vector: Expr) -> list[Product]:
+        """The terms, functions of other vectors opened, without scalars and sums over axes; none that is a number."""
+        found: list[Product] = []
+        for term in sympy.Add.make_args(sympy.expand(_without_sums(vector), deep=False)):
+            factors = [f for f in sympy.Mul.make_args(term) if any(e.neuron != NO_NEURON for e in entries(f))]
+            opened = next((f for f in factors if isinstance(f, Entry) and self._inside(f) != f), None)
+            if opened is not None:
+                factors.remove(opened)
+                found += self.products(sympy.Mul(self._inside(opened), *factors))
+            elif any(origins_of(self.program, e.source) for e in entries(term)) or factors:
+                found.append(factors)
+        return found
+
+    def _inside(self, entry: Entry) -> Expr:
+        s = self.program[entry.source]
+        return s.body if isinstance(s, OuterNonlin) and entry.neuron == OWN else entry
+
+    def origin(self, factor: Expr) -> int | None:
+        """The initial vector or the matrix behind the entry of a vector, a centred one or an image."""
+        s = self.program[factor.source] if isinstance(factor, Entry) and factor.neuron == OWN else None
+        if isinstance(s, InitialVector) and s.law.mean == 0:
+            return int(factor.source)
+        return s.matrix if isinstance(s, MatMul) else None
+
+    def uses(self, factor: Expr, fresh: frozenset[int]) -> int:
+        """How a factor depends on the fresh sources: 0 not, 1 linearly (it is one variable), 2 otherwise."""
+        origin = self.origin(factor)
+        if origin is not None:
+            return int(origin in fresh)
+        read = {e.source for e in entries(factor)}
+        return 2 if fresh & read.union(*(origins_of(self.program, p) for p in read)) else 0
+
+
+def _without_sums(expr: Expr) -> Expr:
+    """A sum over an axis as one of its terms."""
+    while sums := found(expr, AxisSum):
+        expr = expr.xreplace({node: node.summand for node in sums if not holds(node.summand, AxisSum)})
+    return expr
 
 
 def refused(program: Program, position: int, name: str, why: str) -> NoLimitError:
@@ -99,28 +149,20 @@ def initial_only(program: Program, position: int) -> bool:
     return True
 
 
-def _choose(reader: Sources, products: list[Product], places: _Places, fresh: frozenset[int]) -> bool:
+def _choose(written: _Written, products: list[Product], fresh: frozenset[int]) -> bool:
     """Backtracking over which source makes the next term linear."""
     for factors in products:
         # linear in the fresh sources: exactly one factor is such a variable, and no function of one stands beside it
-        count = sum(_uses(reader, f, fresh) for f in factors)
+        count = sum(written.uses(f, fresh) for f in factors)
         if count == 1:
             continue
         # quadratic in them, or a function of them: given everything else it is not Gaussian
         if count:
             return False
         # the choice for this term may spoil an earlier one, so all terms are gone through again with the larger set
-        candidates = {c for c in map(reader.origin, factors) if c is not None}
-        return any(_choose(reader, products, places, fresh | {c}) for c in sorted(candidates))
-    return all(_free(places, p, fresh) for p in dict.fromkeys(places.positions))
-
-
-def _uses(reader: Sources, factor: Expr, fresh: frozenset[int]) -> int:
-    """How a factor depends on the fresh sources: 0 not, 1 linearly (it is one variable), 2 otherwise."""
-    origin = reader.origin(factor)
-    if origin is not None:
-        return int(origin in fresh)
-    return 2 if reader.origins(factor) & fresh else 0
+        candidates = {c for c in map(written.origin, factors) if c is not None}
+        return any(_choose(written, products, fresh | {c}) for c in sorted(candidates))
+    return all(_free(written, p, fresh) for p in dict.fromkeys(written.positions))
 
 
 def _is_average(program: Program, position: int) -> bool:
@@ -128,9 +170,9 @@ def _is_average(program: Program, position: int) -> bool:
     return isinstance(instruction, Avg) or (isinstance(instruction, OuterNonlin) and bool(instruction.slots))
 
 
-def _free(places: _Places, position: int, fresh: frozenset[int]) -> bool:
+def _free(written: _Written, position: int, fresh: frozenset[int]) -> bool:
     """Whether averages and products with matrices upstream do not depend on the fresh sources."""
-    program, graph = places.program, places.graph
+    program, graph = written.program, written.graph
     if not all(isinstance(program[f], (InitialVector, InitialMatrix)) and not is_place(program[f]) for f in fresh):
         return False
     # an average or a Gram that holds fresh sources fluctuates with them at the same order as S itself

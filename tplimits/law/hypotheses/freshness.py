@@ -8,25 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sympy import Expr
-
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import is_safe
 
 if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Sources
+    from tplimits.program.nodes.program import Program
 
 
-def is_fresh(reader: Sources, vector: Expr, position: int) -> bool:
-    """Whether the readout x = Σ v·y at this position is linear in vectors (or images) that nothing else depends on."""
-    return is_safe(reader, [(vector, position)])
-
-
-def readout(reader: Sources, vector: Expr, position: int) -> None:
-    """NoLimitError where a readout is not fresh."""
-    if not is_fresh(reader, vector, position):
+def readout(program: Program, position: int) -> None:
+    """NoLimitError where a vector that is read out is not linear in vectors, or images, that stand nowhere else."""
+    if not is_safe(program, [position]):
         raise NoLimitError(
-            f"{reader.program.where(position)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for "
+            f"{program.where(position)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for "
             "x = Σ v·y with fresh readout vectors v (or images W y with W used there alone). Multiply what is read "
             "out by a fresh vector."
         )

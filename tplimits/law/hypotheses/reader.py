@@ -6,14 +6,14 @@ the value that its limits give: in `avg(u) * (1 / s)` the first factor may be ze
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sympy import Expr, Symbol
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
+    pass
 
 
 @dataclass(frozen=True)
@@ -142,20 +142,3 @@ class Randomness(Protocol):
 
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         """The covariance of two variables."""
-
-
-class Sources(Protocol):
-    """Where randomness comes from, as positions of initial vectors and matrices: for fluctuations and readouts."""
-
-    @property
-    def program(self) -> Program:
-        """The program whose instructions the positions count."""
-
-    def products(self, vector: Expr) -> Iterable[Sequence[Expr]]:
-        """The terms of a vector as products of random factors, each one variable or a function; () is a constant."""
-
-    def origin(self, factor: Expr) -> int | None:
-        """The source of a factor that is one Gaussian variable; None for a function of variables."""
-
-    def origins(self, factor: Expr) -> Set[int]:
-        """All sources a factor depends on."""

@@ -9,16 +9,10 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes import functions
+from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import remembered
 
-#: analytic on the whole line
-ENTIRE = (
-    *(sympy.exp, sympy.cosh, sympy.sinh, sympy.sech, sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sympy.erfc),
-    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu, truncated),
-)
 #: so many derivatives are looked at
 _MOST = 6
 #: digits to which a derivative is told from zero, and what then counts as zero
@@ -61,11 +55,3 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
         is_analytic(a, variable) for a in expr.args
     )
-
-
-def is_entire(expr: Expr, variable: Symbol) -> bool:
-    """Whether it is a sum of products and whole powers of analytic heads, in one variable and numbers alone."""
-    if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp.is_positive):
-        return expr.is_number
-    known = expr == variable or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
-    return known and all(is_entire(a, variable) for a in expr.args)

@@ -24,8 +24,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import POSITIVE, bounds
+from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in
-from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
+from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, holds, remembered

@@ -67,11 +67,11 @@ def _covariance(state: Derivation, a: Fluctuation, b: Fluctuation) -> Expr:
         return S.Zero
     f, g = _ket(state, a), _ket(state, b)
     # each pair is judged together: two that are safe alone may need different sources as the fresh ones
-    initial = all(initial_only(state.program, s.key[0]) for s in (a, b))
-    if not initial and not is_safe(state, [(f, a.key[0]), (g, b.key[0])]):
-        raise refused(state.program, a.key[0], state.label(a.key), SHARED)
     # given the other one it is Gaussian with a random variance, a mixture, whose law is no table of covariances
     if any(s in {x.symbol for x in state.fluctuations.values()} for s in f.free_symbols | g.free_symbols):
         why = "its covariance depends on another fluctuation scalar"
         raise refused(state.program, a.key[0], state.label(a.key), why)
+    positions = [s.key[0] for s in (a, b)]
+    if not all(initial_only(state.program, p) for p in positions) and not is_safe(state.program, positions):
+        raise refused(state.program, a.key[0], state.label(a.key), SHARED)
     return state.engine.named(sympy.expand(state.engine.inner(f, g)), positive=a is b)

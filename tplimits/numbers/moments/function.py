@@ -29,10 +29,10 @@ from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
 from tplimits.numbers.moments.mehler import mehler
-from tplimits.numbers.moments.panels import kinked
 from tplimits.numbers.moments.separation import products
 from tplimits.numbers.moments.tensor import tensor
 from tplimits.numbers.moments.writing import Code, Writer, function, product, total
+from tplimits.numbers.near_zero import steady
 from tplimits.program.nodes.evaluate import Array
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
@@ -99,7 +99,7 @@ class MomentFunction:
         """Hermite coefficients of f (`side` 0) or h (`side` 1) of one term at variances (N,)."""
         factor = self.factors[term][side]
         single = factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE})
-        return remembered_rows(kinked(single, _ONE), variances, orders)
+        return remembered_rows(steady(single, _ONE), variances, orders)
 
     def _check(self, entries: Sequence[Array], det: Array | None) -> None:
         size = len(self.variables)
@@ -195,7 +195,7 @@ class MomentFunction:
         if len(unsettled):
             unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         for n in unsettled:
-            f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
+            f, h = (steady(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better
@@ -209,7 +209,7 @@ class MomentFunction:
         for sign in (1, -1):
             one = pairs[(det[pairs] == 0) & (c11[pairs] == c22[pairs]) & (rho[pairs] * sign > 0)]
             at = zip(self.factors[term], self.variables, (_ONE, sign * _ONE), strict=True)
-            f, h = (kinked(function.xreplace({variable: place}), _ONE) for function, variable, place in at)
+            f, h = (steady(function.xreplace({variable: place}), _ONE) for function, variable, place in at)
             if len(one) and not (f.undefined or h.undefined):  # E f² may be infinite, where E |f| is not
                 value[one], error[one] = _mean_of_one(f.function * h.function, _ONE, c11[one])
                 pairs = numpy.setdiff1d(pairs, one[error[one] <= _SETTLED * abs(value[one])])
@@ -226,7 +226,7 @@ class MomentFunction:
 
 def _mean_of_one(function: Expr, variable: Symbol, variances: Array) -> tuple[Array, Array]:
     distinct, place = numpy.unique(variances, return_inverse=True)
-    rows = hermite_rows(kinked(function, variable), distinct, orders=(1,))
+    rows = hermite_rows(steady(function, variable), distinct, orders=(1,))
     return rows.coefficients[place, 0], 4 * rows.error[place]
 
 

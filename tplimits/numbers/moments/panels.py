@@ -17,9 +17,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.law.gaussians import independent
 from tplimits.numbers.forms import singular
-from tplimits.numbers.near_zero import continued
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.parts import remembered
@@ -135,7 +133,6 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
 @remembered(512)
 def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
-    function = continued(function, independent([variable]))
     grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
     found: set[float] = set()
     # poles are edges as well: a panel across one would sum both infinite sides

@@ -26,7 +26,6 @@ from tplimits.regimes.kernels.derivation.demand import Demand, demand
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.recursion import Recursion
-from tplimits.regimes.kernels.derivation.safety import KernelSources
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -157,7 +156,7 @@ def derive_kernels(
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
     # before K is taken: ⟨x|x′⟩ is the covariance of the output for a fresh readout alone
-    readout(KernelSources(state), left, vector)
+    readout(state.program, vector)
     nngp = state.inner(left, right)
     ntk, refusal = S.Zero, ""
     if vector in moved.of:

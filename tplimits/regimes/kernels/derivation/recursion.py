@@ -72,8 +72,7 @@ class Recursion(Brackets):
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         widths = {N, *map(width_symbol, self.program.widths)}
-        self._scaled = any(not widths.isdisjoint(body.free_symbols) for body in bodies)
-        self._brought_out = brought_out(bodies, widths)
+        self._scaled, self._brought_out = any(body.has(*widths) for body in bodies), brought_out(bodies, widths)
         for position in tangent.behind(outputs):
             self.walk(position)
 

@@ -2,70 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import networkx
-from sympy import Expr
 
 from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
-from tplimits.program.nodes.kinds import InitialVector
-from tplimits.regimes.kernels.derivation.leaves import Of
-from tplimits.regimes.kernels.derivation.terms import Term, terms
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.recursion import Recursion
-
-
-@dataclass(frozen=True)
-class KernelSources:
-    """The nodes of a derivation as `hypotheses.reader.Sources`; tangents δv of fresh factors are fresh as well."""
-
-    state: Recursion
-
-    @property
-    def program(self) -> Program:
-        """The network followed by its tangents."""
-        return self.state.program
-
-    def products(self, vector: Expr) -> list[tuple[Expr, ...]]:
-        """Terms with Gaussian sums written out: every factor comes from one source or is a function."""
-        return [t.factors for t in self._opened(vector)]
-
-    def origin(self, factor: Expr) -> int | None:
-        """The initial vector or matrix behind a Gaussian leaf."""
-        if not isinstance(factor, Of):
-            return None
-        found = self._behind(factor)
-        return next(iter(found)) if len(found) == 1 else None
-
-    def origins(self, factor: Expr) -> set[int]:
-        """All of them behind a function."""
-        return set().union(*map(self._behind, self.state.leaves(factor)))
-
-    def _behind(self, leaf: Of) -> set[int]:
-        return {position for kind, position, _ in self.state.nodes[leaf.node].sources if kind != "√n"}
-
-    def _is_made(self, node: int) -> bool:
-        """Whether a node is made of others; centred iid entries of any law are as good as normal ones in a sum."""
-        s = self.program[node] if node < len(self.program) else None
-        centred = isinstance(s, InitialVector) and s.law.shape != "normal" and s.law.mean == 0
-        return self.state.nodes[node].body is not None and not centred
-
-    def _opened(self, vector: Expr) -> list[Term]:
-        found = []
-        for term in terms(vector):
-            for i, factor in enumerate(term.factors):
-                if isinstance(factor, Of) and self._is_made(factor.node):
-                    inner = self.state.opened(factor)
-                    for other in (*term.factors[:i], *term.factors[i + 1 :]):
-                        inner = inner * other
-                    found += self._opened(inner)
-                    break
-            else:
-                found.append(term)
-        return found
 
 
 def settle(state: Recursion, node: int) -> None:
@@ -90,9 +34,7 @@ def _objection(state: Recursion, node: int, other: int) -> str:
         return OTHER_WIDTH if shared else ""
     if initial_only(state.program, node) and initial_only(state.program, other):
         return ""
-    assert mine.operand is not None and theirs.operand is not None
-    pair = [(mine.operand, node)] if node == other else [(mine.operand, node), (theirs.operand, other)]
-    return "" if is_safe(KernelSources(state), pair, _of_members(state)) else SHARED
+    return "" if is_safe(state.program, [node, other], _of_members(state)) else SHARED
 
 
 def _of_members(state: Recursion) -> networkx.DiGraph | None:

@@ -1,0 +1,23 @@
+"""Heads that are analytic on the whole line."""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.laws import truncated
+
+#: analytic on the whole line
+ENTIRE = (
+    *(sympy.exp, sympy.cosh, sympy.sinh, sympy.sech, sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sympy.erfc),
+    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu, truncated),
+)
+
+
+def is_entire(expr: Expr, variable: Symbol) -> bool:
+    """Whether it is a sum of products and whole powers of analytic heads, in one variable and numbers alone."""
+    if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp.is_positive):
+        return expr.is_number
+    known = expr == variable or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
+    return known and all(is_entire(a, variable) for a in expr.args)
