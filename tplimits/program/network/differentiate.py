@@ -23,6 +23,7 @@ from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.hidden_jumps import hidden_delta
 
 Fresh = Callable[[str], Symbol]
 
@@ -44,10 +45,12 @@ def partials(body: Expr, fresh: Fresh) -> list[Partial]:
     """
     variables = {node: Dummy(real=True) for node in _outermost(body)}
     back = {variable: node for node, variable in variables.items()}
-    smooth = body.xreplace(variables).replace(sympy.Abs, _absolute)
+    named = body.xreplace(variables)
+    smooth = named.replace(sympy.Abs, _absolute)
     found: list[Partial] = []
     for node, variable in variables.items():
-        slope = _without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs).xreplace(back)
+        smooth_slope = _without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs)
+        slope = (smooth_slope + hidden_delta(named, variable)).xreplace(back)
         if slope == 0:
             continue
         if isinstance(node, Entry):
