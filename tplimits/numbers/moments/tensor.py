@@ -12,6 +12,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.moments import tail
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.continued import continued
@@ -36,9 +37,13 @@ PER_LAW = 200_000
 
 def lowered(function: Expr, variables: Sequence[Symbol]) -> Integrand:
     """The function as an integrand of the quadrature of a derivation."""
+    return lower(function, variables, _independent(variables))
+
+
+def _independent(variables: Sequence[Symbol]) -> Gaussians:
     gaussians = Gaussians()
     gaussians.source.update({v: InitialSource(i, ()) for i, v in enumerate(variables)})
-    return lower(function, variables, gaussians)
+    return gaussians
 
 
 def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tuple[Array, Array]:
@@ -69,8 +74,16 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
 
 
 def may_be_infinite(function: Expr) -> bool:
-    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only."""
-    return not all(bound.is_finite for bound in bounds(function)) and _has_pole(function)
+    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> may_be_infinite(x + y / x), may_be_infinite(x + sympy.sin(y) / y)
+    (True, False)
+    """
+    if all(bound.is_finite for bound in bounds(function)) or not _has_pole(function):
+        return False
+    growth = tail(function, _independent(sorted(function.free_symbols, key=str)))
+    return not (growth.established and growth.power is sympy.oo)  # a numerator may take a pole away
 
 
 def _has_pole(function: Expr) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.program.network.differentiate import crossed
 from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
@@ -23,6 +24,7 @@ from tplimits.program.nodes.entries import (
     entries,
     free_axes,
 )
+from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin
 from tplimits.program.nodes.moved import moved
 
@@ -50,6 +52,8 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
         s = moved(s, places.__getitem__)
         if isinstance(s, OuterNonlin):
             found = _arguments(s, instructions, infinite)
+            if found and s.body.has(*JUMPS):
+                found = _where_jumps_stay_crossed(s.body, found)
             for argument in found:
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
@@ -70,6 +74,13 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
         arguments=tuple(places[p] for p in program.arguments),
         inputs=tuple(places[p] for p in program.inputs),
     )
+
+
+def _where_jumps_stay_crossed(body: Expr, arguments: list[Expr]) -> list[Expr]:
+    """Without the argument x − c of where(x − c, x, c): beside a name of it nobody sees that this does not jump."""
+    names = {a: Entry(Integer(-k), OWN) for k, a in enumerate(arguments, start=1)}
+    left = crossed(_with_names(body, names))
+    return [a for a in arguments if a not in crossed(body) or names[a] in left]
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:

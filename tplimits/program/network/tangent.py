@@ -18,6 +18,7 @@ import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
+from tplimits.program.network.differentiate import without_continuous_jumps
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes.hidden_jumps import ambiguous_delta, hidden_jumps, slope
 from tplimits.program.nodes.kinds import (
@@ -147,7 +148,7 @@ class _Writer:
 @remembered(256)
 def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
     """The derivatives of a function of numbers."""
-    return tuple(slope(body, s) for s in symbols)
+    return tuple(without_continuous_jumps(slope(body, s)) for s in symbols)
 
 
 @remembered(256)
