@@ -106,3 +106,15 @@ def test_no_gradient_passes_a_hidden_jump_in_feature_learning():
 
     with pytest.raises(tp.NoLimitError, match="its derivative is a delta"):
         tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+
+
+def test_the_sign_of_a_difference_of_vectors():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        g = tp.sum(U * ξ, over="d")
+        h = W @ g
+        return v * (W.T @ ((g - h) / tp.abs(h - g)))
+
+    found = tp.derive(network, tp.Kernels(train=("v",))).evaluate(np.array([[1.2, -0.5]]))
+    # h − g has the variance 2c and the density 1/√(4πc) at 0: the dot part is 2 g/√(4πc), of norm² 1/π
+    assert found.nngp[0, 0] == pytest.approx(1 + 1 / math.pi, rel=1e-6)

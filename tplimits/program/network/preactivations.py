@@ -86,7 +86,8 @@ def _where_jumps_stay_crossed(body: Expr, arguments: list[Expr]) -> list[Expr]:
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
     """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
     for argument, entry in swap.items():
-        body = body.xreplace({argument: entry})
+        # of |a − b| SymPy keeps one sign, beside it the other may stand
+        body = body.xreplace({argument: entry, sympy.expand(-argument): -entry})
         # SymPy flattens h + relu(h) with h = a + b: the addends of h stand among others and are found one by one
         if isinstance(argument, sympy.Add):
             body = _without_addends(body, argument, entry)

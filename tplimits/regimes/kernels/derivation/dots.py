@@ -72,7 +72,7 @@ def _by_stein(state: Recursion, operand: Expr, view: View) -> Expr:
             "in the mean). Smooth one of the jumps, or use a matrix of its own for the way back."
         )
     gram = [[state.inner(a, b) for b in hats] for a in hats]
-    products = [state.mean(x * written) for x in hats]
+    products = [state.mean(x * operand) for x in hats]  # unopened: terms of (h − g)/|h − g| have no means of their own
     return sympy.Add(*(c * _slot(x) for c, x in zip(solved(gram, products), hats, strict=True)))
 
 
