@@ -12,6 +12,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.expanding import expanded, is_long, times, total, with_sech
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, NamedMoments
+from tplimits.program.nodes.hidden_jumps import hidden_jumps, slope
 from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ class Combinations(NamedMoments):
         """The chain rule through names of long factors."""
         if atom in self.gaussians.long:
             return self._long_derivative(atom, symbol)
-        parts = [sympy.diff(atom, symbol)] if symbol in atom.free_symbols else []
+        parts = [slope(atom, symbol)] if symbol in atom.free_symbols else []
         for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
             # the chain rule goes through names: free symbols alone do not show the variables behind them
             if symbol in self.gaussians.long[name].variables:
-                parts.append(sympy.diff(atom, name) * self._long_derivative(name, symbol))
+                parts.append(slope(atom, name) * self._long_derivative(name, symbol))
         return sympy.Add(*parts)
 
     def _long_derivative(self, name: Symbol, symbol: Symbol) -> Expr:
@@ -132,19 +133,19 @@ class Combinations(NamedMoments):
 
     def _chain_rule(self, name: Symbol, symbol: Symbol) -> Expr:
         definition = self.gaussians.long[name].definition
-        slope = self._slope(name, definition)
-        if slope is None:
+        outer = self._slope(name, definition)
+        if outer is None:
             return self.derivative(definition, symbol)
-        return slope * self.derivative(definition.args[0], symbol)
+        return outer * self.derivative(definition.args[0], symbol)
 
     def _slope(self, name: Symbol, definition: Expr) -> Expr | None:
         """f' of a long factor f(argument), under one name for all variables; None for other factors."""
         # one slope serves the derivatives by all variables
-        if not isinstance(definition, sympy.Function) or len(definition.args) != 1:
+        if not isinstance(definition, sympy.Function) or len(definition.args) != 1 or hidden_jumps(definition):
             return None
         if name not in self._slopes:
-            slope = with_sech(definition.fdiff())
-            self._slopes[name] = None if holds(slope, sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", slope)
+            outer = with_sech(definition.fdiff())
+            self._slopes[name] = None if holds(outer, sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", outer)
         return self._slopes[name]
 
     def shortened(self, expr: Expr, label: str) -> Expr:

@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.hidden_jumps import hidden_jumps
 from tplimits.program.parts import found, holds
 
 #: (position of the matrix, indices along its finite axes, transposed)
@@ -114,8 +115,10 @@ class Gaussians:
 
     def name_long(self, name: str, definition: Expr, nonnegative: bool = False) -> Symbol:
         """A name for a long random factor."""
-        jumps = holds(definition, *JUMPS, sympy.DiracDelta) or any(
-            self.long[s].has_jump for s in found(definition, Symbol) if s in self.long
+        jumps = (
+            holds(definition, *JUMPS, sympy.DiracDelta)
+            or bool(hidden_jumps(definition))
+            or any(self.long[s].has_jump for s in found(definition, Symbol) if s in self.long)
         )
         variables = frozenset(self.everywhere(definition))
         return self._add_long(

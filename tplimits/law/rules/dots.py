@@ -23,7 +23,10 @@ class NotAFunction(NoLimitError):
     """A derivative holds deltas that cannot be integrated, or is not integrable."""
 
     def __init__(
-        self, message: str = "a derivative in a mean is no function, and Stein's form has no place here"
+        self,
+        message: str = "a mean holds the derivative of a jump beside another jump or a pole at one place, which is no "
+        "number (hypothesis of Eq. 2.19: a derivative in the mean). Train only the parameters behind the jump "
+        "(train=…), or smooth it.",
     ) -> None:
         super().__init__(message)
 

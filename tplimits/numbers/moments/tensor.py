@@ -12,6 +12,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.moments import tail
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.near_zero import continued
@@ -67,8 +68,16 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
 
 
 def may_be_infinite(function: Expr) -> bool:
-    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only."""
-    return not all(bound.is_finite for bound in bounds(function)) and _has_pole(function)
+    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> may_be_infinite(x + y / x), may_be_infinite(x + sympy.sin(y) / y)
+    (True, False)
+    """
+    if all(bound.is_finite for bound in bounds(function)) or not _has_pole(function):
+        return False
+    growth = tail(function, independent(sorted(function.free_symbols, key=str)))
+    return not (growth.established and growth.power is sympy.oo)  # a numerator may take a pole away
 
 
 def _has_pole(function: Expr) -> bool:

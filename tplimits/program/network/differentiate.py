@@ -22,7 +22,8 @@ import sympy
 from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
-from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.functions import JUMPS, where
+from tplimits.program.nodes.hidden_jumps import hidden_delta
 
 Fresh = Callable[[str], Symbol]
 
@@ -44,10 +45,12 @@ def partials(body: Expr, fresh: Fresh) -> list[Partial]:
     """
     variables = {node: Dummy(real=True) for node in _outermost(body)}
     back = {variable: node for node, variable in variables.items()}
-    smooth = body.xreplace(variables).replace(sympy.Abs, _absolute)
+    named = body.xreplace(variables)
+    smooth = named.replace(sympy.Abs, _absolute)
     found: list[Partial] = []
     for node, variable in variables.items():
-        slope = _without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs).xreplace(back)
+        smooth_slope = without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs)
+        slope = (smooth_slope + hidden_delta(named, variable)).xreplace(back)
         if slope == 0:
             continue
         if isinstance(node, Entry):
@@ -105,11 +108,11 @@ class _absolute(Function):
         return sympy.sign(self.args[0])
 
 
-def _without_continuous_jumps(slope: Expr) -> Expr:
+def without_continuous_jumps(slope: Expr) -> Expr:
     """The derivative without h·δ(c) where h = 0 on c = 0: the function is continuous there.
 
     >>> x = Symbol("x", real=True)
-    >>> _without_continuous_jumps(x * DiracDelta(x) + (1 + x) * DiracDelta(x - 1))
+    >>> without_continuous_jumps(x * DiracDelta(x) + (1 + x) * DiracDelta(x - 1))
     (x + 1)*DiracDelta(x - 1)
     """
     for delta in sorted(slope.atoms(DiracDelta), key=sympy.default_sort_key):
@@ -120,8 +123,30 @@ def _without_continuous_jumps(slope: Expr) -> Expr:
     return slope
 
 
+def crossed(body: Expr) -> frozenset[Expr]:
+    """The arguments at whose zeros a jump of a body has no height: x − c in where(x − c, x, c).
+
+    >>> from tplimits.program.nodes.functions import step
+    >>> from tplimits.program.nodes.entries import NO_NEURON
+    >>> a, b = (Entry(sympy.Integer(k), NO_NEURON) for k in (0, 1))
+    >>> found = crossed(where(a - b, sympy.sin(a), sympy.sin(b)) + (a**2 - 1) * step(a - 1) + step(b))
+    >>> found == {a - b, a - 1}
+    True
+    """
+    names = {node: Dummy(real=True) for node in _outermost(body)}
+    back, named, found = {name: node for node, name in names.items()}, body.xreplace(names), set()
+    for jump in named.atoms(*JUMPS):
+        mark = Dummy(real=True)
+        branches = jump.args[1] - jump.args[2] if isinstance(jump, where) else sympy.S.One
+        if _vanishes_on(named.xreplace({jump: mark}).diff(mark) * branches, jump.args[0]):
+            found.add(jump.args[0].xreplace(back))
+    return frozenset(found)
+
+
 def _vanishes_on(height: Expr, surface: Expr) -> bool:
-    """Whether an expression is zero where another one, linear in some variable, is."""
+    """Whether an expression is zero where another one is, which is linear in some variable, or a factor of it."""
+    if _beside(height, {surface: sympy.S.Zero}) == 0:
+        return True
     for variable in sorted(surface.free_symbols, key=lambda s: (s.name, s.sort_key())):
         slope = surface.diff(variable)
         if slope.is_number and slope != 0:

@@ -17,6 +17,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.language.names import free_name
+from tplimits.program.network.differentiate import crossed
 from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
@@ -27,6 +28,7 @@ from tplimits.program.nodes.entries import (
     entries,
     free_axes,
 )
+from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
         s = moved(s, places.__getitem__)
         if isinstance(s, OuterNonlin):
             found = _arguments(s, instructions, infinite)
+            if found and s.body.has(*JUMPS):
+                found = _where_jumps_stay_crossed(s.body, found)
             for argument in found:
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
@@ -69,10 +73,18 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
     return program.rearranged(instructions, places.__getitem__)
 
 
+def _where_jumps_stay_crossed(body: Expr, arguments: list[Expr]) -> list[Expr]:
+    """Without the argument x − c of where(x − c, x, c): beside a name of it nobody sees that this does not jump."""
+    names = {a: Entry(Integer(-k), OWN) for k, a in enumerate(arguments, start=1)}
+    left = crossed(_with_names(body, names))
+    return [a for a in arguments if a not in crossed(body) or names[a] in left]
+
+
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
     """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
     for argument, entry in swap.items():
-        body = body.xreplace({argument: entry})
+        # of |a − b| SymPy keeps one sign, beside it the other may stand
+        body = body.xreplace({argument: entry, sympy.expand(-argument): -entry})
         # SymPy flattens h + relu(h) with h = a + b: the addends of h stand among others and are found one by one
         if isinstance(argument, sympy.Add):
             body = _without_addends(body, argument, entry)

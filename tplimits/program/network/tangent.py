@@ -19,7 +19,9 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.names import free_name
+from tplimits.program.network.differentiate import without_continuous_jumps
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.nodes.hidden_jumps import ambiguous_delta, hidden_jumps, slope
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -146,7 +148,7 @@ class _Writer:
 @remembered(256)
 def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
     """The derivatives of a function of numbers."""
-    return tuple(body.diff(s) for s in symbols)
+    return tuple(without_continuous_jumps(slope(body, s)) for s in symbols)
 
 
 @remembered(256)
@@ -163,14 +165,15 @@ def _through(expr: Expr, moves: Mapping[Expr, Expr]) -> Expr:
         return sympy.S.Zero
     if isinstance(expr, sympy.Add):
         return sympy.Add(*(_through(a, moves) for a in expr.args))
+    deltas = (ambiguous_delta(z) * _through(z, moves) for z in hidden_jumps(expr))
     if isinstance(expr, sympy.Mul):
         slopes = [_through(a, moves) for a in expr.args]
         every = [sympy.Mul(*expr.args[:i], d, *expr.args[i + 1 :]) for i, d in enumerate(slopes) if d != 0]
-        return sympy.Add(*every)
+        return sympy.Add(*every, *deltas)
     if isinstance(expr, AxisSum):
         return AxisSum(_through(expr.summand, moves), *expr.args[1:])
     moved = expr.xreplace({e: e + _ε * m for e, m in moves.items()})
-    return moved.diff(_ε).xreplace({_ε: sympy.S.Zero})
+    return sympy.Add(moved.diff(_ε).xreplace({_ε: sympy.S.Zero}), *deltas)
 
 
 def _beside(entry: Entry, many: int) -> Entry:

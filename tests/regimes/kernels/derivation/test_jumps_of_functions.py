@@ -20,3 +20,44 @@ def test_a_jump_at_the_zeros_of_a_nonlinear_function():
     assert found.nngp[0, 0] == pytest.approx(0.625, rel=1e-6)
     with pytest.raises(tp.NoLimitError, match=r"derivative of a jump .* not linear in Gaussian vectors"):
         _ = found.ntk
+
+
+# max(y, c), max(sin y, sin x) where y > x, a polynomial that begins at a zero of its own: none of them jumps
+CROSSED = {
+    "a constant": (
+        lambda y, x: tp.where(y - 0.1, y, 0.1 + 0 * y),
+        lambda y, x: (np.maximum(y, 0.1), 1.0 * (y > 0.1), 0 * y),
+    ),
+    "a function of two": (
+        lambda y, x: tp.where(y - x, tp.sin(y), tp.sin(x)),
+        lambda y, x: (np.where(y > x, np.sin(y), np.sin(x)), np.cos(y) * (y > x), np.cos(x) * (y <= x)),
+    ),
+    "a polynomial": (
+        lambda y, x: (y**2 - 1) * tp.step(y - 1),
+        lambda y, x: ((y**2 - 1) * (y > 1), 2 * y * (y > 1), 0 * y),
+    ),
+    "nonlinear": (
+        lambda y, x: (y**2 - 1) * tp.step(y**2 - 1),
+        lambda y, x: (np.maximum(y**2 - 1, 0), 2 * y * (abs(y) > 1), 0 * y),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CROSSED)
+def test_functions_that_are_written_with_a_jump_and_have_none(name):
+    written, plain = CROSSED[name]
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * written(W @ x, x)
+
+    pair = tp.derive(network, tp.Kernels()).evaluate(np.array([[0.6, 0.8]]))
+    # trapezoidal sums over the plane, y and x independent N(0, 1): Θ_y = 2, Θ_x = 1
+    grid = np.linspace(-9, 9, 3601)
+    y, x = np.meshgrid(grid, grid[::4], indexing="ij")
+    weight = np.exp(-(y**2 + x**2) / 2) / (2 * np.pi) * (grid[1] - grid[0]) ** 2 * 4
+    value, by_y, by_x = plain(y, x)
+    nngp = (weight * value**2).sum()
+    assert pair.nngp[0, 0] == pytest.approx(nngp, abs=3e-3)
+    assert pair.ntk[0, 0] == pytest.approx(nngp + (weight * (2 * by_y**2 + by_x**2)).sum(), abs=1e-2)

@@ -207,10 +207,7 @@ class Recursion(Brackets):
         try:
             return dot_part(self, view, operand)
         except (NotAFunction, NoTangentKernel) as error:
-            why = str(error) or (
-                f"{self.program.where(position)}: the dot part is E of a product of the derivatives of two jumps at "
-                "one place, which is no number (hypothesis of Eq. 2.19: a derivative in the mean). Smooth one of them."
-            )
+            why = f"{self.program.where(position)}: {error}"
             if not self.degree_of(position):
                 raise NoLimitError(why) from None
             self.judged.infinite[position] = why

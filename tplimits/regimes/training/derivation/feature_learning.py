@@ -36,6 +36,7 @@ from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.hidden_jumps import hidden_jumps
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.training.derivation import by_parameter
@@ -131,7 +132,7 @@ def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
     used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
     for position in sorted(used):
         s = network[position]
-        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(*JUMPS)):
+        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or hidden_jumps(s.body))):
             continue
         for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
             for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):

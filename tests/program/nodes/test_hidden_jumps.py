@@ -1,0 +1,120 @@
+"""Jumps that no head of a function shows, and what limits make of them."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from scipy import integrate
+
+import tplimits as tp
+from tplimits.program.nodes import functions as f
+from tplimits.program.nodes.hidden_jumps import hidden_jumps
+
+h, x = sympy.symbols("h x", real=True)
+JUMPS = {
+    h / sympy.Abs(h): (h,),
+    f.relu(h) / h: (h,),
+    sympy.sin(sympy.Abs(h)) / h: (h,),
+    sympy.tanh(1 / h): (h,),
+    f.leaky_relu(h, 0.2) / h: (h,),
+    sympy.sqrt(1 - sympy.cos(h)) / h: (h,),
+    x * (h + sympy.Abs(h)) / h: (h,),
+    sympy.Abs(2 * h - 3 * x + 1) / (2 * h - 3 * x + 1): (2 * h - 3 * x + 1,),
+    h * x / sympy.Abs(h * x): (h, x),
+    sympy.Abs(h**2 - 1) / (h**2 - 1): (h**2 - 1,),
+    1 / (1 + sympy.exp(1 / h)): (h,),
+}
+CONTINUOUS = (
+    *(sympy.sin(h) / h, sympy.Abs(h) ** 1.5 / h, f.relu(h) ** 2 / h, h / sympy.sqrt(sympy.Abs(h))),
+    *(h / sympy.sqrt(h**2 + x**2), sympy.exp(-1 / h**2), 1 / sympy.log(sympy.Abs(h)), f.relu(x) * sympy.sin(h) / h),
+    # poles, and what is no number on one side
+    *(
+        1 / h,
+        1 / sympy.Abs(h),
+        f.relu(h) / x,
+        sympy.Abs(h) / sympy.Abs(h + x),
+        sympy.exp(sympy.exp(1 / h)),
+        sympy.sin(1 / h),
+        sympy.log(h) / h,
+    ),
+)
+
+
+@pytest.mark.parametrize("function", JUMPS, ids=str)
+def test_where_functions_jump(function):
+    assert hidden_jumps(function) == JUMPS[function]
+
+
+@pytest.mark.parametrize("function", CONTINUOUS, ids=str)
+def test_continuous_functions_and_poles_do_not_jump(function):
+    assert hidden_jumps(function) == ()
+
+
+FUNCTIONS = {
+    "ratio to the absolute value": (lambda u: u / tp.abs(u), np.sign),
+    "ratio of a relu": (lambda u: tp.relu(u) / u, lambda u: 1.0 * (u > 0)),
+    "sine of an absolute value": (lambda u: tp.sin(tp.abs(u)) / u, lambda u: math.sin(abs(u)) / u),
+    "function of a pole": (lambda u: tp.tanh(1 / u), lambda u: math.tanh(1 / u)),
+    "logarithm": (lambda u: tp.log(1 + tp.abs(u)) / u, lambda u: math.log1p(abs(u)) / u),
+    "root": (lambda u: tp.sqrt(1 - tp.cos(u)) / u, lambda u: math.sqrt(1 - math.cos(u)) / u),
+}
+
+
+def gaussian_mean(function, variance=1.0):
+    """E over N(0, variance), from both sides of 0."""
+    density = lambda u: math.exp(-u * u / 2 / variance) / math.sqrt(2 * math.pi * variance)  # noqa: E731
+    sides = ((-12.0, 0.0), (0.0, 12.0))
+    return sum(integrate.quad(lambda u: function(u) * density(u), *side, epsabs=1e-12, limit=200)[0] for side in sides)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_dot_part_of_a_width_limit(name):
+    function, plain = FUNCTIONS[name]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(x * (W.T @ function(W @ x)))
+
+    # ⟨x|Wᵀ φ(W x)⟩ = E φ′(h), which Stein's lemma writes without a derivative
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(
+        gaussian_mean(lambda u: u * plain(u)), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_dot_part_of_a_kernel_and_no_tangent_through_the_jump(name):
+    function, plain = FUNCTIONS[name]
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W.T @ function(W @ tp.sum(U * ξ, over="d")))
+
+    pair = tp.derive(network, tp.Kernels()).evaluate(np.array([[1.2, -0.5]]))
+    c = 1.2**2 + 0.5**2
+    dot = gaussian_mean(lambda u: u * plain(u), c) / c
+    assert pair.nngp[0, 0] == pytest.approx(gaussian_mean(lambda u: plain(u) ** 2, c) + c * dot**2, rel=1e-6)
+    with pytest.raises(tp.NoLimitError, match="jump"):
+        _ = pair.ntk
+
+
+def test_no_gradient_passes_a_hidden_jump_in_feature_learning():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        u = tp.sum(U * ξ, over="d")
+        return v * u / tp.abs(u)
+
+    with pytest.raises(tp.NoLimitError, match="its derivative is a delta"):
+        tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+
+
+def test_the_sign_of_a_difference_of_vectors():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        g = tp.sum(U * ξ, over="d")
+        h = W @ g
+        return v * (W.T @ ((g - h) / tp.abs(h - g)))
+
+    found = tp.derive(network, tp.Kernels(train=("v",))).evaluate(np.array([[1.2, -0.5]]))
+    # h − g has the variance 2c and the density 1/√(4πc) at 0: the dot part is 2 g/√(4πc), of norm² 1/π
+    assert found.nngp[0, 0] == pytest.approx(1 + 1 / math.pi, rel=1e-6)

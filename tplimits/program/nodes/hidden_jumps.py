@@ -1,0 +1,189 @@
+"""Jumps that no head of a function shows: x/|x|, relu(x)/x, sin|x|/x, tanh(1/x), where a pole and a kink meet.
+
+Algebra differentiates such a function where it is smooth, and leaves out the delta of its jump.  Here the jump is found
+by numbers: a function is taken to both sides of where what it divides by is zero, at two distances.  It jumps where it
+has one value on each side, and another one on the other; roots and logarithms have values that move, poles larger ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mpmath
+import sympy
+from sympy import DiracDelta, Dummy, Expr, S, Symbol
+
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.functions import HEADS, JUMPS
+from tplimits.program.parts import found, holds, remembered
+
+#: digits, and the two distances from a zero
+_DIGITS, _NEAR = 60, (mpmath.mpf("1e-8"), mpmath.mpf("1e-16"))
+#: a height that counts, and the part of it by which a side may move between the two
+_HEIGHT, _SAME = 1e-6, 1e-3
+#: so many points of the other variables are tried: a function may be 0 on one side of them, or no number
+_POINTS = 4
+#: beyond it exponentials are 0 or infinite: digits of them would take the memory of all others
+_FAR = 1e15
+#: intervals between whole numbers in which zeros are looked for, and what keeps their ends off simple numbers
+_GRID, _OFF = 8, mpmath.mpf("0.0123")
+Numeric = Callable[..., Any]
+_KINKS = (sympy.Abs, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum)
+_KNOWN: tuple[type, ...] = tuple({head for head, _ in HEADS.values()} - {DiracDelta})
+
+
+def slope(expr: Expr, variable: Expr) -> Expr:
+    """∂expr/∂variable, with step(ℓ) δ(ℓ) where a jump is hidden at ℓ = 0: a delta of which no height is told.
+
+    A delta beside a jump at its place is what rules take for no function, and do without.
+
+    >>> x = Symbol("x", real=True)
+    >>> slope(sympy.sin(x) / x, x), slope(x / sympy.Abs(x), x).has(DiracDelta)
+    (cos(x)/x - sin(x)/x**2, True)
+    """
+    return expr.diff(variable) + hidden_delta(expr, variable)
+
+
+def hidden_delta(expr: Expr, variable: Expr) -> Expr:
+    """What hidden jumps add to a derivative; 0 where there are none."""
+    if not _may_hide(expr):
+        return S.Zero
+    slopes = ((place, place.diff(variable)) for place in hidden_jumps(expr))
+    return sympy.Add(*(s * ambiguous_delta(place) for place, s in slopes if s != 0))
+
+
+def ambiguous_delta(place: Expr) -> Expr:
+    """A delta beside a jump, and without the parity of sign(ℓ) δ(ℓ), whose mean would be 0."""
+    return functions.step(place) * DiracDelta(place)
+
+
+@remembered(1 << 12)
+def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
+    """The ℓ at whose zeros a function jumps although none of its heads does.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> hidden_jumps(functions.relu(x) / x), hidden_jumps(x * y / sympy.Abs(x - 2 * y)), hidden_jumps(sympy.tanh(1 / y))
+    ((x,), (), (y,))
+    >>> hidden_jumps(sympy.Abs(x) ** 2 / x), hidden_jumps(x / sympy.sqrt(x**2 + y**2)), hidden_jumps(1 / x)
+    ((), (), ())
+    """
+    if not _may_hide(expr):
+        return ()
+    names: dict[Expr, Symbol] = {}
+    flat = _flat(expr, names)
+    back = {name: node for node, name in names.items()}
+    candidates = dict.fromkeys(place for base in _divisors(flat) for place in _places(base))
+    return tuple(place.xreplace(back) for place in candidates if _jumps(flat, place))
+
+
+@remembered(1 << 14)
+def _may_hide(expr: Expr) -> bool:
+    """Whether something is divided by beside a kink or a root, or inside of a function."""
+    bases = _divisors(expr)
+    if not bases or expr.has(DiracDelta, sympy.Derivative):
+        return False
+    roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_Integer and not p.base.is_number)
+    inside = (f for f in found(expr, *_KNOWN) if not isinstance(f, (sympy.Add, sympy.Mul, sympy.Pow)) and _divisors(f))
+    return holds(expr, *_KINKS) or any(True for _ in roots) or any(True for _ in inside)
+
+
+def _divisors(expr: Expr) -> list[Expr]:
+    """What is divided by, and depends on something."""
+    bases = {p.base for p in found(expr, sympy.Pow) if p.exp.could_extract_minus_sign() and not p.base.is_number}
+    return sorted(bases, key=sympy.default_sort_key)
+
+
+def _flat(expr: Expr, names: dict[Expr, Symbol]) -> Expr:
+    """With symbols for what is no function of numbers, and for jumps that their heads tell."""
+    if expr.is_Symbol or expr.is_number:
+        return expr
+    if expr.func in JUMPS or expr.func not in _KNOWN:
+        return names.setdefault(expr, Dummy(real=True))
+    known: Expr = expr.func(*(_flat(a, names) for a in expr.args))
+    return known
+
+
+def _places(expr: Expr) -> Iterator[Expr]:
+    """Parts that a base may vanish with: the largest that are linear in some variable, and sums that are not."""
+    if _leading(expr) is not None:
+        yield -expr if expr.could_extract_minus_sign() else expr
+        return
+    if expr.is_Add:
+        yield expr
+    for argument in expr.args:
+        yield from _places(argument)
+
+
+def _leading(place: Expr) -> Symbol | None:
+    """A variable that a form is linear in, with a number before it."""
+    if isinstance(place, (sympy.Add, sympy.Mul, sympy.Symbol)):
+        for variable in _in_order(place):
+            rate = place.diff(variable)
+            if rate.is_number and rate != 0:
+                return variable
+    return None
+
+
+def _in_order(expr: Expr) -> list[Symbol]:
+    return sorted(expr.free_symbols, key=lambda s: (s.name, s.sort_key()))
+
+
+def _jumps(flat: Expr, place: Expr) -> bool:
+    """Whether a function has other values before a zero of a place than behind it."""
+    variable = _leading(place) or _in_order(place)[0]
+    order = [variable, *(s for s in _in_order(flat) if s != variable)]
+    try:
+        value, zero = (_numeric(order, f) for f in (flat, place))
+        with mpmath.workdps(_DIGITS):
+            points = (_point(k, len(order) - 1) for k in range(_POINTS))
+            return any(_height(value, root, at) for at in points for root in _roots(zero, at, _leading(place)))
+    except (TypeError, ValueError, ArithmeticError, KeyError, NameError, AttributeError):  # no function of numbers
+        return False
+
+
+def _numeric(order: list[Symbol], expr: Expr) -> Numeric:
+    found: Numeric = sympy.lambdify(order, functions.elementary(expr), [_FUNCTIONS, "mpmath"])
+    return found
+
+
+def _roots(zero: Numeric, at: list[mpmath.mpf], leading: Symbol | None) -> Iterator[mpmath.mpf]:
+    """Where a place vanishes, given the other variables: of a form once, of another function where its sign changes."""
+    if leading is not None:
+        start, rate = zero(mpmath.mpf(0), *at), zero(mpmath.mpf(1), *at) - zero(mpmath.mpf(0), *at)
+        yield -start / rate
+        return
+    for low, high in itertools.pairwise(mpmath.mpf(k) / _GRID + _OFF for k in range(-4 * _GRID, 4 * _GRID)):
+        if zero(low, *at) * zero(high, *at) < 0:
+            yield mpmath.findroot(lambda x: zero(x, *at), (low, high), solver="anderson", verify=False)
+
+
+def _point(number: int, many: int) -> list[mpmath.mpf]:
+    """Values of either sign, in no relation to each other."""
+    roots = (mpmath.sqrt(number * many + i + 2) for i in range(many))
+    return [(r - mpmath.floor(r) + mpmath.mpf("0.3")) * (-1) ** ((number >> i % 2) & 1) for i, r in enumerate(roots)]
+
+
+def _height(value: Numeric, zero: mpmath.mpf, at: list[mpmath.mpf]) -> bool:
+    try:
+        (above, below), (over, under) = ((value(zero + ε, *at), value(zero - ε, *at)) for ε in _NEAR)
+        height = abs(over - under)
+        return bool(height > _HEIGHT and max(abs(over - above), abs(under - below)) < _SAME * height < mpmath.inf)
+    except (TypeError, ArithmeticError, ValueError):  # no real number here, but perhaps at another point
+        return False
+
+
+def _bounded(function: str) -> Numeric:
+    def value(x: mpmath.mpf) -> mpmath.mpf:
+        far = x if abs(x) < _FAR else mpmath.inf if x > 0 else -mpmath.inf
+        return getattr(mpmath, function)(far)
+
+    return value
+
+
+_FUNCTIONS = {
+    **{name: _bounded(name) for name in ("exp", "tanh", "sinh", "cosh", "erf", "erfc", "sin", "cos")},
+    "step": lambda x: mpmath.mpf(int(x > 0)),
+    "softplus": lambda x: mpmath.log1p(_bounded("exp")(x)),
+}
