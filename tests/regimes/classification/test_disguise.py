@@ -113,6 +113,8 @@ def test_gates_that_are_zero_at_every_width_are_left_out(power):
     twin = network(lambda h, W, x: sides(h, W, x, tp.sin))
     assert [tp.classify(net, tp.MUP, tp.SGD()).regime for net in (exact, named, twin)] == ["feature"] * 2 + ["unstable"]
     assert [tp.classify(net, tp.NTP, tp.SGD()).regime for net in (exact, twin)] == ["operator", "unstable"]
+    together = network(lambda h, W, x: tp.avg((W.T @ tp.tanh(h)) * x - tp.tanh(h) * h))
+    assert all(isinstance(tp.classify(net, tp.MUP, tp.SGD()).limit(), tp.MaximalLimit) for net in (exact, together))
 
 
 #: x a − x b, whose difference is never written alone: by NumPy at widths 64 to 512 f moves like n^-1.02 to n^-1.09

@@ -33,10 +33,16 @@ def with_zeros_apart(network: Program) -> Program:
     """
     places: list[int] = []
     instructions: list[Instruction] = []
+    zeros: set[int] = set()
     for position, written in enumerate(network):
+        if isinstance(written, (OuterNonlin, ScalarNonlin)):
+            # powers of n beside what is 0 multiply nothing
+            none = {e: sympy.S.Zero for e in written.body.atoms(Entry) if e.source in zeros}
+            written = replace(written, body=written.body.xreplace(none)) if none else written
         collected = _collected(network, written)
         s = whole = moved(collected, places.__getitem__)
         if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
+            zeros.add(position)
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
         for difference in _differences(network, collected):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
