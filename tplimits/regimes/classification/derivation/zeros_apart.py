@@ -9,7 +9,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
-from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol, relocated
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, moved
 from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
 
@@ -32,10 +32,16 @@ def with_zeros_apart(network: Program) -> Program:
     """
     places: list[int] = []
     instructions: list[Instruction] = []
+    zeros: set[int] = set()
     for position, written in enumerate(network):
+        if isinstance(written, (OuterNonlin, ScalarNonlin)):
+            # powers of n beside what is 0 multiply nothing
+            none = {e: sympy.S.Zero for e in written.body.atoms(Entry) if e.source in zeros}
+            written = replace(written, body=written.body.xreplace(none)) if none else written
         collected = _collected(network, written)
         s = whole = moved(collected, places.__getitem__)
         if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
+            zeros.add(position)
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
         for difference in _differences(network, collected):
             own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
@@ -63,13 +69,26 @@ def _collected(network: Program, s: Instruction) -> Instruction:
         return s
     swap: dict[Expr, Expr] = {}
     for total in s.body.atoms(sympy.Add):
-        vectors = [e for e in total.atoms(Entry) if network[e.source].width is not None]
         products: dict[Expr, list[Expr]] = {}
-        for term in total.args:
+        for term in sympy.Add.make_args(_with_products(network, total)):
+            vectors = [e for e in term.atoms(Entry) if network[e.source].width is not None]
             scalar, vector = term.as_independent(*vectors, as_Add=False) if vectors else (term, sympy.S.One)
             products.setdefault(vector, []).append(scalar)
-        swap[total] = sympy.Add(*(vector * sympy.Add(*scalars) for vector, scalars in products.items()))
-    return replace(s, body=s.body.xreplace(swap)) if any(a != b for a, b in swap.items()) else s
+        if any(vector != 1 and len(scalars) > 1 for vector, scalars in products.items()):
+            swap[total] = sympy.Add(*(vector * sympy.Add(*scalars) for vector, scalars in products.items()))
+    return replace(s, body=s.body.xreplace(swap)) if swap else s
+
+
+def _with_products(network: Program, total: Expr) -> Expr:
+    """A sum in which products of vectors with scalars stand themselves, where they were read by a name."""
+    swap: dict[Expr, Expr] = {}
+    for e in (f for term in total.args for f in sympy.Mul.make_args(term) if isinstance(f, Entry) and f.neuron == OWN):
+        inner = network[e.source]
+        factors = inner.body.args if isinstance(inner, OuterNonlin) and inner.body.is_Mul and not inner.slots else ()
+        if any(isinstance(f, Entry) and f.neuron == NO_NEURON for f in factors):
+            at = {axis_symbol(a): i for a, i in zip(inner.axes, e.indices, strict=True)}
+            swap[e] = sympy.Mul(*factors).xreplace(at)
+    return total.xreplace(swap)
 
 
 def _differences(network: Program, s: Instruction) -> list[Expr]:
