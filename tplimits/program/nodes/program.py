@@ -96,7 +96,7 @@ class Program:
     parts: tuple[Program, ...] = ()
     #: functions of one argument that the user named, for print-outs: name → (argument, body)
     functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
-    #: what its author says of it
+    #: what its author says of it; files hold what is computed and leave it out
     docstring: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
