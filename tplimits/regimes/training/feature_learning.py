@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,6 @@ import numpy
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.law.hypotheses import universality
-from tplimits.numbers import intervals
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
@@ -185,10 +183,7 @@ class MaximalLimit(TrainingLimit):
         program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given)
         with deep(program.name, NoLimitError), reporting(progress) as report:
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
-            # a mean that is left open may be 0 in disguise; constants that are left open are not asked of
-            for _, found in limit.state.asked_again(partial(intervals.values, limit.state.engine, constants={})):
-                if isinstance(found, NoLimitError):
-                    raise found
+            numbers.moments.refuse_singular(limit.state)
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
     # -- numbers ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, NoReturn
 
 import sympy
@@ -135,8 +136,8 @@ class Lowering:
             return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, (InitialVector, InitialMatrix)):
             raise NoFormulasError(
-                f"{self.where}: the vector `{s.name}` is not the state; vectors beside the state are not covered: "
-                "write it as a matrix times the state, or leave it out."
+                f"{self.where}: the vector `{s.name}` is not the state; vectors beside it are not covered: write it as "
+                "a matrix times the state, or leave it out."
             )
         if isinstance(s, InitialScalar):
             if s.value is None:
@@ -175,7 +176,7 @@ class Lowering:
         source = None if operand.source == self.program.state else operand.source
         rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
         sizes = self.number_of[rows], self.number_of[columns]
-        # Gaussian given the operand: powers of what is random itself are products of it
+        # Gaussian given the operand, and powers of it are products
         power, basis = (1, basis) if source is None else (basis.power, LINEAR)
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
@@ -192,10 +193,7 @@ class Lowering:
 
     def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
         slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
-        found = self.lower(s.body, {**env, **slots})
-        for neuron in slots.values():
-            found = averaged(found, neuron)
-        return found
+        return reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
 
     # -- bodies -------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 from . import feature_learning as feature_learning
+from . import moments as moments
 from . import operator as operator
 from . import operator_request as operator_request
 from . import request as request

@@ -19,6 +19,7 @@ from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
 
 if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.training.numbers.request import TrainingRequest
@@ -79,6 +80,13 @@ def _by_width(asked: TrainingRequest, kets: KernelTables, constants: Mapping[str
         raise EvaluationError(f"no number: {error}") from None
     except TooMuch:
         raise EvaluationError(f"no number: {next(iter(positions.values())).told()}") from None
+
+
+def refuse_singular(state: Derivation) -> None:
+    """NoLimitError where a mean that was left open is 0 in disguise; constants without values are not asked of."""
+    for _, found in state.asked_again(partial(intervals.values, state.engine, constants={})):
+        if isinstance(found, NoLimitError):
+            raise found
 
 
 def _at_its_start(asked: TrainingRequest) -> Program:
