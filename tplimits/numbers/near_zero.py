@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import mpmath
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
-from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
-from tplimits.numbers.moments.panels import Kinked, kinked
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
@@ -67,12 +65,6 @@ def continued(expr: Expr, gaussians: Randomness) -> Expr:
     parts = () if isinstance(expr, near) else expr.args
     swap = {part: other for part in parts if (other := continued(part, gaussians)) is not part}
     return expr.func(*(swap.get(part, part) for part in parts)) if swap else expr
-
-
-@remembered(512)
-def steady(function: Expr, variable: Symbol) -> Kinked:
-    """A function of one variable on arrays, continued, with its kinks."""
-    return kinked(continued(function, independent([variable])), variable)
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

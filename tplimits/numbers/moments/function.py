@@ -30,9 +30,9 @@ from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.separation import products
+from tplimits.numbers.moments.steady import steady
 from tplimits.numbers.moments.tensor import tensor
 from tplimits.numbers.moments.writing import Code, Writer, function, product, total
-from tplimits.numbers.near_zero import steady
 from tplimits.program.nodes.evaluate import Array
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
