@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -143,11 +143,10 @@ def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
     return numpy.array([whole(begin, number)["f"] for number in range(asked.replicates)])
 
 
-def _signals(asked: TrainingRequest, f: Array) -> list[Array]:
-    """The error signals that the steps of a run were made of."""
-    signal = error_signal(asked.error)
-    rows = [slice(None) if asked.rows is None else asked.rows(t) for t in range(asked.steps)]
-    return [signal(f[t], t)[rows[t]] for t in range(asked.steps)]
+def _signals(asked: TrainingRequest, found: Sequence[Trajectory], t: int) -> Array:
+    """The error signals of all replicates at a step."""
+    signal, rows = error_signal(asked.error), slice(None) if asked.rows is None else asked.rows(t)
+    return numpy.array([signal(one.f[t], t)[rows] for one in found])
 
 
 def unpaired(asked: TrainingRequest) -> Mapping[str, Array]:
@@ -168,8 +167,8 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
         found = [Trajectory(**run) for run in runs]
         seen = [one.gates for one in found]
         singular.judge(asked.recursion.total, seen)
-        signals = numpy.array([_signals(asked, one.f) for one in found])
-        singular.judge_signals(asked.recursion.optimizers, signals, asked.rates_at)
+        rates = [asked.rates_at(t) for t in range(asked.steps)]
+        singular.judge_signals(asked.recursion.optimizers, partial(_signals, asked, found), rates)
         gates.judge(asked.recursion.total, seen, partial(_outputs, asked), partial(unpaired, asked))
     return found
 

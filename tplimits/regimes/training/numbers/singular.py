@@ -97,17 +97,20 @@ def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
 
 
 def judge_signals(
-    optimizers: Mapping[str, Optimizer], signals: Array, rates: Callable[[int], Mapping[str, float]]
+    optimizers: Mapping[str, Optimizer], signals: Callable[[int], Array], rates: Sequence[Mapping[str, float]]
 ) -> None:
     """EvaluationError where all error signals of a step vanish, and updates keep their size whatever theirs is.
 
-    `signals` are those of every replicate at every step.  What is 0 in all of them moves nothing.
+    `signals` are those of every replicate at a step.  What is 0 in all of them moves nothing.
     """
-    for t in range(signals.shape[1]):
-        here = signals[:, t]
+    for t, rate in enumerate(rates):
+        free = [name for name, one in optimizers.items() if rate[name] != 0 and _is_free_of_size(one, t)]
+        # asked only then: functions of users may be slow
+        if not free:
+            continue
+        here = signals(t)
         error = here.std(axis=0, ddof=1) / math.sqrt(len(here))
-        free = [name for name, one in optimizers.items() if rates(t)[name] != 0 and _is_free_of_size(one, t)]
-        if free and here.any() and (abs(here.mean(axis=0)) <= _ERRORS * error + _ROUNDING).all():
+        if here.any() and (abs(here.mean(axis=0)) <= _ERRORS * error + _ROUNDING).all():
             raise EvaluationError(
                 f"no number: the error signals of step {t} are 0 within their error, {abs(here).max():.2g} at most, "
                 f"and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of them: networks, whose signals "
