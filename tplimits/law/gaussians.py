@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.hidden_jumps import hidden_jumps
+from tplimits.program.nodes.hidden_jumps import divisors, hidden_jumps
 from tplimits.program.parts import found, holds
 
 #: (position of the matrix, indices along its finite axes, transposed)
@@ -117,8 +117,8 @@ class Gaussians:
         """A name for a long random factor."""
         jumps = (
             holds(definition, *JUMPS, sympy.DiracDelta)
-            or bool(hidden_jumps(definition))
             or any(self.long[s].has_jump for s in found(definition, Symbol) if s in self.long)
+            or bool(any(map(self.of, divisors(definition))) and hidden_jumps(definition))
         )
         variables = frozenset(self.everywhere(definition))
         return self._add_long(

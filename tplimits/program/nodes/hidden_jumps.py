@@ -48,7 +48,7 @@ def slope(expr: Expr, variable: Expr) -> Expr:
 
 def hidden_delta(expr: Expr, variable: Expr) -> Expr:
     """What hidden jumps add to a derivative; 0 where there are none."""
-    if not _may_hide(expr):
+    if not (_may_hide(expr) and any(base.has(variable) for base in divisors(expr))):
         return S.Zero
     slopes = ((place, place.diff(variable)) for place in hidden_jumps(expr))
     return sympy.Add(*(s * ambiguous_delta(place) for place, s in slopes if s != 0))
@@ -74,22 +74,22 @@ def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
     names: dict[Expr, Symbol] = {}
     flat = _flat(expr, names)
     back = {name: node for node, name in names.items()}
-    candidates = dict.fromkeys(place for base in _divisors(flat) for place in _places(base))
+    candidates = dict.fromkeys(place for base in divisors(flat) for place in _places(base))
     return tuple(place.xreplace(back) for place in candidates if _jumps(flat, place))
 
 
 @remembered(1 << 14)
 def _may_hide(expr: Expr) -> bool:
     """Whether something is divided by beside a kink or a root, or inside of a function."""
-    bases = _divisors(expr)
+    bases = divisors(expr)
     if not bases or expr.has(DiracDelta, sympy.Derivative):
         return False
     roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_Integer and not p.base.is_number)
-    inside = (f for f in found(expr, *_KNOWN) if not isinstance(f, (sympy.Add, sympy.Mul, sympy.Pow)) and _divisors(f))
+    inside = (f for f in found(expr, *_KNOWN) if not isinstance(f, (sympy.Add, sympy.Mul, sympy.Pow)) and divisors(f))
     return holds(expr, *_KINKS) or any(True for _ in roots) or any(True for _ in inside)
 
 
-def _divisors(expr: Expr) -> list[Expr]:
+def divisors(expr: Expr) -> list[Expr]:
     """What is divided by, and depends on something."""
     bases = {p.base for p in found(expr, sympy.Pow) if p.exp.could_extract_minus_sign() and not p.base.is_number}
     return sorted(bases, key=sympy.default_sort_key)
