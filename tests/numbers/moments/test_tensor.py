@@ -69,8 +69,10 @@ X, Y = sympy.symbols("x y", real=True)
     ("function", "infinite"),
     [
         (1 / X, True),
-        (sympy.log(X**2), True),
-        (X / sympy.sqrt(X**2 + Y**2), True),  # bounded, which interval arithmetic does not see
+        (X + Y / X, True),
+        (sympy.log(X**2), False),  # all of its moments are finite
+        (X / sympy.sqrt(X**2 + Y**2), False),  # bounded, which interval arithmetic does not see
+        (X + sympy.sin(Y) / Y, False),
         (1 / (1 + X**2), False),
         (sympy.log(1 + X**2), False),
         (X * sympy.log(2 + sympy.sin(Y)), False),

@@ -37,6 +37,8 @@ _RANGES = {
 
 #: terms of a sum that is asked whether it is convex, and its variable
 _FEW = 4
+#: curvatures of curvatures that are asked
+_CURVATURES = 3
 _x = sympy.Dummy("x", real=True)
 #: heads that grow with their argument
 _GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
@@ -67,8 +69,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
-        parts = [bounds(a) for a in expr.args]
-        low, high = sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
+        low, high = _of_sum(expr)
         return _stationary(expr, low, high) if low < 0 < high else (low, high)
     if isinstance(expr, sympy.Mul):
         low, high = S.One, S.One
@@ -125,7 +126,12 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     return -sympy.oo, sympy.oo
 
 
-def _stationary(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
+    parts = [bounds(a) for a in sympy.Add.make_args(expr)]
+    return sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
+
+
+def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES) -> tuple[Expr, Expr]:
     """The bounds of a sum; a convex function of one variable is least where it is stationary: e^x − 1 − x ≥ 0."""
     variables = entries(expr) or expr.free_symbols
     if len(variables) != 1 or len(expr.args) > _FEW:
@@ -134,7 +140,11 @@ def _stationary(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
     slope = function.diff(_x) if is_entire(function, _x) else _x + 1
     if slope.xreplace({_x: S.Zero}) != 0:
         return low, high
-    least, most = bounds(slope.diff(_x))
+    curvature = slope.diff(_x)
+    least, most = _of_sum(curvature)
+    # that of e^x + e^(−x) − 2 − x² is never negative by its own; that of sin 2x − 2 sin x cos x is asked for ever
+    if curvature.is_Add and least < 0 < most and left:
+        least, most = _stationary(curvature, least, most, left - 1)
     at = function.xreplace({_x: S.Zero})
     return (at if least >= 0 else low), (at if most <= 0 else high)
 
