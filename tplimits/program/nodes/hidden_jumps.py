@@ -25,6 +25,8 @@ _DIGITS, _NEAR = 60, (mpmath.mpf("1e-8"), mpmath.mpf("1e-16"))
 _HEIGHT, _SAME = 1e-6, 1e-3
 #: so many points of the other variables are tried: a function may be 0 on one side of them, or no number
 _POINTS = 4
+#: nodes of a function that is looked at
+_LONG = 1000
 #: beyond it exponentials are 0 or infinite: digits of them would take the memory of all others
 _FAR = 1e15
 #: intervals between whole numbers in which zeros are looked for, and what keeps their ends off simple numbers
@@ -69,7 +71,8 @@ def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
     >>> hidden_jumps(sympy.Abs(x) ** 2 / x), hidden_jumps(x / sympy.sqrt(x**2 + y**2)), hidden_jumps(1 / x)
     ((), (), ())
     """
-    if not _may_hide(expr):
+    # a long one would be evaluated for minutes; it is read as algebra differentiates it
+    if not _may_hide(expr) or any(True for _ in itertools.islice(sympy.preorder_traversal(expr), _LONG, None)):
         return ()
     names: dict[Expr, Symbol] = {}
     flat = _flat(expr, names)
@@ -90,9 +93,9 @@ def _may_hide(expr: Expr) -> bool:
 
 
 def divisors(expr: Expr) -> list[Expr]:
-    """What is divided by, and depends on something."""
+    """What is divided by, may be zero, and depends on something."""
     bases = {p.base for p in found(expr, sympy.Pow) if p.exp.could_extract_minus_sign() and not p.base.is_number}
-    return sorted(bases, key=sympy.default_sort_key)
+    return sorted((b for b in bases if not b.is_positive), key=sympy.default_sort_key)
 
 
 def _flat(expr: Expr, names: dict[Expr, Symbol]) -> Expr:
