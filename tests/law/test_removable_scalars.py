@@ -172,3 +172,14 @@ def test_powers_of_n_bring_out_a_logarithm():
     ):
         with pytest.raises(tp.NoLimitError, match=r"not finite at the limit|grows"):
             derived()
+
+
+def test_the_denominator_is_divided_by_to_the_order_that_is_asked():
+    """s/(e^s − 1) = 1 − s/2 + …, so that √n (s/(e^s − 1) − 1 + s) → S/2."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        s = tp.avg(x)
+        return tp.sqrt(tp.n) * (s / (tp.exp(s) - 1) - 1 + s)
+
+    assert tp.derive(program).evaluate()["return"].variance == pytest.approx(0.25, abs=1e-12)
