@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
+from tplimits import regimes
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import by_name, named_once
-from tplimits.regimes.known import REGIMES
-from tplimits.regimes.protocol import CheckAsked, Limit
+from tplimits.regimes.protocol import CheckAsked, Judged, Limit
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check(
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
-    if not isinstance(result, tuple(kind for _, kind in REGIMES)):
+    if not isinstance(result, Judged) or isinstance(result, type):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     own, rest = _own(result, named)
     sampling = Sampling(widths, draws, seed, level, executor, progress)
@@ -76,7 +76,9 @@ def _own(result: Limit, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     rest = {name: value for name, value in named.items() if name not in own}
     program = result.program
     known = {*program.constants, *program.known.axes, *program.widths, *(s.name for s in program)}
-    for _, other in REGIMES:
+    if not rest:
+        return own, rest
+    for _, other in regimes.known.REGIMES:
         for name in other.check_keywords:
             if name in rest and name not in known:
                 value = rest.pop(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from tplimits import regimes
 from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.law.effort import deep
 from tplimits.law.hypotheses.fluctuation import is_place
@@ -15,14 +16,14 @@ from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parts import derivation_begins
-from tplimits.regimes.known import REGIMES
+from tplimits.regimes.protocol import Regime
 from tplimits.regimes.width.limit import Width
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
     from tplimits.regimes.finite_width.limit import FiniteWidth, FiniteWidthLimit
     from tplimits.regimes.kernels.limit import KernelLimit, Kernels
-    from tplimits.regimes.protocol import Limit, Regime
+    from tplimits.regimes.protocol import Limit
     from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
     from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
     from tplimits.regimes.width.limit import WidthLimit
@@ -75,8 +76,8 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     if not isinstance(program, Program):
         raise ProgramError(f"derive() takes a program made by @tp.program, not {type(program).__name__}.")
     asked = Width() if regime is None else regime
-    if not isinstance(asked, tuple(kind for kind, _ in REGIMES)):
-        known = ", ".join(f"tp.{kind.__name__}" for kind, _ in REGIMES)
+    if not isinstance(asked, Regime) or isinstance(asked, type):
+        known = ", ".join(f"tp.{kind.__name__}" for kind, _ in regimes.known.REGIMES)
         raise ProgramError(f"derive() knows the regimes {known}, not {shown(regime)}.")
     _refuse_unnamed(program, asked)
     if asked.takes != _kind(program):

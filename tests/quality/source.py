@@ -53,15 +53,21 @@ class Module:
                     inner = f"{node.module}.{alias.name}"
                     yield (inner if _exists(inner) else node.module), id(node) in typing_only
 
-    def lazy_imports(self) -> Iterator[str]:
-        """Modules that a package imports when they are first used: those that its stub lists, or takes names from."""
+    def listed(self) -> Iterator[ast.ImportFrom]:
+        """The lines of the stub of a package that imports lazily."""
         stub = self.path.with_suffix(".pyi")
         if stub.is_file():
-            for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            said = ast.parse(stub.read_text(encoding="utf-8")).body
+            for node in (n for n in said if not isinstance(n, (ast.Expr, ast.AnnAssign))):
                 assert isinstance(node, ast.ImportFrom) and node.level == 1, (
                     f"{stub}: only `from . import module`, `from .module import name`"
                 )
-                yield from (f"{self.name}.{node.module or alias.name}" for alias in node.names)
+                yield node
+
+    def lazy_imports(self) -> Iterator[str]:
+        """Modules that a package imports when they are first used: those that its stub lists, or takes names from."""
+        for node in self.listed():
+            yield from (f"{self.name}.{node.module or alias.name}" for alias in node.names)
 
     def late_imports(self) -> Iterator[str]:
         """`function: statement` of every import inside a function."""

@@ -137,6 +137,24 @@ def test_importing_the_package_loads_no_numerical_stage():
     )
 
 
+def test_importing_the_package_loads_one_regime():
+    """Who writes a program and derives its width limit does not wait for kernels, depth, training and pages."""
+    run = "import tplimits as tp\n@tp.program\ndef p(x: tp.Vector): return tp.avg(x * x)\ntp.derive(p)"
+    loaded = loaded_after(run)
+    assert {name.split(".")[2] for name in loaded if name.startswith("tplimits.regimes.")} == {"protocol", "width"}
+    assert loaded.isdisjoint({"jinja2", "latex2mathml", "tplimits.watch.making.asked"})
+
+
+def test_a_function_stays_what_its_name_says_when_its_module_is_loaded():
+    (package,) = (m for m in MODULES if m.name == "tplimits")
+    names = {alias.name for node in package.listed() for alias in node.names}
+    shared = sorted((names & {stage(m.name) for m in MODULES if m is not package}) - {"sklearn"})
+    assert shared == ["check", "derive", "program", "watch"]
+    for load in ("from tplimits.cli import main", "import tplimits.watch.run, tplimits.check, tplimits.derive"):
+        run = f"{load}\nimport tplimits as tp\nassert all(callable(getattr(tp, name)) for name in {shared})"
+        assert loaded_after(run)
+
+
 def test_help_and_zoo_of_the_command_line_load_no_numba():
     run = "from tplimits.cli import main\nassert main(['--help']) == 0\nassert main(['zoo']) == 0"
     assert loaded_after(run).isdisjoint({"numba", "matplotlib"})

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-import jinja2
 import markupsafe
 
+from tplimits import pages
 from tplimits.errors import EvaluationError
 from tplimits.pages import files
 from tplimits.version import VERSION
@@ -53,17 +53,6 @@ def harmless(value: Any) -> Any:
     return "".join("\ufffd" if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in value)
 
 
-#: the pages
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("tplimits", "pages/templates"),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-    finalize=harmless,
-)
-
-
 @dataclass(frozen=True)
 class Report:
     """What a person reads about a result, in every form.
@@ -95,10 +84,10 @@ class Report:
 
     def html(self) -> str:
         """One HTML file that loads nothing."""
-        return TEMPLATES.get_template(self.template).render(**self._shown, **self.context)
+        return pages.rendering.rendered(self.template, {**self._shown, **self.context})
 
     def _repr_html_(self) -> str:
-        return TEMPLATES.get_template("cell.html").render(**self._shown)
+        return pages.rendering.rendered("cell.html", self._shown)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.text, "text/html": self._repr_html_()}

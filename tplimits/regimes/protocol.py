@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from tplimits.errors import ProgramError, shown
 from tplimits.law.hypotheses.universality import UNIVERSALITY, unestablished
@@ -58,6 +58,7 @@ def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequenc
             )
 
 
+@runtime_checkable
 class Regime(Protocol):
     """A way for sizes to go to infinity: what a user gives to derive()."""
 
@@ -93,7 +94,15 @@ class Numbered(Protocol):
         """The same as JSON for other programs to read."""
 
 
-class Limit(Protocol):
+@runtime_checkable
+class Judged(Protocol):
+    """What check() takes."""
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Its claims, or the user's, against finite width."""
+
+
+class Limit(Judged, Protocol):
     """What derive() gives: it prints, exports, evaluates, and can be checked against finite width."""
 
     #: keywords of check() that this limit takes beside those of all
@@ -115,9 +124,6 @@ class Limit(Protocol):
 
     def citation(self) -> str:
         """BibTeX of what was used."""
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """Its claims, or the user's, against finite width."""
 
     def report(self) -> Report:
         """The limit for a terminal, a notebook, a page, a paper and other programs."""

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tplimits import report
 from tplimits.pages.graph import layered
 from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import to_json
 from tplimits.report import citations
-from tplimits.report.html import cells
 from tplimits.report.json_report import step_document, written_document
 from tplimits.report.latex_formulas import environment, fragment, rolled_rows, with_definitions
 from tplimits.version import VERSION
@@ -151,7 +151,7 @@ class Told(Written):
     def _on_page(self) -> Mapping[str, Any]:
         return {
             "note": self._note,
-            "equations": [cells(row) for row in self._rows],
+            "equations": [report.html.cells(row) for row in self._rows],
             "assumptions": self.assumptions,
         }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
+from tplimits import report
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law import targets
 from tplimits.law.at_constants import at_constants, given_numbers
@@ -21,7 +22,7 @@ from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
-from tplimits.report import html, json_report, latex, text
+from tplimits.report import json_report, latex, text
 from tplimits.report.roles import by_role
 from tplimits.report.written import Written
 
@@ -148,7 +149,7 @@ class WidthLimit(Written):
         return self.state.engine.used_rows
 
     def _on_page(self) -> Mapping[str, Any]:
-        return html.width_limit(self._rows, self.state)
+        return report.html.width_limit(self._rows, self.state)
 
     def _in_document(self) -> Mapping[str, Any]:
         return json_report.width_limit(self.program, self.state)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from tplimits import report
 from tplimits.program.files.serial import to_json
 from tplimits.regimes.kernels.report import latex as kernels_latex
 from tplimits.regimes.kernels.report import text as kernels_text
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
 from tplimits.regimes.kernels.report.steps import assumptions
-from tplimits.report.html import cells
 from tplimits.report.json_report import numbers_document
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def kernel_page(outline: Outline) -> dict[str, Any]:
     """What the page of a kernel limit shows."""
     return {
         "program": outline.derivation.network,
-        "equations": [cells(row) for row in kernels_latex.formulas(outline)],
+        "equations": [report.html.cells(row) for row in kernels_latex.formulas(outline)],
         "indices": ", ".join(f"{letter} over {axis}" for axis, letter in outline.letters.items()),
         "assumptions": assumptions(outline),
     }

@@ -1,0 +1,1 @@
+from . import known as known
