@@ -340,7 +340,9 @@ def test_a_limit_is_the_same_number_everywhere(case):
 
 
 #: what an expansion to order 1/n asks beyond a limit, where limits are the same
-SMOOTH = "has a kink|has a pole or a root|has no two derivatives|grows faster than any power|multiplies what tends to 0|"
+SMOOTH = (
+    "has a kink|has a pole or a root|has no two derivatives|grows faster than any power|multiplies what tends to 0|"
+)
 SMOOTH += "jumps where its argument moves"
 
 
@@ -382,6 +384,37 @@ def test_what_has_a_limit_at_the_start_trains_or_is_refused_for_its_gradients(ca
             of_feature_learning(ACCEPTED[case])
     else:
         assert np.isfinite(of_feature_learning(ACCEPTED[case]))
+
+
+@pytest.mark.parametrize("engine", ["width", "kernels", "kernels, all trained"])
+def test_a_pole_is_removable_where_its_scalar_stands_inside_of_a_function(engine):
+    for g in (
+        lambda x, y, z, h, W: tp.tanh(x * avg(h * y)) / avg(h * y),
+        lambda x, y, z, h, W: tp.sin(h * avg(x * y)) / tp.tanh(avg(x * y)),
+    ):
+        assert ENGINES[engine](g) == pytest.approx(1.0, rel=1e-12)  # x and h themselves
+
+
+@pytest.mark.parametrize("engine", ["width", "kernels", "feature learning of a readout"])
+def test_exponents_may_be_means(engine):
+    """E |x|^(2a) = 2^a Γ(a + ½)/√π with a = E relu(y) = 1/√(2π)."""
+    a = 1 / math.sqrt(2 * math.pi)
+    found = ENGINES[engine](lambda x, y, z, h, W: tp.abs(x) ** avg(tp.relu(y)))
+    rel = 0.05 if "learning" in engine else 1e-9
+    assert found == pytest.approx(2**a * math.gamma(a + 0.5) / math.sqrt(math.pi), rel=rel)
+
+
+def test_a_power_that_data_decides_has_moments_or_not():
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.abs(y) ** (-avg(x * x))
+
+    kernels = tp.derive(tp.network(network), tp.Kernels(train=("v",)))
+    # E |y|^(−2a) = 2^(−a) Γ(½ − a)/√π, infinite from a = ½ on
+    expected = 2**-0.25 * math.gamma(0.25) / math.sqrt(math.pi)
+    assert kernels.evaluate([[0.5]]).nngp.item() == pytest.approx(expected, rel=1e-7)
+    with pytest.raises(tp.EvaluationError, match="has no finite second moment"):
+        kernels.evaluate([[1.0]])
 
 
 def test_a_doubt_of_training_is_taken_on_by_name():
