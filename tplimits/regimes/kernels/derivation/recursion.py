@@ -10,7 +10,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.powers import scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
@@ -24,6 +24,7 @@ from tplimits.program.nodes.entries import (
     entries,
     width_symbol,
 )
+from tplimits.program.nodes.functions import JUMPS, leaky_relu, relu
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -45,7 +46,7 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.scales import divergent, in_series, shortened
+from tplimits.regimes.kernels.derivation.scales import divergent, shortened
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
-            found = in_series(body)
+            found = _in_series(body)
             if found is None:
                 term = divergent(self, body) or shortened(str(error))
                 raise NoLimitError(
@@ -316,3 +317,12 @@ def _at_side(expr: Expr, side: Integer) -> Expr:
 
 def _at_infinity(expr: Expr) -> Expr:
     return at_infinity(expr) if expr.has(N) else expr
+
+
+def _in_series(body: Expr) -> Expr | None:
+    """The limit of √n·tanh(S/√n) and its like; None where a kink or a jump is met, whose sides differ."""
+    if body.has(*JUMPS, relu, leaky_relu):
+        return None
+    names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in body.atoms(Given)}
+    found = series_limit(body.xreplace(names), Of)
+    return None if found is None else found.xreplace({name: g for g, name in names.items()})

@@ -1,4 +1,4 @@
-"""Powers of n in the body of a kernel derivation: a limit through series, and the term that has none."""
+"""Powers of n in the body of a kernel derivation: the term that has no limit, as it is told."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.rules.powers import series_limit
 from tplimits.program.nodes.entries import N
-from tplimits.program.nodes.functions import JUMPS, leaky_relu, relu
-from tplimits.regimes.kernels.derivation.leaves import Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
-
-
-def in_series(body: Expr) -> Expr | None:
-    """The limit of √n·tanh(S/√n) and its like; None where a kink or a jump is met, whose sides differ."""
-    if body.has(*JUMPS, relu, leaky_relu):
-        return None
-    names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in body.atoms(Given)}
-    found = series_limit(body.xreplace(names), Of)
-    return None if found is None else found.xreplace({name: g for g, name in names.items()})
 
 
 def divergent(state: Recursion, body: Expr) -> str:
