@@ -217,6 +217,11 @@ def _in_series(expr: Expr, vectors: type[Expr]) -> Expr | None:
     if expr.has(vectors):
         return None
     small, root, _ = in_root(expr)
+    # a softmax of what diverges has a limit too, but its mean is to be told: functions have finite arguments here
+    if any(
+        a.xreplace({root: S.Zero}).has(S.ComplexInfinity, S.NaN) for f in small.atoms(sympy.Function) for a in f.args
+    ):
+        return None
     try:
         # root stands for 1/√n, so from above
         limit = sympy.limit(small, root, 0, "+")
