@@ -588,8 +588,9 @@ def test_files_of_training_that_do_not_fit(run, trained, folder):
     assert "targets have shape (2,)" in fails(run, *options, "maximal", *ASKED)
     numpy.save(folder / "y.npy", numpy.full(3, numpy.nan))
     assert "selects no input" in fails(run, *options, "maximal", *ASKED)
-    numpy.save(folder / "y.npy", numpy.array(["a", "b", "c"]))
-    assert "targets are an array of numbers" in fails(run, *options, "maximal", *ASKED)
+    for unfit in (numpy.array(["a", "b", "c"]), numpy.zeros((0, 2)), numpy.zeros(0), numpy.array(1.0)):
+        numpy.save(folder / "y.npy", unfit)
+        assert "targets are an array of numbers" in fails(run, *options, "maximal", *ASKED)
     numpy.savez(folder / "two.npz", a=Y, b=Y)
     changed = tuple("two.npz" if a == "y.npy" else a for a in ASKED)
     assert "it holds 2 arrays" in fails(run, *options, "maximal", *changed)

@@ -282,3 +282,30 @@ def test_what_is_linear_in_a_fresh_vector_may_vanish_with_a_scalar():
 
     found = tp.derive(program).evaluate()
     assert [found[f"return[{i}]"].variance for i in (0, 1)] == [0, pytest.approx(1)]
+
+
+@pytest.mark.parametrize(
+    ("g", "mean"),
+    [
+        (lambda z, s: z * tp.sqrt(tp.n) * tp.sin(s), 1.0),
+        (lambda z, s: z * (1 + tp.sqrt(tp.n) * (1 - tp.cos(s))), 1.0),
+        (lambda z, s: z * tp.n * (1 - tp.cos(s)), 0.75),  # E S⁴/4
+        (lambda z, s: z * tp.sqrt(tp.n) * tp.exp(s) - z * tp.sqrt(tp.n), 1.0),
+    ],
+)
+def test_functions_of_small_averages_beside_vectors(g, mean):
+    """A vector stands before the series of √n f(S/√n); kernels are random then, with this mean."""
+
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        return tp.avg(g(z, tp.avg((W @ x) * y)) ** 2)
+
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, z: tp.Vector, v: tp.Vector):
+        return v * g(z, tp.avg((W @ tp.sum(U * ξ, over="d")) * y))
+
+    assert tp.derive(tp.program(program)).evaluate()["return"].value == pytest.approx(mean, rel=1e-12)
+    kernels, X = tp.derive(tp.network(network), tp.Kernels(train=("v",))), np.array([[0.6, 0.8]])
+    if not kernels.is_mixture:
+        assert kernels.evaluate(X).nngp.item() == pytest.approx(mean, rel=1e-12)
+        return
+    drawn = kernels.sample(X, draws=4096, seed=0).nngp.ravel()
+    assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(len(drawn))

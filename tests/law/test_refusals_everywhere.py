@@ -8,6 +8,7 @@ and h images of the state, whose drift at V = 1 is E g²; classification the net
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -68,6 +69,16 @@ def of_blocks(g):
     return tp.derive(tp.block(block), tp.Proportional()).drift_at(np.eye(1)).item()
 
 
+def of_finite_width(g):
+    """The limit that an expansion in the width begins with."""
+
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        value = g(x, y, z, W @ x, W)
+        return avg(value * value)
+
+    return tp.derive(tp.program(program), tp.FiniteWidth()).evaluate()["return"].limit.value
+
+
 def of_classification(g):
     """Whether there is a limit to be counted for: what fails, what data decide by name, and what grows."""
     found = tp.classify(network_of(g), tp.MUP, tp.SGD())
@@ -84,6 +95,7 @@ ENGINES = {
     "feature learning": of_feature_learning,
     "feature learning of a readout": of_readout,
     "classification": of_classification,
+    "expansion in the width": of_finite_width,
     "blocks": of_blocks,
 }
 
@@ -111,7 +123,11 @@ MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class
 GROWS, DELTAS = "gradients through fluctuations such as .* diverge", "product of the derivatives of two jumps"
 OF_GRADIENTS = {
     "operator regime": {JUMP: (DELTAS,), TOUCHES: (MOMENT,)},
-    "feature learning": {JUMP: ("jumps where .* crosses 0",), FLUCTUATION: (GROWS,)},
+    "feature learning": {
+        JUMP: ("jumps where .* crosses 0",),
+        POLE: ("jumps where .* crosses 0",),
+        FLUCTUATION: (GROWS,),
+    },
     "feature learning of a readout": {FLUCTUATION: (GROWS,)},
     # data decide, or the powers that are counted grow; a jump of gradients and one of values have one cause
     "classification": {
@@ -149,6 +165,14 @@ REFUSED = {
     "image of a disguise": (lambda x, y, z, h, W: sign(W @ (y * nought(x))), JUMP),
     "h − r h": (lambda x, y, z, h, W: step(h - share(h) * h) * sign(h), JUMP),
     "norm at its value": (lambda x, y, z, h, W: z * sign(avg(x * x) - 1), JUMP),
+    # images of one matrix that are one another's in the limit
+    "image of a unit vector": (lambda x, y, z, h, W: z + sign(W @ (x / tp.sqrt(avg(x * x))) - h), JUMP),
+    "image times its norm": (lambda x, y, z, h, W: z + sign(y * (W @ (x * avg(x * x))) - y * h), JUMP),
+    "image of a sum": (lambda x, y, z, h, W: z + sign(W @ (x * avg(x * x) + y) - h - W @ y), JUMP),
+    "image of a multiple": (lambda x, y, z, h, W: z + sign(W @ (x / 3) * 3 - h), JUMP),
+    "there and back times a norm": (lambda x, y, z, h, W: z + sign(W.T @ (h * avg(x * x)) - W.T @ h), JUMP),
+    "tanh of a pole": (lambda x, y, z, h, W: z + tp.tanh(1 / (W @ (x / tp.sqrt(avg(x * x))) - h)), POLE),
+    "log of images": (lambda x, y, z, h, W: z + tp.log(tp.abs(W @ (x * avg(x * x)) - h)), POLE),
     # poles and roots
     "/": (lambda x, y, z, h, W: x / avg(x * y), POLE),
     "0/0": (lambda x, y, z, h, W: z * avg(h * y) / avg(x * y), POLE),
@@ -281,12 +305,18 @@ ACCEPTED = {
     "1/(exp h + s)": lambda x, y, z, h, W: z / tp.sqrt(avg(x * y) + tp.exp(h / 2)),
     "there and back at a jump": lambda x, y, z, h, W: W.T @ sign(h),
     "there and back, Stein": lambda x, y, z, h, W: W.T @ tp.relu(h + sign(h)),
+    "images that differ": lambda x, y, z, h, W: z + sign(W @ (x * avg(x * x)) - 2 * h),
+    "image of another length": lambda x, y, z, h, W: z + sign(W @ (tp.tanh(x) / avg(x * x)) - h),
+    "sign of a remainder": lambda x, y, z, h, W: h + sign(h - x * avg(h * x) / avg(x * x)),
+    "sign of what is 0 for half": lambda x, y, z, h, W: sign(tp.relu(h)),
+    "sign of nothing": lambda x, y, z, h, W: z + sign(tp.relu(h) - h - tp.relu(-h)),
 }
 
 
 #: what blocks are written for among these
 OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)/x", "|h|^(3/2)", "no scalar")
 OF_BLOCKS += ("root of a norm", "layer norm", "relu of a disguise", "root kept off zero", "below a root")
+OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing")
 
 
 #: the mean square where h is made by a matrix of its own, so that nothing comes back
@@ -309,12 +339,34 @@ def test_a_limit_is_the_same_number_everywhere(case):
         assert of_readout(ACCEPTED[case]) == pytest.approx(expected, rel=0.1)
 
 
+#: what an expansion to order 1/n asks beyond a limit, where limits are the same
+SMOOTH = (
+    "has a kink|has a pole or a root|has no two derivatives|grows faster than any power|multiplies what tends to 0|"
+)
+SMOOTH += "jumps where its argument moves"
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_an_expansion_in_the_width_begins_with_the_limit(case):
+    try:
+        found = of_finite_width(ACCEPTED[case])
+    except tp.NoLimitError as refusal:
+        assert re.search(SMOOTH, str(refusal))
+    else:
+        assert found == pytest.approx(of_width(ACCEPTED[case]), rel=1e-5)
+
+
 #: what training cannot pass, and why: jumps of vectors, gradients without moments, exponentials after a step
 UNTRAINED = {
     "sign of a sum": "crosses 0",
     "jump after a norm": "crosses 0",
     "there and back at a jump": "crosses 0",
     "there and back, Stein": "crosses 0",
+    "images that differ": "crosses 0",
+    "image of another length": "crosses 0",
+    "sign of a remainder": "crosses 0",
+    "sign of what is 0 for half": "crosses 0",
+    "sign of nothing": "crosses 0",
     "root of |θ|": "under a root",
     "pole with moments": MOVES,
     "logarithm with moments": MOVES,
@@ -332,6 +384,37 @@ def test_what_has_a_limit_at_the_start_trains_or_is_refused_for_its_gradients(ca
             of_feature_learning(ACCEPTED[case])
     else:
         assert np.isfinite(of_feature_learning(ACCEPTED[case]))
+
+
+@pytest.mark.parametrize("engine", ["width", "kernels", "kernels, all trained"])
+def test_a_pole_is_removable_where_its_scalar_stands_inside_of_a_function(engine):
+    for g in (
+        lambda x, y, z, h, W: tp.tanh(x * avg(h * y)) / avg(h * y),
+        lambda x, y, z, h, W: tp.sin(h * avg(x * y)) / tp.tanh(avg(x * y)),
+    ):
+        assert ENGINES[engine](g) == pytest.approx(1.0, rel=1e-12)  # x and h themselves
+
+
+@pytest.mark.parametrize("engine", ["width", "kernels", "feature learning of a readout"])
+def test_exponents_may_be_means(engine):
+    """E |x|^(2a) = 2^a Γ(a + ½)/√π with a = E relu(y) = 1/√(2π)."""
+    a = 1 / math.sqrt(2 * math.pi)
+    found = ENGINES[engine](lambda x, y, z, h, W: tp.abs(x) ** avg(tp.relu(y)))
+    rel = 0.05 if "learning" in engine else 1e-9
+    assert found == pytest.approx(2**a * math.gamma(a + 0.5) / math.sqrt(math.pi), rel=rel)
+
+
+def test_a_power_that_data_decides_has_moments_or_not():
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.abs(y) ** (-avg(x * x))
+
+    kernels = tp.derive(tp.network(network), tp.Kernels(train=("v",)))
+    # E |y|^(−2a) = 2^(−a) Γ(½ − a)/√π, infinite from a = ½ on
+    expected = 2**-0.25 * math.gamma(0.25) / math.sqrt(math.pi)
+    assert kernels.evaluate([[0.5]]).nngp.item() == pytest.approx(expected, rel=1e-7)
+    with pytest.raises(tp.EvaluationError, match="has no finite second moment"):
+        kernels.evaluate([[1.0]])
 
 
 def test_a_doubt_of_training_is_taken_on_by_name():

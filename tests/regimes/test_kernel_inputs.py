@@ -48,7 +48,7 @@ BAD_DATA = {
     "dates": (np.zeros((1, 3), dtype="datetime64[D]"), r"`X1` is given an array of dtype datetime64\[D\]"),
     "generator": ((x for x in X), "`X1` is given a value of type generator"),
     "ragged": ([[1, 2, 3], [1, 2]], r"Rows of different lengths: pad them and give a mask as data, shape \(N, d\)"),
-    "masked": (np.ma.masked_array(X, mask=X > 0), "`X1` is a masked array, whose mask would be lost"),
+    "masked": (np.ma.masked_array(X, mask=X > 0), "`X1` is given a masked array, whose mask would be lost"),
     "wrong name": ({"x": X}, "X1 has `x`; the data of `plain` is ξ"),
     "extra name": ({"ξ": X, "η": X}, "X1 has `η`; the data of `plain` is ξ"),
     "name of no kind": ({0: X}, "X1 has `0`"),

@@ -122,7 +122,7 @@ def targets_in(path: Path, held_out: int = 0) -> SquaredError:
     So are the last `held_out` ones.
     """
     found = array(path)
-    if found.dtype.kind not in "biuf" or not found.ndim:
+    if found.dtype.kind not in "biuf" or not found.ndim or not found.size:
         raise EvaluationError(f"{path}: targets are an array of numbers, one row for each input.")
     numbers = found.astype(numpy.float64)
     known = ~numpy.isnan(numbers.reshape(len(numbers), -1)).any(axis=1)

@@ -102,6 +102,10 @@ def test_a_shaped_activation_and_a_fluctuation():
         (lambda x: tp.constant([1, np.inf], axes="a"), "NaN or infinite entries"),
         (lambda x: tp.constant([1j, 1], axes="a"), "tp.constant of a complex array; programs are real"),
         (lambda x: tp.constant(["a", "b"], axes="a"), "tp.constant of an array of <U1; give an array of numbers"),
+        (
+            lambda x: tp.constant(np.ma.masked_array([1, 2], mask=[0, 1]), axes="a"),
+            "no array .a masked array, whose mask",
+        ),
         (lambda x: tp.constant([x, x], axes="a"), "a traced value used as a"),
         (lambda x: tp.constant([[1], [1, 2]], axes="a"), "tp.constant of something that is no array"),
         (lambda x: tp.constant(None), "tp.constant of an array of object"),

@@ -89,10 +89,28 @@ def test_imaginary_parts_are_not_dropped():
 
 def test_masks_are_not_dropped():
     hidden = np.ma.masked_array([1.0, 2.0], mask=[False, True])
-    with pytest.raises(EvaluationError, match="`x` is a masked array, whose mask would be lost: fill it"):
-        real_array("x", hidden)
+    for value in (hidden, [hidden, [3.0, 4.0]]):
+        with pytest.raises(EvaluationError, match="`x` is given a masked array, whose mask would be lost: fill it"):
+            real_array("x", value)
     assert real_array("x", hidden.filled(3.0)).tolist() == [1, 3]
     assert real_array("x", np.ma.masked_array([1.0, 2.0], mask=[False, False])).tolist() == [1, 2]
+
+
+def test_text_and_dates_are_no_numbers():
+    """NumPy makes numbers of them: of "1", b"1", of years, of seconds."""
+    for value in (
+        ["1", "2"],
+        [b"1"],
+        np.array([1, "2"], dtype=object),
+        np.array(["2000"], "M8[Y]"),
+        np.ones(2, "m8[s]"),
+    ):
+        with pytest.raises(EvaluationError, match="it takes an array of numbers"):
+            real_array("x", value)
+
+
+def test_nan_is_a_number_where_it_need_not_be_finite():
+    assert np.isnan(real_array("x", [1.0, math.nan], finite=False)).tolist() == [False, True]
 
 
 def test_numbers_of_every_kind_are_arrays():

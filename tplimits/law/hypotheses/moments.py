@@ -259,14 +259,14 @@ class _Analysis:
     def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
         """A power beside other factors, of which those in `free` may make up for its pole."""
         _, base = as_square(base).as_coeff_Mul() if power.is_negative else (S.One, base)
-        if not power.is_Rational:
+        if not power.is_comparable:
             if self.random(power):
                 return (
                     self._exponential(power * sympy.log(base))
                     if base.is_positive
                     else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
                 )
-            return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
+            return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not known")
         # (f²)^p of what is never negative
         if isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0:
             within = base.exp if base.is_Pow else S.One

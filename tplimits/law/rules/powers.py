@@ -62,7 +62,7 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     except ValueError as error:
         # SymPy's series takes a kink for a smooth point: the one-sided slopes are lost
         _refuse_scales(state, key, centred, (relu, leaky_relu))
-        found = _series_limit(centred)
+        found = series_limit(centred)
         if found is None:
             means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
             raise NoLimitError(_message(state, key, str(error), means)) from None
@@ -189,12 +189,39 @@ def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dic
     return cancelled(body.xreplace(swap)), averages
 
 
-def _series_limit(expr: Expr) -> Expr | None:
-    """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n)."""
-    # SymPy's limits take minutes on long ones; entries of vectors are random, no constants of a series
-    if sympy.count_ops(expr) > _SMALL or expr.has(Entry):
+def series_limit(expr: Expr, vectors: type[Expr] = Entry) -> Expr | None:
+    """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n); what has no n stands apart.
+
+    >>> S_, x = sympy.Symbol("S", real=True), Entry(S.Zero, S.Zero)
+    >>> series_limit(x * sympy.sqrt(N) * sympy.sin(S_ / sympy.sqrt(N)))
+    S*Entry(0, 0)
+    """
+    # SymPy's limits take minutes on long ones
+    if sympy.count_ops(expr) > _SMALL:
+        return None
+    by_factor: dict[Expr, list[Expr]] = {}
+    for term in sympy.Add.make_args(sympy.expand_multinomial(sympy.expand_mul(expr))):
+        apart, rest = term.as_independent(N, as_Add=False)
+        number, apart = apart.as_coeff_Mul()
+        by_factor.setdefault(apart, []).append(number * rest)
+    limits = [
+        apart * found
+        for apart, rests in by_factor.items()
+        if (found := _in_series(sympy.Add(*rests), vectors)) is not None
+    ]
+    return sympy.Add(*limits) if len(limits) == len(by_factor) else None
+
+
+def _in_series(expr: Expr, vectors: type[Expr]) -> Expr | None:
+    # entries of vectors are random, no constants of a series
+    if expr.has(vectors):
         return None
     small, root, _ = in_root(expr)
+    # a softmax of what diverges has a limit too, but its mean is to be told: functions have finite arguments here
+    if any(
+        a.xreplace({root: S.Zero}).has(S.ComplexInfinity, S.NaN) for f in small.atoms(sympy.Function) for a in f.args
+    ):
+        return None
     try:
         # root stands for 1/√n, so from above
         limit = sympy.limit(small, root, 0, "+")

@@ -161,8 +161,8 @@ class Bodies:
             return do.sum(do.scaled(self._relu(x, expr), 2.0), do.scaled(x, -1.0))
         if isinstance(expr, functions.step):
             return self._step(x, expr)
-        if isinstance(expr, sympy.sign):
-            return do.sum(do.scaled(self._step(x, expr), 2.0), number(-1.0))
+        if isinstance(expr, sympy.sign):  # 0 where its argument is, as that of relu may be for half of the neurons
+            return do.sum(self._step(x, expr), do.scaled(self._step(do.scaled(x, -1.0), expr), -1.0))
         if len(expr.args) == 1:
             return self._smooth(expr.func(_U), x, expr)
         rest = [float(evaluate(a, self.leaves)) for a in expr.args[1:]]

@@ -166,7 +166,9 @@ class Pass(Reading[Jet]):
         """The body of a function of vectors, the number of a scalar."""
         s, key = self.program[entry.source], key_of(entry)
         if entry.neuron == NO_NEURON:
-            return sympy.Float(float(self.jets[key].value.values)) if key in self.jets else S.Zero
+            number = float(self.jets[key].value.values) if key in self.jets else 0.0
+            # rounding of a limit 0 keeps nothing off its pole
+            return S.Zero if abs(number) < self.frame.tolerance else sympy.Float(number)
         if isinstance(s, OuterNonlin) and not s.slots:
             return self._unroller.at(s.body, s.axes, key[1])
         return None

@@ -83,15 +83,6 @@ Mask = NDArray[numpy.bool_]
 _MOST_CLASSES = 64
 
 
-def numbers(given: Any) -> Array | None:
-    """Real numbers, NaN among them; None for anything else."""
-    try:
-        found = array_of(given)
-        return None if numpy.iscomplexobj(found) else numpy.array(found, dtype=numpy.float64)
-    except Exception:  # conversion to arrays runs the code of users
-        return None
-
-
 def classes_of(targets: Array) -> Array:
     """The different targets that are known, (classes, entries); none where they are those of a regression.
 

@@ -23,7 +23,7 @@ from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.functions import JUMPS, where
-from tplimits.program.nodes.hidden_jumps import hidden_delta
+from tplimits.program.nodes.hidden_jumps import derivative, hidden_delta
 
 Fresh = Callable[[str], Symbol]
 
@@ -46,11 +46,10 @@ def partials(body: Expr, fresh: Fresh) -> list[Partial]:
     variables = {node: Dummy(real=True) for node in _outermost(body)}
     back = {variable: node for node, variable in variables.items()}
     named = body.xreplace(variables)
-    smooth = named.replace(sympy.Abs, _absolute)
     found: list[Partial] = []
     for node, variable in variables.items():
-        smooth_slope = without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs)
-        slope = (smooth_slope + hidden_delta(named, variable)).xreplace(back)
+        smooth = without_continuous_jumps(derivative(named, variable))
+        slope = (smooth + hidden_delta(named, variable)).xreplace(back)
         if slope == 0:
             continue
         if isinstance(node, Entry):
@@ -96,16 +95,6 @@ def _outermost(body: Expr) -> list[Expr]:
 
     walk(body)
     return sorted(found, key=sympy.default_sort_key)
-
-
-class _absolute(Function):
-    """|x| with the derivative sign x, which SymPy gives only where it can tell that x is real."""
-
-    nargs = 1
-    is_real = True
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        return sympy.sign(self.args[0])
 
 
 def without_continuous_jumps(slope: Expr) -> Expr:

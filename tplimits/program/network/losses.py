@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
-from tplimits.program.network.data import classes_of, fixed, mask_of, numbers, weights_of
-from tplimits.program.nodes.given import array_of, finite_number
+from tplimits.program.network.data import classes_of, fixed, mask_of, weights_of
+from tplimits.program.nodes.given import array_of, finite_number, real_array
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
@@ -262,9 +262,7 @@ def squared_error(y: Any, train: Any = None, weights: Any = None) -> SquaredErro
     Raises EvaluationError for targets that are no numbers or not finite where they are needed, for a mask that does
     not fit or selects nothing, and for weights that are negative or all zero.
     """
-    targets = numbers(y)
-    if targets is None:
-        raise EvaluationError(f"squared_error(y): y is of type {type(y).__name__}; give an array of numbers.")
+    targets = real_array("squared_error(y)", y, finite=False)
     if targets.ndim == 0 or not len(targets):
         raise EvaluationError("squared_error(y): give one target for each input.")
     mask = mask_of("squared_error", train, len(targets))
@@ -292,9 +290,7 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     Raises EvaluationError for labels that are no classes, for a mask that does not fit or selects nothing, and for
     weights that are negative or all zero.
     """
-    found = numbers(labels)
-    if found is None:
-        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.")
+    found = real_array("cross_entropy(labels)", labels, finite=False)
     if found.ndim == 0 or not found.size:
         raise EvaluationError("cross_entropy(labels): give one label for each input.")
     mask = mask_of("cross_entropy", train, len(found))

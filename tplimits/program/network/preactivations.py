@@ -29,6 +29,7 @@ from tplimits.program.nodes.entries import (
     free_axes,
 )
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.hidden_jumps import divisors
 from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
 
 if TYPE_CHECKING:
@@ -109,8 +110,10 @@ def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[st
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
+    # tanh(s x)/s has a limit as s → 0 only as long as it is one function of s
+    divided = {e for base in divisors(s.body) for e in entries(base) if before[e.source].width is None}
     # under a sum over another axis the argument has an index that an instruction here would not have
-    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside and divided.isdisjoint(entries(a))]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a))) if len(kept) > 1 else kept
 
 

@@ -21,7 +21,7 @@ from sympy import Expr, Integer, Symbol
 from tplimits.program.language.names import free_name
 from tplimits.program.network.differentiate import without_continuous_jumps
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
-from tplimits.program.nodes.hidden_jumps import ambiguous_delta, hidden_jumps, slope
+from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps, slope
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -173,7 +173,7 @@ def _through(expr: Expr, moves: Mapping[Expr, Expr]) -> Expr:
     if isinstance(expr, AxisSum):
         return AxisSum(_through(expr.summand, moves), *expr.args[1:])
     moved = expr.xreplace({e: e + _ε * m for e, m in moves.items()})
-    return sympy.Add(moved.diff(_ε).xreplace({_ε: sympy.S.Zero}), *deltas)
+    return sympy.Add(derivative(moved, _ε).xreplace({_ε: sympy.S.Zero}), *deltas)
 
 
 def _beside(entry: Entry, many: int) -> Entry:

@@ -257,22 +257,20 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     return array.astype(numpy.int64)
 
 
-def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
-    """An array of finite real numbers, given for `name`."""
+def real_array(name: str, value: Any, finite: bool = True) -> NDArray[numpy.float64]:
+    """An array of real numbers, given for `name`; NaN and infinite ones among them where they need not be `finite`."""
     try:
-        if isinstance(value, numpy.ndarray) and numpy.ma.is_masked(value):
-            raise EvaluationError(
-                f"`{name}` is a masked array, whose mask would be lost: fill it, and give a mask as data."
-            )
         found = array_of(value)
         if numpy.iscomplexobj(found):
             raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
-        number = found.dtype.kind in "biufO" and value is not None
+        # text that spells a number is text
+        spelled = found.dtype == object and any(isinstance(one, (str, bytes)) for one in found.flat)
+        number = found.dtype.kind in "biufO" and value is not None and not spelled
         # rows in order of memory: sums over them round alike, however the caller laid them out
         array = numpy.array(found, dtype=numpy.float64, order="C") if number else None
     except EvaluationError:
         raise
-    except TooManyNumbers as problem:
+    except UnfitNumbers as problem:
         raise EvaluationError(f"`{name}` is given {problem}.") from None
     except Exception:  # conversion to arrays runs the code of users
         array = None
@@ -280,7 +278,7 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
         kind = isinstance(value, numpy.ndarray) and f"an array of dtype {value.dtype}"
         what = kind or f"a value of type {type(value).__name__}"
         raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
-    if not numpy.isfinite(array).all():
+    if finite and not numpy.isfinite(array).all():
         raise EvaluationError(f"`{name}` has NaN or infinite entries.")
     return array
 
@@ -291,25 +289,27 @@ _ENTRIES = 1 << 24
 _DEEPEST = 64
 
 
-class TooManyNumbers(ValueError):
-    """Numbers one by one, and more of them than anyone writes."""
+class UnfitNumbers(ValueError):
+    """Numbers that are not taken as they are: one by one, and more of them than anyone writes; under a mask."""
 
 
 def array_of(value: Any, dtype: Any = None) -> NDArray[Any]:
-    """`numpy.asarray`, which would write out range(10**9): TooManyNumbers for more than 2²⁴ of them one by one."""
+    """`numpy.asarray`, which would write out range(10**9), and drop masks: UnfitNumbers for these."""
     if _entries(value) > _ENTRIES:
-        raise TooManyNumbers(f"more than {_ENTRIES} numbers one by one: give an array of NumPy")
+        raise UnfitNumbers(f"more than {_ENTRIES} numbers one by one: give an array of NumPy")
     return numpy.asarray(value, dtype)
 
 
 def _entries(value: Any, depth: int = 0) -> int:
     """How many numbers lists of lists hold, none of them written out; counted until they are too many."""
+    if isinstance(value, numpy.ma.MaskedArray) and numpy.ma.is_masked(value):
+        raise UnfitNumbers("a masked array, whose mask would be lost: fill it, and give a mask as data")
     if depth > _DEEPEST or not isinstance(value, (list, tuple, range)):  # or an array, and what is one in memory
         return 1
     many = len(value)
     if many <= _ENTRIES and not isinstance(value, range):
         for inner in value:
-            if isinstance(inner, (list, tuple, range)):
+            if isinstance(inner, (list, tuple, range, numpy.ma.MaskedArray)):
                 many += _entries(inner, depth + 1)
             if many > _ENTRIES:
                 break

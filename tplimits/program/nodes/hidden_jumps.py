@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import mpmath
 import sympy
-from sympy import DiracDelta, Dummy, Expr, S, Symbol
+from sympy import DiracDelta, Dummy, Expr, Function, S, Symbol
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import HEADS, JUMPS
@@ -45,7 +46,39 @@ def slope(expr: Expr, variable: Expr) -> Expr:
     >>> slope(sympy.sin(x) / x, x), slope(x / sympy.Abs(x), x).has(DiracDelta)
     (cos(x)/x - sin(x)/x**2, True)
     """
-    return expr.diff(variable) + hidden_delta(expr, variable)
+    return derivative(expr, variable) + hidden_delta(expr, variable)
+
+
+def derivative(expr: Expr, variable: Expr) -> Expr:
+    """∂expr/∂variable of what is real, also where SymPy cannot tell: it leaves that of sign(x − y/z) as it is.
+
+    >>> x, y, z = sympy.symbols("x y z", real=True)
+    >>> derivative(sympy.sign(x - y / z), x)
+    2*DiracDelta(x - y/z)
+    """
+    if not expr.has(*_OF_REALS):
+        return expr.diff(variable)
+    found = reduce(lambda part, head: part.replace(head, _OF_REALS[head]), _OF_REALS, expr).diff(variable)
+    return reduce(lambda part, head: part.replace(_OF_REALS[head], head), _OF_REALS, found)
+
+
+class _absolute(Function):
+    nargs = 1
+    is_real = True
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return _sign(self.args[0])
+
+
+class _sign(Function):
+    nargs = 1
+    is_real = True
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return 2 * DiracDelta(self.args[0])
+
+
+_OF_REALS = {sympy.Abs: _absolute, sympy.sign: _sign}
 
 
 def hidden_delta(expr: Expr, variable: Expr) -> Expr:

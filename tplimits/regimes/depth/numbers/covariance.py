@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
-from tplimits.program.nodes.given import array_of
+from tplimits.program.nodes.given import real_array
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices
@@ -40,20 +40,9 @@ def covariances(V: Any, name: str = "V") -> Array:
 
     Raises EvaluationError where they are not square, real, symmetric and finite, or a variance is negative.
     """
-    try:
-        array = array_of(V)
-        if numpy.iscomplexobj(array):
-            raise EvaluationError(f"{name} has complex entries; a covariance is real: give its real part.")
-        array = array.astype(numpy.float64)
-    except EvaluationError:
-        raise
-    except Exception:  # conversion to arrays runs the code of users
-        what = f"{name} is a value of type {type(V).__name__}"
-        raise EvaluationError(f"{what}; it is an array of numbers of shape (…, m, m).") from None
+    array = real_array(name, V)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
         raise EvaluationError(f"{name} has shape {array.shape}; it is an array of shape (…, m, m).")
-    if not numpy.isfinite(array).all():
-        raise EvaluationError(f"{name} has NaN or infinite entries.")
     largest = float(numpy.abs(array).max(initial=0.0))
     # a Gram matrix from float32 or from products summed in another order is symmetric up to rounding only
     if float(numpy.abs(array - numpy.swapaxes(array, -1, -2)).max(initial=0.0)) > 1e-9 * max(largest, 1e-300):

@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
-from tplimits.program.nodes.given import array_of, seed_number, whole_from, whole_number
+from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 
 Array = NDArray[numpy.float64]
@@ -121,7 +121,7 @@ class Paths(Reported):
 
         The errors come from the density at the quantile, by the distance of order statistics to either side.
         """
-        found, wanted = self._of_paths(values), _numbers("q", q)
+        found, wanted = self._of_paths(values), real_array("q", q, finite=False)
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
         each = [_estimate(of_quantile(found, float(one))) for one in wanted.ravel()]
@@ -169,7 +169,7 @@ class Paths(Reported):
         return self.history
 
     def _of_paths(self, values: Any) -> Array:
-        found = self.V if values is None else _numbers("values", values)
+        found = self.V if values is None else real_array("values", values, finite=False)
         if found.ndim == 0 or len(found) != len(self.V):
             raise EvaluationError(
                 f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths."
@@ -213,10 +213,3 @@ def ended(
     times = numpy.where(stopped >= 0, stopped * dt, numpy.inf)
     kept = (time, history) if every else (None, None)
     return Paths(V, T, dt, method, stopped >= 0, times, clipped, seed, *kept)
-
-
-def _numbers(name: str, value: Any) -> Array:
-    try:
-        return array_of(value, numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError(f"{name} is a value of type {type(value).__name__}; it is an array of numbers.") from None

@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.given import real_array, whole_number
 
 Array = NDArray[numpy.float64]
 #: entries of a tangent below this part of the largest are rounding
@@ -98,20 +98,6 @@ def projection(D: Array, readout: Any = None) -> Array:
     return numpy.asarray(numpy.einsum("...ab,ba->...", D, gram(readout, m, "readout")))
 
 
-def real(given: Any, name: str) -> Array:
-    """Real, finite numbers as an array; EvaluationError for anything else."""
-    try:
-        found = numpy.asarray(given)
-        if numpy.iscomplexobj(found):
-            raise EvaluationError(f"{name} has complex entries; give real ones.")
-        found = found.astype(numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError(f"{name} is a value of type {type(given).__name__}; it is an array of numbers.") from None
-    if not numpy.isfinite(found).all():
-        raise EvaluationError(f"{name} has NaN or infinite entries.")
-    return found
-
-
 def gram(given: Any, m: int, name: str) -> Array:
     """A Gram matrix (m, m) of what is perturbed or read: one token by its number, or the matrix itself."""
     token = whole_number(given)
@@ -121,7 +107,7 @@ def gram(given: Any, m: int, name: str) -> Array:
         found = numpy.zeros((m, m))
         found[token, token] = 1.0
         return found
-    matrix = real(given, name)
+    matrix = real_array(name, given)
     if matrix.shape != (m, m) or not numpy.allclose(matrix, matrix.T) or numpy.linalg.eigvalsh(matrix)[0] < -1e-9:
         raise EvaluationError(f"{name} is a token, or a positive semidefinite matrix of shape ({m}, {m}).")
     return matrix

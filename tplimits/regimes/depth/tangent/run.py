@@ -11,7 +11,7 @@ import sympy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.given import positive_number
+from tplimits.program.nodes.given import positive_number, real_array
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.numbers import covariance
@@ -19,7 +19,7 @@ from tplimits.regimes.depth.tangent import finite
 from tplimits.regimes.depth.tangent import simulation as stage
 from tplimits.regimes.depth.tangent.chain import place_along
 from tplimits.regimes.depth.tangent.covariance import contracted
-from tplimits.regimes.depth.tangent.paths import alignment, gram, projection, real
+from tplimits.regimes.depth.tangent.paths import alignment, gram, projection
 from tplimits.regimes.depth.tangent.verdict import Gradients, Row, token_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def judged(sde: TangentSDE, asked: CheckAsked) -> Verdict:
 
 def joint_state(V: Any, C: Any, D: Any) -> tuple[Array, Array, Array]:
     """V, C and D as arrays; EvaluationError where (V, C; Cᵀ, D) is no covariance."""
-    found = [real(x, name) for x, name in zip((V, C, D), "VCD", strict=True)]
+    found = [real_array(name, x) for x, name in zip((V, C, D), "VCD", strict=True)]
     if any(x.shape != found[0].shape or x.ndim < 2 or x.shape[-1] != x.shape[-2] for x in found):
         raise EvaluationError(f"V, C and D have shapes {', '.join(str(x.shape) for x in found)}; all are (…, m, m).")
     # each block may be a covariance and all of it none: C is bounded by V and D together

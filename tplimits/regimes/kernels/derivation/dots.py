@@ -11,7 +11,7 @@ from sympy import DiracDelta, Expr, Integer, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction, coefficient, solved
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
-from tplimits.program.nodes.hidden_jumps import ambiguous_delta, hidden_jumps
+from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps
 from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
@@ -125,5 +125,5 @@ def _replaced(expr: Expr, leaf: Of, inner: Expr) -> Expr:
 # an expression is differentiated once for the images under all matrices, and for all ways to it
 @remembered(1 << 12)
 def _moved(expr: Expr, leaf: Of) -> Expr:
-    smooth = expr.xreplace({leaf: leaf + _ε * _MOVE}).diff(_ε).xreplace({_ε: S.Zero})
+    smooth = derivative(expr.xreplace({leaf: leaf + _ε * _MOVE}), _ε).xreplace({_ε: S.Zero})
     return sympy.Add(smooth, *(ambiguous_delta(z) * _moved(z, leaf) for z in hidden_jumps(expr)))

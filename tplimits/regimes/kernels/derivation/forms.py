@@ -91,7 +91,7 @@ class Forms:
         if isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
             return self._sum(expr)
         if isinstance(expr, sympy.Pow) and not is_random(expr.exp):
-            return self.factor(expr.base) ** expr.exp
+            return self.factor(expr.base) ** self.parameter(expr.exp)
         return expr.func(*map(self.factor, expr.args))
 
     def _without_constants(self, expr: Expr) -> Expr:

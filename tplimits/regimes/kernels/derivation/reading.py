@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -122,6 +122,8 @@ class BodyReader:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
         if self._without_zeros(expr) == 0:  # what a logit of variance 0 is the mean of
             return False
+        if self._may_coincide(expr):
+            return self._has_free_part(expr)
         parts = [
             expr,
             *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
@@ -132,6 +134,33 @@ class BodyReader:
         ):
             return True
         return self._has_free_part(expr)
+
+    def _may_coincide(self, expr: Expr) -> bool:
+        """Whether it reads images of one matrix that may depend on each other linearly, as W(x/|x|) and W x do."""
+        # an image with a dot part is a body of both
+        read = {leaf.node for leaf in self.state.leaves(expr) | self.state.leaves(self._once_opened(expr))}
+        images = [self.state.nodes[number] for number in sorted(read) if self.state.nodes[number].view]
+        families = ([b for b in images[k:] if overlap(a.sources, b.sources)] for k, a in enumerate(images))
+        return any(len(family) > 1 and self._may_depend([b.operand for b in family]) for family in families)
+
+    def _may_depend(self, vectors: Sequence[Any]) -> bool:
+        """Whether vectors are linearly dependent, or data decides; functions of different kinds are not."""
+        opened = [sympy.expand(self._once_opened(v)) for v in vectors]
+        if any(map(later, opened)):
+            return True
+        leaves = sorted(frozenset().union(*map(self.state.leaves, opened)), key=sympy.default_sort_key)
+        rows = [[v.coeff(x) for x in leaves] for v in opened]
+        if not all(c.is_number for row in rows for c in row):
+            return False
+        rests = [sympy.expand(v - sympy.Add(*map(sympy.Mul, row, leaves))) for v, row in zip(opened, rows, strict=True)]
+        return not any(rests) and bool(sympy.Matrix(rows).rank() < len(rows))
+
+    def _once_opened(self, expr: Expr) -> Expr:
+        """With the bodies of its leaves, of those that are no sums over axes."""
+        bodies = ((x, self.state.nodes[x.node].body) for x in self.state.leaves(expr))
+        return expr.xreplace(
+            {x: self.state.opened(x) for x, body in bodies if body is not None and not body.has(AxisSum)}
+        )
 
     def _is_certain(self, coefficient: Expr) -> bool:
         """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""

@@ -10,7 +10,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.powers import scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
@@ -24,6 +24,7 @@ from tplimits.program.nodes.entries import (
     entries,
     width_symbol,
 )
+from tplimits.program.nodes.functions import JUMPS, leaky_relu, relu
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -45,6 +46,7 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
+from tplimits.regimes.kernels.derivation.scales import divergent, shortened
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
@@ -288,26 +290,19 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
-            term = self._divergent(body) or _shown(str(error))
-            raise NoLimitError(
-                f"{self.program.where(position)}: diverges with the width, by the term {term}: an "
-                "average times a power of n has a limit only where its mean vanishes and the power is ½. "
-                "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
-            ) from None
+            found = _in_series(body)
+            if found is None:
+                term = divergent(self, body) or shortened(str(error))
+                raise NoLimitError(
+                    f"{self.program.where(position)}: diverges with the width, by the term {term}: an average times a "
+                    "power of n has a limit only where its mean vanishes and the power is ½. With 1/√n logits take "
+                    "independent matrices for queries and keys; with one matrix for both divide by n."
+                ) from None
+            limit = found
         for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
             if self.nodes[number].is_fluctuation:
                 settle(self, number)
         return body if keep else limit
-
-    def _divergent(self, body: Expr) -> str:
-        """The shortest product with a positive power of n, its tables by the vectors whose brackets they are."""
-        grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
-        if not grown:
-            return ""
-        term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
-        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
-        leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
-        return _shown(sympy.sstr(leading.xreplace(names)))
 
     def bracket(self, entry: TableEntry) -> str:
         """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
@@ -324,5 +319,10 @@ def _at_infinity(expr: Expr) -> Expr:
     return at_infinity(expr) if expr.has(N) else expr
 
 
-def _shown(text: str) -> str:
-    return text if len(text) < 200 else text[:200] + "…"
+def _in_series(body: Expr) -> Expr | None:
+    """The limit of √n·tanh(S/√n) and its like; None where a kink or a jump is met, whose sides differ."""
+    if body.has(*JUMPS, relu, leaky_relu):
+        return None
+    names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in body.atoms(Given)}
+    found = series_limit(body.xreplace(names), Of)
+    return None if found is None else found.xreplace({name: g for g, name in names.items()})

@@ -21,6 +21,7 @@ from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
+from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held, later
 from tplimits.regimes.kernels.derivation.terms import at
@@ -200,6 +201,8 @@ class _PointFrame(Frame):
     def __init__(self, tables: Tables, places: Mapping[Symbol, Labelled], move: float, widened: bool) -> None:
         super().__init__(tables, 1, 1)
         self.places, self.move, self.widened = places, move, widened
+        #: kets that were drawn: a normal of their own, and what they are on those of all
+        self.drawn: dict[Of, tuple[Labelled, dict[Of, Labelled]]] = {}
 
     def _compute(self, expr: Expr) -> Labelled:
         return self.places[expr] if expr in self.places else super()._compute(expr)
@@ -210,15 +213,36 @@ class _PointFrame(Frame):
         if not recursion.nodes[node].gaussian:
             return self.value(recursion.opened(Of(leaf.args[0], sympy.Integer(1), *leaf.indices)))
         ket = Of(sympy.Integer(node), sympy.Integer(1), *leaf.indices)
-        variance = recursion.inner(ket, ket)
-        size = _Sizes(self.tables).value(variance)
-        normal = numpy.random.default_rng([node, leaf.side if isinstance(leaf, Of) else 1]).standard_normal(_POINTS)
-        deviation = mapped(
-            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)),
-            [self.tables.frame(1, 1).value(variance), size],
-        )
+        if ket not in self.drawn:
+            normal = numpy.random.default_rng([node, leaf.side if isinstance(leaf, Of) else 1])
+            self.drawn[ket] = (Labelled(normal.standard_normal(_POINTS), ("point",)), self._shares(ket))
+        shares = self.drawn[ket][1].items()
+        parts = [mapped(numpy.multiply, [share, self.drawn[other][0]]) for other, share in shares]
+        moved = Labelled(numpy.asarray(self.move * (1.7 - 0.1 * (node % 5))))
+        return mapped(lambda *found: sum(found), [*parts, moved])
+
+    def _shares(self, ket: Of) -> dict[Of, Labelled]:
+        """The coefficients of a Gaussian ket on the normals of those drawn before it, and on one of its own.
+
+        So that what is a multiple of another, as W(x/|x|) of W x, is drawn as one.
+        """
+        recursion, frame = self.tables.derivation.recursion, self.tables.frame(1, 1)
+        variance, mine = recursion.inner(ket, ket), recursion.nodes[ket.node].sources
+        left, found = frame.value(variance), dict[Of, Labelled]()
+        for other, (_, theirs) in self.drawn.items():
+            both = [[found[k], theirs[k]] for k in found if k in theirs]
+            if both or overlap(mine, recursion.nodes[other.node].sources):
+                known = [frame.value(recursion.inner(ket, other)), *(mapped(numpy.multiply, pair) for pair in both)]
+                shared = mapped(lambda whole, *parts: whole - sum(parts), known)
+                found[other] = mapped(_quotient, [shared, theirs[other]])
+                left = mapped(lambda v, c: v - c * c, [left, found[other]])
+        rounding = mapped(lambda s: _ROUNDING * s, [_Sizes(self.tables).value(variance)])
+        deviation = mapped(lambda v, r: numpy.sqrt(numpy.where(v > r, v, 0.0)), [left, rounding])
         if self.widened:
-            deviation = mapped(lambda d, s: numpy.maximum(d, numpy.sqrt(_ROUNDING * s)), [deviation, size])
-        return mapped(
-            lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))]
-        )
+            deviation = mapped(lambda d, r: numpy.maximum(d, numpy.sqrt(r)), [deviation, rounding])
+        return {**found, ket: deviation}
+
+
+def _quotient(above: Array, below: Array) -> Array:
+    found: Array = numpy.where(below > 0, above / numpy.where(below > 0, below, 1.0), 0.0)
+    return found
