@@ -66,8 +66,43 @@ def test_both_ways_they_have_others():
     assert both_ways.run(n=64, x=x)["return"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("regime", [tp.MaximalUpdate(tp.SGD()), tp.NeuralTangent(tp.SGD()), tp.Kernels()])
-def test_gradients_apply_them_both_ways(regime):
+@tp.network
+def twice(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix.orthogonal(), v: tp.Vector):
+    h = W @ tp.sum(U * ξ, over="d")
+    return v * (W @ h + h) * tp.sign(W @ (W @ h))
+
+
+def test_kernels_are_those_of_independent_entries():
+    """W²x and W³x beside Wx are independent: K = 2c·1, and Θ = K of v, W through W W x and W x, and U."""
+    X = np.array([[1.0, 0.5], [0.2, -0.8]])
+    C = X @ X.T
+    signs = 2 / np.pi * np.arcsin(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))
+    found = tp.derive(twice, tp.Kernels(train=("v", "W"))).evaluate(X[:1])
+    with pytest.raises(tp.NoLimitError, match="derivatives of two jumps"):
+        _ = found.ntk
+    limit = tp.derive(twice, tp.Kernels(train=("v",)))
+    np.testing.assert_allclose(limit.evaluate(X).ntk, 2 * C * signs, atol=1e-12)
+    assert "W is orthogonal, and applied in one direction alone" in limit.assumptions[-1]
+    how = {"X1": X, "widths": (32, 64, 128), "draws": (800, 600, 400), "seed": 0}
+    whole = tp.derive(net, tp.Kernels())
+    assert tp.check(whole, **how).accepted
+    frozen = tp.derive(net, tp.Kernels(train=("U", "v"))).evaluate(X)
+    assert not tp.check(whole, claims={"ntk": frozen.ntk}, **how).accepted
+
+
+def test_kernels_to_order_one_over_n_and_of_both_ways_are_refused():
+    @tp.network
+    def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix.orthogonal(), v: tp.Vector):
+        return v * tp.relu(W.T @ tp.relu(W @ tp.sum(U * ξ, over="d")))
+
+    with pytest.raises(tp.NoLimitError, match="the program applies Wᵀ beside W"):
+        tp.derive(tied, tp.Kernels(train=("v",)))
+    with pytest.raises(tp.NoLimitError, match="not normal"):
+        tp.derive(net, tp.Kernels(order=1))
+
+
+@pytest.mark.parametrize("regime", [tp.MaximalUpdate(tp.SGD()), tp.NeuralTangent(tp.SGD())])
+def test_updates_apply_them_both_ways(regime):
     with pytest.raises(tp.NoLimitError, match="gradients apply Wᵀ beside W"):
         tp.derive(net, regime)
     with pytest.raises(tp.NoLimitError, match="gradients apply Wᵀ beside W"):

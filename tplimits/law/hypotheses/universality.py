@@ -12,8 +12,9 @@ Entries of orthogonal matrices are not independent.  Let W be one, uniformly dis
 what is orthogonal to these it is uniformly distributed again, onto what is orthogonal to their images, so that W x is
 Σ c_i W x_i and a vector of a known length in a uniform direction of n − k dimensions.  That is the law for iid normal
 entries up to k directions of n, with any functions behind it: as long as W alone is applied, or Wᵀ alone.  Applied both
-ways they differ: WᵀW x is x, and for iid entries has beside x a part as long as x that is orthogonal to it.  Gradients
-apply Wᵀ, and √n ⟨(Wx)²⟩ does not fluctuate where x does not.
+ways they differ: WᵀW x is x, and for iid entries has beside x a part as long as x that is orthogonal to it.  Updates of
+training hold Wᵀ, and √n ⟨(Wx)²⟩ does not fluctuate where x does not.  Tangent kernels are means over a program of
+tangents, W δx + δW x with fresh iid δW, that applies W as the network does: they have the limits of iid entries, too.
 """
 
 from __future__ import annotations
@@ -79,8 +80,11 @@ def stated(program: Iterable[Instruction]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False) -> None:
-    """NoLimitError where matrices are orthogonal and their limits are not those of iid entries."""
+def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False, trained: bool = False) -> None:
+    """NoLimitError where matrices are orthogonal and their limits are not those of iid entries.
+
+    Of a network that is trained updates are part of its program, although they are not written in it.
+    """
     for position, s in enumerate(program):
         if not (isinstance(s, InitialMatrix) and s.law.shape == ORTHOGONAL):
             continue
@@ -90,8 +94,7 @@ def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False) -> No
         why = ""
         if of_order_one_over_n:
             why = "drift and noise of a layer are of the order 1/n, where the entries' dependence enters"
-        # its gradient is not written in the program, but kernels and training apply the transpose
-        elif program.is_network:
+        elif trained:
             why = f"gradients apply {s.name}ᵀ beside {s.name}"
         elif len(ways) == 2:
             why = f"the program applies {s.name}ᵀ beside {s.name}"

@@ -25,7 +25,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import POSITIVE, bounds
 from tplimits.law.hypotheses.entire import ENTIRE
-from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
@@ -199,6 +199,7 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
 
 def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """k·μ for a function F(g) = O(g^k) of a form, or of what has a kink at one, that is O(ε^μ); None for others."""
+    factor = without_names(factor, gaussians)  # exp(h) − 1 − x where h is x
     for inner in places(factor, [f for f, _ in (*at.forms, *at.others)]):
         alone = function_of(factor, inner, gaussians)
         k = None if alone is None else order_at_zero(alone, FORM)

@@ -73,10 +73,13 @@ def may_be_infinite(function: Expr) -> bool:
     >>> x, y = sympy.symbols("x y", real=True)
     >>> may_be_infinite(x + y / x), may_be_infinite(x + sympy.sin(y) / y)
     (True, False)
+    >>> may_be_infinite(x * (sympy.cos(y) / y - sympy.sin(y) / y**2))  # over one denominator poles of terms cancel
+    False
     """
     if all(bound.is_finite for bound in bounds(function)) or not _has_pole(function):
         return False
-    growth = tail(function, independent(sorted(function.free_symbols, key=str)))
+    joined = sympy.Mul(*map(sympy.together, sympy.Mul.make_args(function)))
+    growth = tail(joined, independent(sorted(function.free_symbols, key=str)))
     return not (growth.established and growth.power is sympy.oo)  # a numerator may take a pole away
 
 

@@ -22,7 +22,7 @@ import sympy
 from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
-from tplimits.program.nodes.functions import JUMPS, where
+from tplimits.program.nodes.functions import JUMPS, relu, step, where
 from tplimits.program.nodes.hidden_jumps import derivative, hidden_delta
 
 Fresh = Callable[[str], Symbol]
@@ -100,6 +100,8 @@ def _outermost(body: Expr) -> list[Expr]:
 def without_continuous_jumps(slope: Expr) -> Expr:
     """The derivative without h·δ(c) where h = 0 on c = 0: the function is continuous there.
 
+    And without poles on the flat side of relu: relu(c)^(−p) step(c), the slope of a root of relu, is 0 there, not ∞·0.
+
     >>> x = Symbol("x", real=True)
     >>> without_continuous_jumps(x * DiracDelta(x) + (1 + x) * DiracDelta(x - 1))
     (x + 1)*DiracDelta(x - 1)
@@ -109,7 +111,21 @@ def without_continuous_jumps(slope: Expr) -> Expr:
         height = slope.xreplace({delta: mark}).diff(mark)
         if _vanishes_on(height, delta.args[0]):
             slope = slope.xreplace({delta: sympy.S.Zero})
-    return slope
+    poles = [p for p in slope.atoms(sympy.Pow) if isinstance(p.base, relu) and p.exp.is_negative]
+    return slope.replace(lambda e: e.is_Mul, _on_one_side) if poles else slope
+
+
+def _on_one_side(product: Expr) -> Expr:
+    """|c|^(−p) step(c) for relu(c)^(−p) step(c)."""
+    sides = {factor.args[0] for factor in product.args if isinstance(factor, step)}
+    return product.func(
+        *(
+            sympy.Abs(f.base.args[0]) ** f.exp
+            if isinstance(f, sympy.Pow) and isinstance(f.base, relu) and f.exp.is_negative and f.base.args[0] in sides
+            else f
+            for f in product.args
+        )
+    )
 
 
 def crossed(body: Expr) -> frozenset[Expr]:

@@ -104,9 +104,9 @@ def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
     """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
     found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
-    found = [a for a in found if not _is_multiple_beside(a, s.body)]
     others = [a for node in _functions(s.body) for a in node.args if not _is_linear(a, before)]
     found += [a for of in (*others, *_denominators(s.body)) for a in _only_variable(of, before)]
+    found = [a for a in found if not _is_affine_beside(a, s.body)]
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
@@ -126,10 +126,12 @@ def _functions(expr: Expr) -> Iterator[Expr]:
         yield from _functions(argument)
 
 
-def _is_multiple_beside(argument: Expr, body: Expr) -> bool:
-    """Whether an argument is a number times an entry that stands elsewhere too: x σ(x/10) has one variable, not two."""
+def _is_affine_beside(argument: Expr, body: Expr) -> bool:
+    """Whether an argument is affine in one entry that stands elsewhere too: x σ(x/10 − 1) has one variable, not two."""
     inside = entries(argument)
-    return len(inside) == 1 and argument.is_Mul and inside[0] in entries(body.xreplace({argument: sympy.S.One}))
+    if len(inside) != 1 or not (argument.is_Mul or argument.xreplace({inside[0]: sympy.S.One}).is_number):
+        return False
+    return inside[0] in entries(body.xreplace({argument: sympy.S.One}))
 
 
 def _denominators(expr: Expr) -> Iterator[Expr]:

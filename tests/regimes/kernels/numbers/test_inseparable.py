@@ -157,3 +157,27 @@ def test_draws_that_do_not_see_the_mean_are_no_number(monkeypatch):
     few = K.evaluate([[0.1, 0.2, -0.25]])
     exact = (1 - 4 / 9 * 0.1125**2) ** -0.5
     assert abs(few.nngp.item() - exact) < 4 * few.nngp_error.item() < 2e-3
+
+
+def test_a_removable_pole_inside_a_kink_is_drawn():
+    """relu(x + sin(h)/h): its slope holds cos(h)/h − sin(h)/h², whose poles cancel; over x its means are closed."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        h = W @ x
+        return v * tp.relu(x + tp.sin(h) / h)
+
+    found = tp.derive(net, tp.Kernels()).evaluate([[0.8, 0.6]], seed=0)
+    z = np.linspace(-9, 9, 4000)  # at even distance from 0
+    x, h = np.meshgrid(z, z, indexing="ij")
+    density = np.exp(-(x**2 + h**2) / 2) / (2 * np.pi) * (z[1] - z[0]) ** 2
+    on = x + np.sin(h) / h > 0
+    nngp = ((x + np.sin(h) / h) ** 2 * on * density).sum()
+    slope = np.cos(h) / h - np.sin(h) / h**2
+    # v; U through x; and through h, W and U
+    ntk = nngp + (on * density).sum() + 2 * (slope**2 * on * density).sum()
+    error = 4 * np.max(found.ntk_error) + 1e-5
+    assert error < 0.05
+    assert abs(found.nngp[0, 0] - nngp) < error and abs(found.ntk[0, 0] - ntk) < error
+    assert 2 * (slope**2 * on * density).sum() > 2 * error

@@ -13,6 +13,7 @@ from tplimits.errors import NoLimitError
 from tplimits.program.network.preactivations import MOST
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.kinds import InitialVector
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
 
@@ -140,13 +141,21 @@ class Forms:
         if any(t.bounds for t in found):
             raise NoLimitError(
                 "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
-                "variables as the axis is long, which is not offered. Put a matrix between the two; where it sums "
-                f"vectors that are not normal, an axis of up to {MOST} whose size is known will do: network.bind(d=3)."
+                f"variables as the axis is long, which is not offered. Put a matrix between the two{self._size(found)}."
             )
         # a function as it stands: its arguments are looked at in turn
         if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
             return addend.func(*map(self.factor, addend.args))
         return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
+
+    def _size(self, found: list[Term]) -> str:
+        """What the size of an axis would do: sums of vectors that are not normal are written out."""
+        program = self.engine.program
+        others = {a for s in program if isinstance(s, InitialVector) and s.law.shape != "normal" for a in s.axes}
+        for axis in sorted({axis.name for t in found for _, axis in t.bounds} & others):
+            if program.size(axis) is None:
+                return f", or fix its size where it is at most {MOST}: {program.name}.bind({axis}=…)"
+        return ""
 
     def _form(self, linear: list[Term], alone: bool) -> Expr:
         if len(linear) == 1 and not linear[0].bounds:

@@ -22,6 +22,7 @@ from tplimits.law.hypotheses.pole import poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
+from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
@@ -182,8 +183,7 @@ class Judgements:
 
     def is_assumed(self, number: int) -> bool:
         """Whether the user says that a node has a second moment, or an integral that poles of its terms cancel in."""
-        program = self.state.program
-        taken_on = number < len(program) and f"moment of {program[number].name}" in self.assumed
+        taken_on = number < len(self.state.program) and f"moment of {self.state.program[number].name}" in self.assumed
         return taken_on or number in self.settled
 
     def moment_doubt(self, position: int, reason: str) -> Doubt:
@@ -295,8 +295,8 @@ class Judgements:
         leaves = self.state.leaves(expr)
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
-        kets = self._small
-        written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
+        kets, whole = self._small, expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))
+        written = sympy.expand(without_names(kets.written(whole), kets))  # x beside exp(h) is no other factor if h is x
         open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
         return 1 not in Counter(map(spectators(written), open_)).values()
 

@@ -22,9 +22,11 @@ from scipy import special
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
+from tplimits.numbers.near_zero import continued
 from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import found
@@ -212,6 +214,7 @@ class MeanPoints:
         # entries that are means of a layer below were drawn too, at points of their own: off by about 1/points
         if (lengths[:, 0] < -max(_ROUNDING, 1 / self.many) * numpy.maximum(trace, 0.0)).any():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
+        written = continued(moment.integrand, independent(moment.variables))
         roots = vectors * numpy.sqrt(numpy.clip(lengths, 0.0, None))[:, None, :]
         parameters = {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
 
@@ -219,7 +222,7 @@ class MeanPoints:
             z = u[:, ::-1] @ roots.transpose(0, 2, 1)  # the first coordinates are the most even: longest axes
             known: dict[Expr, Any] = {**constants, **{v: z[:, :, i] for i, v in enumerate(moment.variables)}}
             with numpy.errstate(all="ignore"):
-                return numpy.broadcast_to(evaluate(moment.integrand, {**known, **parameters}), z.shape[:2])
+                return numpy.broadcast_to(evaluate(written, {**known, **parameters}), z.shape[:2])
 
         found = at(points)
         if _may_lie_far_out(moment.integrand):

@@ -122,6 +122,8 @@ def _gap(writer: Writer, slopes: tuple[float, float], law: Sequence[str], angle:
     """The gap of a piecewise linear function."""
     (plus, minus), (h, e, f, r, cross, acute) = slopes, law
     m = (plus**2 + minus**2) / 2
+    if not m:  # relu(x) relu(−x)
+        return writer.let(f"0.0*{h}")
     β = (plus + minus) ** 2 / (2 * m)
     if plus * minus <= 0:  # θ, not π − φ: its last digits are those of a small angle
         near, curved = e, f"{angle.root} - {angle.theta}*{cross}"

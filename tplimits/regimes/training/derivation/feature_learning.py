@@ -96,7 +96,7 @@ def derive_maximal(
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
     exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
-    refuse_orthogonal(network)
+    refuse_orthogonal(network, trained=True)
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)

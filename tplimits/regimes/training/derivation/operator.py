@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import networkx
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.decayed import Decayed, decayed
 from tplimits.program.network.parameters import refuse_laws_of_biases
@@ -170,6 +171,7 @@ def derive_tangent(
     random logits of finitely many heads, and for nonlinear updates with axes of infinitely many members.
     """
     held = _held(network)
+    refuse_orthogonal(network, trained=True)
     # of all that is returned first: its refusals are those of the whole network
     kernels = derive_kernels(network, None, infinite)
     if kernels.no_ntk:
