@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sympy import Integer
 
-from tplimits.regimes.depth.derivation.algebra import ProductTerm
-from tplimits.regimes.depth.derivation.arrays import Arrays, at_indices, exactly, without_background
+from tplimits.regimes.depth.derivation.algebra import ProductTerm, renamed
+from tplimits.regimes.depth.derivation.arrays import Arrays, at_indices
+from tplimits.regimes.depth.derivation.tables import exactly, without_background, without_dust
 
 SIZE = 3
 V = np.array([[2.0, 0.3, -0.4], [0.3, 1.5, 0.7], [-0.4, 0.7, 1.1]])
@@ -148,7 +149,7 @@ def test_arrays_are_told_apart_by_their_entries():
     assert len({arrays.label(np.array([1.0, x])) for x in (0.5, 0.5 + 1e-13)}) == 1
     assert arrays.label(np.array([1.0, -0.0])) == arrays.label(np.array([1.0, 0.0]))
     assert arrays.label(V)[0] == "S" and arrays.label(np.tril(V))[0] == arrays.label(base)[0] == "P"
-    assert arrays.factor(np.array([1.0, 1e-15, 0.5]), (0,)) == arrays.factor(np.array([1.0, 0.0, 0.5]), (0,))
+    assert without_dust(np.array([1.0, 1e-15, 0.5])).tolist() == [1.0, 0.0, 0.5]
     assert arrays.factor(np.array([1e6, 1e6 + 1e-7]), (0,))[1] == ()
     assert arrays.factor(np.array([0.1, 0.1 + 1.5e-12]), (0,))[1] != ()
     assert arrays.factor(np.array([1.0, 1e-13, 0.5]), (0,)) != arrays.factor(np.array([1.0, 0.0, 0.5]), (0,))
@@ -159,7 +160,7 @@ def test_small_entries_count_where_their_row_is_small():
     arrays = Arrays()
 
     def kept(values):
-        number, factors = arrays.factor(np.exp(values), (-1, -2))
+        number, factors = arrays.factor(without_dust(np.exp(values)), (-1, -2))
         return float(number) * at_indices(factors, arrays.values.__getitem__, (-1, -2))
 
     for values in (np.array([[0, 0.3], [-25, -33]]), np.array([[0, -25], [0.3, -33]])):
@@ -167,10 +168,22 @@ def test_small_entries_count_where_their_row_is_small():
     assert kept(np.array([[0, -40], [0.3, 0]]))[0, 1] == 0
 
 
+def test_parts_of_very_different_sizes_keep_their_product():
+    """p = D Q E with entries of D from 2e-8 on: what is small in D² is large in p² again."""
+    arrays, logits = Arrays(), np.array([[0.0, -1.0, -2.0], [0.5, 0.0, -40.0], [15.0, 0.0, 30.0]])
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    number, factors = arrays.factor(without_dust(p), (-1, -2))
+    more, twice = arrays.arranged((*factors, *renamed(factors, {-2: -3})), ())
+    found = float(number) ** 2 * float(more) * at_indices(twice, arrays.values.__getitem__, (-1, -2, -3))
+    np.testing.assert_allclose(found, p[:, :, None] * p[:, None, :], rtol=1e-9, atol=1e-15)
+    assert arrays.factor(p, (0, 1))[0] == -arrays.factor(-p * (1 + 1e-15), (0, 1))[0]
+
+
 def test_numbers_are_the_fractions_that_they_stand_for():
     assert exactly(2 / 7) == Fraction(2, 7) and exactly(-1e6 / 3) == Fraction(-(10**6), 3)
     assert exactly(1e6 / 3 * (1 + 1e-13)) == Fraction(10**6, 3) and exactly(1 / 3 + 1.5e-12) != Fraction(1, 3)
     assert exactly(1 / 9999) == Fraction(1, 9999) and exactly(1 / 10007) == Fraction(1 / 10007)
+    assert exactly(1e-14) == Fraction(1e-14) and exactly(5.0e7 + 0.37) == Fraction(5.0e7 + 0.37)
     assert exactly(np.sqrt(2)) == Fraction(np.sqrt(2)) and exactly(1e-9) == Fraction(1e-9)
 
 

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from scipy.stats import norm
 
 import tplimits as tp
 from tplimits.regimes.depth.derivation.forms import Form
@@ -132,3 +133,27 @@ def test_forms_are_equal_for_equal_means():
     one = tp.derive(scaled(lambda: tp.expect(lambda g: tp.exp(g / root()))), tp.Proportional())
     two = tp.derive(scaled(lambda: tp.exp(1 / (2 * tp.n))), tp.Proportional())
     assert one.drift_form == two.drift_form == Form({(V,): sympy.S.One})
+
+
+def test_a_gelu_divided_by_its_size():
+    """E(u + gelu(u)/√n)² = 1 + 1/√n + E gelu²/n, for E u gelu(u) is ½: with h = W x, V stays of its size.
+
+    b = γ² (κ_ab − V_ab E gelu(g)²) for variances of 1, κ_ab = E gelu(u) gelu(u′).
+    """
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ):
+        def φ(u):
+            return u + tp.gelu(u) / tp.sqrt(tp.n)
+
+        return tp.sqrt(1 - γ**2) * x + γ * (U @ φ(W @ x)) / tp.sqrt(tp.expect(lambda g: φ(g) ** 2))
+
+    γ, ρ = 0.6, 0.3
+    b = tp.derive(block, tp.Proportional()).drift_at([[1, ρ], [ρ, 1]], γ=γ)
+    x, w = np.polynomial.hermite_e.hermegauss(80)
+    w = w / w.sum()
+    second = x[:, None] * ρ + np.sqrt(1 - ρ**2) * x[None, :]
+    gelu = np.vectorize(lambda u: u * norm.cdf(u))
+    joint = np.einsum("i,j,i,ij->", w, w, gelu(x), gelu(second))
+    one = w @ gelu(x) ** 2
+    np.testing.assert_allclose(b, γ**2 * np.array([[0, joint - ρ * one], [joint - ρ * one, 0]]), atol=1e-9)

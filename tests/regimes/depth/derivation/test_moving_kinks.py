@@ -97,3 +97,28 @@ def test_a_step_comes_with_a_moved_relu():
 def test_what_is_refused(branch, message):
     with pytest.raises(tp.NoLimitError, match=message):
         drift(branch)
+
+
+def far(function):
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ):
+        return tp.sqrt(1 - γ**2) * x + γ * (U @ function(W @ x, tp.sqrt(tp.n)))
+
+    return tp.derive(block, tp.Proportional()).drift_at([[1.3, 0.4], [0.4, 0.9]], γ=0.6)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda u, s: tp.clip(u, -s, 2 * s),
+        lambda u, s: tp.relu(u + s) - s,
+        lambda u, s: u + tp.relu(u - s),
+        lambda u, s: tp.abs(u + s) - s,
+    ],
+)
+def test_kinks_at_the_root_of_the_width_are_not_met(function):
+    """P(|u| > c√n) is below every power of n: the function is u, with V a martingale."""
+    np.testing.assert_allclose(far(function), 0, atol=1e-12)
+    twin = far(lambda u, s: function(u, s) + u**3 / s**2)  # γ² E(u u′³ + u³ u′) = 3 γ² V_ab (V_aa + V_bb)
+    V = np.array([[1.3, 0.4], [0.4, 0.9]])
+    np.testing.assert_allclose(twin, 0.36 * 3 * V * np.add.outer(np.diag(V), np.diag(V)), rtol=1e-12)

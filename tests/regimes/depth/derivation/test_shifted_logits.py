@@ -14,6 +14,7 @@ import shaped
 
 import tplimits as tp
 
+V3 = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]])
 CENTRE = np.array([[1.0, 2.0, 0.3], [-3.0, 4.0, -0.7], [0.5, 1.5, 2.5]])
 γ, τ0 = 0.7, 0.8
 
@@ -158,3 +159,43 @@ def test_powers_of_n_that_cancel_leave_no_orders_to_be_known():
     fourth = 3 * (np.diag(V)[:, None] * np.diag(V)) ** 2 / τ0**4 / 24  # E n² Y⁴/24
     expected = γ**2 * (fourth @ V + V @ fourth.T)
     assert tp.derive(block, tp.Proportional()).drift_at(V, γ=γ, τ0=τ0) == pytest.approx(expected, rel=1e-12)
+
+
+ROWS = np.array([[0.0, -1.0, -2.0], [0.5, 0.0, -40.0], [15.0, 0.0, 30.0]])
+
+
+@pytest.mark.parametrize("rows", [(0, 0, 0), (-40, 0, 100), (-800, 900, -1e9)])
+def test_a_softmax_is_the_same_for_shifted_rows(rows):
+    """Constants of a row count beside one another alone, however small or large e to their power is."""
+    biases = ROWS + np.array(rows)[:, None]
+
+    def weights(Y):
+        bias = tp.constant(biases, axes=("token", "key"))
+        return tp.softmax(Y + bias, over="key") - tp.softmax(bias, over="key")
+
+    sde = tp.derive(attended(weights), tp.Proportional())
+    p = np.exp(biases - biases.max(axis=1, keepdims=True))
+    drift, full = published.numpy_masked_attention(V3, p / p.sum(axis=1, keepdims=True), γ, τ0)
+    np.testing.assert_allclose(sde.drift_at(V3, γ=γ, τ0=τ0, ratios={"k": 1}), drift, rtol=1e-8, atol=1e-10)
+    found = sde.diffusion_at(V3, γ=γ, τ0=τ0, ratios={"k": 1})
+    np.testing.assert_allclose(found, published.packed(full), rtol=1e-8, atol=1e-10)
+    twin = published.numpy_masked_attention(V3, np.full((3, 3), 1 / 3), γ, τ0)[0]
+    assert np.abs(drift - twin).max() > 0.1
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_constants_of_heads_far_below_zero(power):
+    """A softmax over heads and keys, and its square: −500 added to all logits changes nothing."""
+
+    def derived(beyond):
+        @tp.block
+        def block(x: tp.State["token"], W: tp.Matrix["n", "n", "head"], WV: tp.Matrix, *, g):
+            s = tp.constant(np.array([0.0, -1.0]) + beyond, axes=("head",))
+            Y, v = tp.avg((W @ x) * x.rename(token="key")), WV @ x
+            A = tp.softmax(Y + s, over=("head", "key")) ** power - tp.softmax(s, over="head") ** power / 3**power
+            return v + g * tp.sum(A * v.rename(token="key"), over=("head", "key"))
+
+        return tp.derive(block.bind(token=3), tp.Proportional()).drift_at(V3, g=0.7)
+
+    np.testing.assert_allclose(derived(-500.0), derived(0.0), rtol=1e-9)
+    assert np.abs(derived(0.0)).max() > 0.05

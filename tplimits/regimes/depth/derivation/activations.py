@@ -123,6 +123,9 @@ def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: Fals
     """
     constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function, GaussMean) if not f.has(U)}  # |c|: no kink
     body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
+    while far := {jump for jump in body.atoms(step) if _is_far(jump.args[0])}:
+        # passed with a probability below every power of n, each on the side of u = 0; others may hold these
+        body = body.xreplace({j: step(_sign(j.args[0].xreplace({U: S.Zero}), f"`{shown(function)}`")) for j in far})
     for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
         argument = jump.args[0]
         if not argument.has(U):
@@ -150,10 +153,23 @@ def _side(argument: Expr, function: Expr) -> int:
             f"{name} has a kink away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
             "have moments here. Take what is added inside the activation out of it."
         )
-    # a slope such as 1 + c/√n has the sign of its leading term once n is large enough
-    series = laurent(slope, EPS, 2)
-    first = slope if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
-    if first.is_positive or first.is_negative:  # for n large enough
+    return _sign(slope, name)
+
+
+def _is_far(argument: Expr) -> bool:
+    """Whether an argument a·u + b of a jump is 0 at a u that grows with n."""
+    if not (argument.has(EPS) and argument.is_polynomial(U) and sympy.degree(argument, U) == 1):
+        return False
+    slope, offset = sympy.Poly(argument, U).all_coeffs()
+    place = laurent(offset / slope, EPS, 0)
+    return place is not None and place.lowest is not None and place.lowest < 0
+
+
+def _sign(expr: Expr, name: str) -> int:
+    """The sign for n large enough: that of the leading term, as of 1 + c/√n."""
+    series = laurent(expr, EPS, 2)
+    first = expr if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
+    if first.is_positive or first.is_negative:
         return 1 if first.is_positive else -1
     unknown = ", ".join(f"`{s}`" for s in sorted(first.free_symbols - {EPS}, key=str))
     raise NoLimitError(

@@ -29,7 +29,6 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
     total,
 )
-from tplimits.regimes.depth.derivation.arrays import exactly
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
 from tplimits.regimes.depth.derivation.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
@@ -49,6 +48,7 @@ from tplimits.regimes.depth.derivation.scalars import (
     size,
 )
 from tplimits.regimes.depth.derivation.sides import NEAR
+from tplimits.regimes.depth.derivation.tables import exactly
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 from tplimits.regimes.depth.derivation.writing import defined
 
@@ -203,7 +203,7 @@ class Around:
 
 def _simple(entry: float) -> Rational:
     """A number of an array as the simple fraction it stands for."""
-    found = exactly(float(entry))
+    found = exactly(0.0 if abs(entry) < NEAR else float(entry))
     return Rational(found.numerator, found.denominator)
 
 

@@ -19,30 +19,22 @@ import numpy
 from sympy import Rational
 
 from tplimits.regimes.depth.derivation.algebra import Factor, Factors, ProductTerm, renamed
+from tplimits.regimes.depth.derivation.tables import (
+    CANCELLED,
+    TOLERANCE,
+    balanced,
+    constant,
+    exactly,
+    scale_of,
+    sum_over,
+)
 
-#: numbers in arrays closer than this are equal
-TOLERANCE = 1e-12
-#: entries below this part of the largest beside them are zero, those below this size are told apart by their own digits
-_DUST, _SMALL = 1e-14, 1e-6
+#: entries below this size are told apart by their own digits
+_SMALL = 1e-6
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
 #: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
 ARRAYS = frozenset("PS")
-
-
-def exactly(number: float) -> Fraction:
-    """The simple fraction a number of an array stands for, or its binary value.
-
-    >>> exactly(1 / 3), exactly(0.1)
-    (Fraction(1, 3), Fraction(1, 10))
-    """
-    # masks and means hold simple fractions; as binary values they would not cancel against the program's own 1/3
-    simple = Fraction(number).limit_denominator(10**4)
-    return simple if abs(float(simple) - number) <= TOLERANCE * max(1.0, abs(number)) else Fraction(number)
-
-
-def _constant(values: numpy.ndarray) -> bool:
-    return bool(numpy.ptp(values) <= TOLERANCE * max(1.0, float(numpy.abs(values).max())))
 
 
 @dataclass
@@ -50,35 +42,42 @@ class Arrays:
     """The constant arrays of one derivation by their labels, which tell their contents."""
 
     values: dict[str, numpy.ndarray] = field(default_factory=dict)
+    _numbers: dict[float, Fraction] = field(default_factory=dict)
 
     def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
         """An array at indices as a number times factors in normal form."""
-        values = _without_dust(values)
-        if values.size == 0 or _constant(values):
-            return exactly(float(values.mean())), ()
+        if values.size == 0 or constant(values):
+            return self._number(float(values.mean())), ()
         # told apart by contents and one scale alone: of three indices no scaling by rows is taken out
         if values.ndim != 2:
-            scale = _scale(values)
-            return exactly(scale), ((self.label(values / scale), at, 0),)
+            scale = scale_of(values)
+            return self._number(scale), ((self.label(values / scale), at, 0),)
         if values.shape[0] == values.shape[1] and not (values - numpy.diag(values.diagonal())).any():
             # a δ times what stands at one index: the δ equates the indices, and a sum over one of them is gone
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         # what depends on one index alone is split off, so that a scaling by rows meets its inverse wherever that stands
-        rows, middle, columns = _balanced(values)
-        scales = [_scale(rows), _scale(middle), _scale(columns)]
+        rows, middle, columns = balanced(values)
+        scales = [scale_of(rows), scale_of(middle), scale_of(columns)]
         factors: Factors = ()
         rows, middle, columns = rows / scales[0], middle / scales[1], columns / scales[2]
-        number = exactly(math.prod(scales))  # each alone may be irrational where the product is not
+        number = self._number(math.prod(scales))  # each alone may be irrational where the product is not
         for part, place in ((rows, at[:1]), (columns, at[1:])):
-            if not _constant(part):
+            if not constant(part):
                 factors = (*factors, (self.label(part), place, 0))
-        if _constant(middle):
+        if constant(middle):
             return number, factors
         # a program may hold the array or its transpose: one of the two is chosen by contents
         flipped = numpy.round(middle, 9).tobytes() > numpy.round(middle.T, 9).tobytes()
         label = self.label(middle.T.copy() if flipped else middle)
         return number, (*factors, (label, at[::-1] if flipped else at, 0))
+
+    def _number(self, number: float) -> Fraction:
+        """A fraction, the same one for numbers that differ by rounding and sign: they cancel as equal arrays do."""
+        if number < 0:
+            return -self._number(-number)
+        near = (x for known, x in self._numbers.items() if abs(known - number) <= TOLERANCE * number)
+        return next(near, None) or self._numbers.setdefault(number, exactly(number))
 
     def label(self, values: numpy.ndarray) -> str:
         """The label of an array; equal ones have the same."""
@@ -116,7 +115,7 @@ class Arrays:
                 again = again or len(several) > 1 or kept != at
                 summed -= alone
                 scale, normal = self.factor(
-                    numpy.einsum(values, list(map(at.index, at)), list(map(at.index, kept))), kept
+                    sum_over(values, [at.index(i) for i in at], [at.index(i) for i in kept]), kept
                 )
                 number *= scale
                 others += normal
@@ -175,7 +174,9 @@ class Arrays:
             alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
             held = {i for t in alone for f in t.factors for i in f[1]}
             present = tuple(i for i in at if i in held)
-            number, factors = self.factor(self.tabulated(alone, (x for x, _ in group), present), present)
+            total = self.tabulated(alone, (x for x, _ in group), present)
+            sizes = sum(numpy.abs(self.tabulated([t], [x], present)) for t, (x, _) in zip(alone, group, strict=True))
+            number, factors = self.factor(numpy.where(numpy.abs(total) > CANCELLED * sizes, total, 0.0), present)
             if number:
                 coefficient = symbols * Rational(number.numerator, number.denominator)
                 left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
@@ -263,62 +264,11 @@ def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]
     return tuple(dict.fromkeys(i for f in group for i in f[1] if i < 0 or not inner(i)))
 
 
-def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
-    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
-
-    >>> [part.tolist() for part in without_background(numpy.array([[3.0, 1.0], [1.0, 2.0]]))]
-    [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
-    """
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
-        return [values]
-    off = values[~numpy.eye(len(values), dtype=bool)]
-    if not _constant(off) or not off.any() or _constant(values):
-        return [values]
-    background = numpy.full_like(values, off.mean())
-    return [background, numpy.diag(numpy.diag(values - background))]
-
-
-def _without_dust(values: numpy.ndarray) -> numpy.ndarray:
-    """Entries that are rounding beside the largest of their row and of their column put to zero.
-
-    e^(−40) of a mask is none of its tokens, but e^(−33) in a row of e^(−25) is a weight: a softmax divides by the row.
-    """
-    if values.ndim == 0 or not values.any():
-        return values
-    sizes = numpy.abs(values)
-    largest = numpy.minimum.reduce(
-        [numpy.broadcast_to(sizes.max(a, keepdims=True), sizes.shape) for a in range(sizes.ndim)]
-    )
-    return numpy.where(sizes < _DUST * largest, 0.0, values)
-
-
 def _fine(values: numpy.ndarray) -> bytes:
     """What tells arrays apart that differ in small entries alone, which other factors may make large again."""
     small = values[(values != 0) & (numpy.abs(values) < _SMALL)]
     mantissa, exponent = numpy.frexp(small)
     return numpy.round(mantissa, 6).tobytes() + exponent.tobytes() if small.size else b""
-
-
-def _scale(values: numpy.ndarray) -> float:
-    """The entry of largest size, the first among equals, so that the array divided by it is defined by its shape."""
-    sizes = numpy.abs(values).ravel()
-    return float(values.ravel()[numpy.flatnonzero(sizes >= sizes.max() * (1 - 1e-9))[0]])
-
-
-def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """D, Q, E with values = D(i) Q(i, j) E(j): least squares of log|values| on its support."""
-    support = numpy.argwhere(values != 0)
-    rows, columns = values.shape
-    design = numpy.zeros((len(support), rows + columns))
-    design[numpy.arange(len(support)), support[:, 0]] = 1.0
-    design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
-    logs = numpy.log(numpy.abs(values[tuple(support.T)]))
-    fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
-    held = design.sum(axis=0) > 0
-    for part in (slice(0, rows), slice(rows, None)):  # zeros are balanced as they stand: like the rest of their side
-        fit[part][~held[part]] = fit[part][held[part]].mean()
-    D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])
-    return D, values / D[:, None] / E[None, :], E
 
 
 def merged(*registries: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import mpmath
 import numpy
 import sympy
 from sympy import Expr, Symbol
@@ -17,6 +17,9 @@ from tplimits.regimes.depth.derivation.numbers import value
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+#: values of data below this are rounding
+_NOTHING = 1e-15
 
 
 class Data:
@@ -53,8 +56,9 @@ class Data:
         sizes = [self.size(a.name.split("′")[0]) for a in axes]
         values = numpy.empty(sizes)
         for place in itertools.product(*map(range, sizes)):
-            values[place] = self._value(expr, dict(zip(axes, place, strict=True)))
-        return axes, values
+            values[place] = float(self._value(expr, dict(zip(axes, place, strict=True))))
+        # rounding of what cancels, as in softmax(c) − 1/3, is no number
+        return axes, numpy.where(numpy.abs(values) < _NOTHING, 0.0, values)
 
     def size(self, axis: str) -> int:
         """How many values an axis of an array has."""
@@ -63,7 +67,7 @@ class Data:
             raise NoLimitError(f"the axis `{axis}` of an array of `{self.program.name}` has no size.")
         return int(size)
 
-    def _value(self, expr: Expr, at: dict[Symbol, int]) -> float:
+    def _value(self, expr: Expr, at: dict[Symbol, int]) -> Any:
         if isinstance(expr, ArrayEntry):
             return float(self.program.arrays[expr.array].values[tuple(at[i] for i in expr.indices)])
         if isinstance(expr, Entry):
@@ -78,7 +82,7 @@ class Data:
             return float(self.size(axis) if axis else expr)
         arguments = {Symbol(f"argument {i}", real=True): self._value(a, at) for i, a in enumerate(expr.args)}
         found = value(expr.func(*arguments, evaluate=False), arguments)
-        if not math.isfinite(found):
+        if not mpmath.isfinite(found):
             raise NoLimitError(
                 f"an array of `{self.program.name}` is not finite at {dict(at) or 'its only entry'}. A row "
                 "of a mask without any key has no mean: let every token see itself."

@@ -79,12 +79,19 @@ def _closed(body: Expr) -> Expr:
         terms = sympy.Poly(body, U, SIGN).terms() if body.has(U, SIGN) else [((0, 0), body)]
         bases = ((Basis(power, signs % 2 == 1), c) for (power, signs), c in terms)
         return sympy.Add(*(c * _absolute(b) for b, c in bases if not b.odd))
+    even = [t for t in sympy.Add.make_args(sympy.expand(body)) if not _is_odd(t)]
+    if all(t.is_polynomial(U, SIGN) for t in even):  # u gelu(u) is u²/2 and an odd function
+        return _closed(sympy.Add(*even))
     variable = normal_symbol(1 + max((int(m.args[1].name.split("′")[1]) for m in body.atoms(GaussMean)), default=0))
     integrand = body.xreplace({SIGN: 2 * step(variable) - 1, U: variable})
     mean = GaussMean(integrand, variable)
     if not mean.free_symbols and abs(normal_mean(integrand, variable)) < _ZERO:
         return S.Zero
     return mean
+
+
+def _is_odd(term: Expr) -> bool:
+    return sympy.expand(term.xreplace({U: -U, SIGN: -SIGN}) + term) == 0
 
 
 def _absolute(basis: Basis) -> Expr:

@@ -15,12 +15,13 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.regimes.depth.derivation.activations import Moment, cumulant
 from tplimits.regimes.depth.derivation.algebra import COPIES, MOST, SPAN, Factors, Sum, renamed
-from tplimits.regimes.depth.derivation.arrays import TOLERANCE, Arrays, exactly
+from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.coefficients import Ring, ratio_symbol
 from tplimits.regimes.depth.derivation.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.derivation.model import ColumnLabel, Model
 from tplimits.regimes.depth.derivation.numbers import valued
+from tplimits.regimes.depth.derivation.tables import TOLERANCE, exactly
 
 #: denominators above this come from numbers in arrays
 _SIMPLE = 1 << 40
@@ -131,8 +132,9 @@ def _snapped(expr: Expr) -> Expr:
     found = []
     for number, rest in terms:
         simple = exactly(float(number))
-        # what is smaller beside the largest term is rounding of array entries that cancelled
-        if abs(number) > TOLERANCE * largest:
+        # what is smaller beside the largest term is rounding of array entries that cancelled; arrays are 1 at most, and
+        # a term no larger than its number
+        if abs(number) > TOLERANCE * max(1, largest):
             found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
     return _without_disguised_zeros(found)
 

@@ -54,6 +54,7 @@ from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
+from tplimits.regimes.depth.derivation.row_weights import in_rows, normalised
 from tplimits.regimes.depth.derivation.scalars import array_at, series
 from tplimits.regimes.depth.derivation.sizes import measured
 
@@ -155,7 +156,7 @@ class Lowering:
             found = self._averaged_slots(s, env)
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
-            insist_on_regular(self, s.body, env)
+            insist_on_regular(self, in_rows(s.body, self.data, self.reading.inlined), env)
             found = self.lower(s.body, env)
         self.here = outer
         return found
@@ -227,6 +228,7 @@ class Lowering:
 
     def of_scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
         """Factors that are expressions of scalars; kinks of one scalar are one function of it."""
+        exprs = normalised(exprs, self.data, self.reading.inlined)
         together = bent(self, sympy.Mul(*exprs), env) if len(exprs) > 1 else None
         return [self.alone(a, env) for a in exprs] if together is None else [together]
 
@@ -246,8 +248,7 @@ class Lowering:
         function = self.reading.function_of_layer(expr)
         if function is not None:
             return self._activation(*function, env)
-        found = bent(self, expr, env)
-        if found is not None:
+        if (found := bent(self, expr, env)) is not None:
             return found
         if isinstance(expr, sympy.Add):
             return collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))

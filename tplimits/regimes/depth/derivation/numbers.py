@@ -62,12 +62,13 @@ def at_values(expr: Expr, argument: Symbol, values: Array) -> Array:
     return found[place].reshape(values.shape)
 
 
-def value(expr: Expr, at: Mapping[Symbol, float]) -> float:
-    """An expression at numbers of its symbols, NaN where it has no real value."""
+def value(expr: Expr, at: Mapping[Symbol, Any]) -> Any:
+    """An expression at numbers of its symbols, NaN where it has no real value; of mpmath, which e^(−800) is one of."""
     try:
-        return _real(_function(expr, *at)(*map(mpmath.mpf, at.values())))
+        found = _function(expr, *at)(*map(mpmath.mpf, at.values()))
     except (ZeroDivisionError, ValueError, OverflowError):
-        return math.nan
+        return mpmath.nan
+    return mpmath.nan if isinstance(found, mpmath.mpc) else mpmath.mpf(found)
 
 
 @remembered(1 << 8)

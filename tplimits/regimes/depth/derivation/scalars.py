@@ -25,10 +25,11 @@ from tplimits.regimes.depth.derivation.algebra import (
     multiplied,
     total,
 )
-from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, without_background
+from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.derivation.order_one import SEVERAL, NotSmall
 from tplimits.regimes.depth.derivation.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
+from tplimits.regimes.depth.derivation.tables import without_background, without_dust
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 from tplimits.regimes.depth.derivation.writing import defined
 
@@ -214,7 +215,7 @@ def array_at(lowering: Lowering, values: numpy.ndarray, at: tuple[int, ...]) -> 
     """A constant array at indices, what is one number off its diagonal as that number and a δ."""
     terms = []
     for part in without_background(values):
-        scale, factors = lowering.arrays.factor(part, at)
+        scale, factors = lowering.arrays.factor(without_dust(part), at)
         if scale:
             number = sympy.Rational(scale.numerator, scale.denominator)
             terms.append(ProductTerm(number, lowering.model.zero_powers, 0, factors))
