@@ -300,12 +300,13 @@ class Recursion(Brackets):
         return body if keep else limit
 
     def _divergent(self, body: Expr) -> str:
-        """The shortest product with a positive power of n, its tables by the vectors whose brackets they are."""
+        """The shortest product with a positive power of n, its tables and vectors by their names."""
         grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
         if not grown:
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
-        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
+        names: dict[Expr, Expr] = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
+        names |= {x: sympy.Symbol(self.nodes[x.node].name) for x in self.leaves(term)}
         leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
