@@ -144,6 +144,16 @@ def test_tied_queries_at_the_root_are_refused_with_the_term_that_diverges(infini
     tp.derive(softmax_attention("free"), tp.Kernels(infinite=infinite))
 
 
+def test_a_vector_times_the_root_is_refused_by_its_name():
+    @tp.network
+    def rooted(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        y = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * (tp.sqrt(tp.n) * y + 1)
+
+    with pytest.raises(tp.NoLimitError, match=r"diverges with the width, by the term sqrt\(n\)\*y:"):
+        tp.derive(rooted, tp.Kernels())
+
+
 def test_a_fixed_number_of_heads_has_no_single_kernel():
     found = tp.derive(softmax_attention("free").bind(head=2), tp.Kernels())
     tokens, y = np.random.default_rng(0).standard_normal((2, 3, 2)), np.ones((2, 2))

@@ -117,6 +117,33 @@ def test_gates_that_are_zero_at_every_width_are_left_out(power):
     assert all(isinstance(tp.classify(net, tp.MUP, tp.SGD()).limit(), tp.MaximalLimit) for net in (exact, together))
 
 
+#: what a matrix does to a multiple and to a sum: 0 in every neuron of every network
+LINEAR = {
+    "multiple": lambda W, x, b, k: tp.sqrt(tp.n) * (W @ (x * tp.avg(x * x)) - k * (W @ x) * tp.avg(x * x)),
+    "written out": lambda W, x, b, k: x + tp.n * (W @ (x * 0.3)) - tp.n * k * (W @ x) * 0.3,
+    "sum": lambda W, x, b, k: tp.tanh(tp.n * (W @ (x + b) - W @ x - k * (W @ b))),
+    "transpose": lambda W, x, b, k: tp.sqrt(tp.n) * (W.T @ (x - b) - k * (W.T @ x) + W.T @ b).named("z"),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_vectors_that_are_zero_at_every_width_because_products_are_linear_are_left_out(name):
+    """x plus such a vector is x: networks of width 32, 128 and 512 in μP and NTP move f like n^0."""
+
+    def network(k):
+        @tp.network
+        def net(b: tp.Vector, ξ: tp.Input["d"], W: tp.Matrix, U: tp.Vector["d"], v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            return v * (x + LINEAR[name](W, x, b, k))
+
+        return net
+
+    classified = [tp.classify(network(1), p, tp.SGD()) for p in (tp.MUP, tp.NTP)]
+    assert [found.regime for found in classified] == ["feature", "operator"]
+    assert [type(found.limit()) for found in classified] == [tp.MaximalLimit, tp.TangentLimit]
+    assert tp.classify(network(2), tp.MUP, tp.SGD()).regime == "unstable"
+
+
 #: x a − x b, whose difference is never written alone: by NumPy at widths 64 to 512 f moves like n^-1.02 to n^-1.09
 SPREAD_OUT = {
     "relu": lambda x, h, W: x * tp.avg(h * (W @ tp.relu(x))) - x * tp.avg(h * h) / 2,

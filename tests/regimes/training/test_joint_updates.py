@@ -1,6 +1,7 @@
 """Normalised, clipped and factored updates as a user meets them: printed, refused, resumed, invariant."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -193,3 +194,24 @@ def test_signals_that_vanish_move_nothing_where_small_ones_do_not(optimizer):
         [[0.9, -0.4], [-0.2, 1.3]], error=tp.squared_error([0.0, 0.0]), lr=0.2, steps=2, particles=256, replicates=3
     )
     assert abs(run.f).max() < 1e-12
+
+
+@pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
+@pytest.mark.parametrize("optimizer", [tp.SignSGD, tp.Adam, tp.Adafactor])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [([[0.9, -0.4], [0.9, -0.4]], [1.0, -1.0]), ([[0.9, -0.4], [-0.9, 0.4]], [1.0, 1.0])],
+    ids=["equal inputs", "opposite inputs"],
+)
+def test_gradients_of_targets_that_contradict_each_other_have_no_direction(regime, optimizer, X, y):
+    """An odd network on equal or opposite inputs: every gradient is 0, and what rounding leaves of it is no sign."""
+    task = {"error": tp.squared_error(y), "lr": 0.1, "steps": 2, "particles": 256, "replicates": 2}
+    task |= {"f0": 0.0} if regime is tp.NeuralTangent else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ε = 0
+        pure = optimizer(eps=0)
+    with pytest.raises(tp.EvaluationError, match="in step 0 the parts of a gradient that come from different inputs"):
+        tp.derive(tied, regime(pure)).evaluate(X, **task)
+    assert abs(tp.derive(tied, regime(optimizer(eps=0.01))).evaluate(X, **task).f).max() < 1e-10
+    other = tp.squared_error([y[0], -y[1]])
+    assert abs(tp.derive(tied, regime(pure)).evaluate(X, **{**task, "error": other}).f[2]).min() > 0.05

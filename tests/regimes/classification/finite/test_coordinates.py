@@ -141,6 +141,20 @@ def test_powers_counted_for_another_parametrization_are_not_taken_for_those_meas
     assert _regime([replace(r, counted=counts[r.name, r.t]) for r in rows], measured=True) == regime
 
 
+@pytest.mark.sampling
+@pytest.mark.parametrize("wrong", [tp.MUP, tp.ABCD({"2": ("1/2", 0, "3/4", 1)}, base=tp.NTP)], ids=["μP", "faster"])
+def test_a_count_that_is_a_quarter_off_is_rejected_or_said_to_be_undecided(wrong):
+    """Features that move like n^(−¼) beside a count of n^0, and f that stays of order 1 beside one of n^(¼)."""
+    check = tp.classify(2, tp.UP("1/4"), tp.SGD()).check(seed=SEED)
+    counts = {(r.name, r.t): r.counted for r in tp.classify(2, wrong, tp.SGD()).check((8, 16), seed=SEED).rows}
+    found = replace(check, rows=tuple(replace(r, counted=counts[r.name, r.t]) for r in check.rows))
+    off = [r for r in found.rows if r.t and abs(r.difference) > 3 / 16]
+    assert off and not any(r.verdict == "agrees" for r in off if r.t == 2 or r.counted > 0)
+    told = repr(found).splitlines()
+    assert f"; {len(found.undecided)} rows undecided: taken as counted" in told[0]
+    assert sum(line.endswith(", undecided") for line in told) == len(found.undecided) > 0
+
+
 def test_a_power_has_the_error_of_the_spread_between_networks():
     """Sizes n^(−½) with lognormal noise: two errors cover the truth, and fall like 1/√draws."""
     rng = np.random.default_rng(4)

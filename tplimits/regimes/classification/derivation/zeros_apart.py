@@ -10,7 +10,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
-from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, moved
+from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved
 from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def with_zeros_apart(network: Program) -> Program:
         if isinstance(written, (OuterNonlin, ScalarNonlin)):
             # powers of n beside what is 0 multiply nothing
             none = {e: sympy.S.Zero for e in written.body.atoms(Entry) if e.source in zeros}
+            none |= _cancelled(network, position, written)
             written = replace(written, body=written.body.xreplace(none)) if none else written
+            zeros |= {position} if written.body == 0 else set()
         collected = _collected(network, written)
         s = whole = moved(collected, places.__getitem__)
         if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
@@ -61,6 +63,27 @@ def with_zeros_apart(network: Program) -> Program:
     if tuple(instructions) == network.instructions:
         return network
     return network.rearranged(instructions, places.__getitem__)
+
+
+def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Expr]:
+    """Sums in a body without terms that are 0 together at every width, as W (s x) − s W x beside one power of n."""
+    found: dict[Expr, Expr] = {}
+    if not isinstance(s, OuterNonlin):
+        return found
+    widths = network.known.width_symbols
+    for total in sorted(s.body.atoms(sympy.Add), key=sympy.default_sort_key):
+        parts: dict[Expr, list[Expr]] = {}
+        for term in total.args:
+            parts.setdefault(term.as_independent(*widths, as_Add=False)[1], []).append(term)
+        for power, terms in parts.items():
+            part = sympy.Add(*(term / power for term in terms))
+            images = [e for e in part.atoms(Entry) if e.neuron == OWN and isinstance(network[e.source], MatMul)]
+            # without images, what vanishes at every width is 0 by algebra
+            if not (images and part.is_Add and is_difference(part)):
+                continue
+            if sums_to_zero(network, position, replace(s, body=part**2)):  # of squares: every entry is 0
+                found[total] = sympy.Add(found.get(total, total), *(-term for term in terms))
+    return found
 
 
 def _collected(network: Program, s: Instruction) -> Instruction:

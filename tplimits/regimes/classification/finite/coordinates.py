@@ -23,15 +23,7 @@ from tplimits.errors import CheckError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import whole_from
-from tplimits.regimes.classification.finite.judging import (
-    GROWS,
-    OPEN,
-    VANISHES,
-    Power,
-    Rule,
-    judged,
-    measured_power,
-)
+from tplimits.regimes.classification.finite.judging import AGREES, CERTAIN, OPEN, Power, Rule, judged, measured_power
 from tplimits.regimes.training.finite.networks import Trained, train
 
 if TYPE_CHECKING:
@@ -95,11 +87,15 @@ class Coordinate:
     def verdict(self) -> str:
         """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
         found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
-        return judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
+        told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
+        # a growth that is counted is looked for at any step; less than it takes to vanish is still no agreement
+        below = self.late or float(self.counted) - float(self.scale) > TOLERANCE
+        apart = max(self.difference, -self.difference if below else 0.0) - self.error
+        return OPEN if told == AGREES and apart > CERTAIN * GAP else told
 
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
-        power = self.measured if measured and self.verdict in (GROWS, VANISHES) else float(self.counted)
+        power = self.measured if measured and self.verdict not in (AGREES, OPEN) else float(self.counted)
         apart = power - float(self.scale)
         return 0 if abs(apart) <= TOLERANCE else 1 if apart > 0 else -1
 
@@ -181,11 +177,12 @@ class CoordinateCheck(Reported):
         )
 
     def __repr__(self) -> str:
-        lines = [
-            f"measured {self.measured_regime}, counted {self.counted_regime}; widths {', '.join(map(str, self.widths))}"
-        ]
+        told = f"; {len(self.undecided)} rows undecided: taken as counted" if self.undecided else ""
+        widths = ", ".join(map(str, self.widths))
+        lines = [f"measured {self.measured_regime}, counted {self.counted_regime}; widths {widths}{told}"]
         for row in self.rows:
-            lines.append(f"  {_called(row)}: n^{row.measured:.2f} ± {row.error:.2f}, counted n^({row.counted})")
+            doubt = "" if row.is_decided else ", undecided"
+            lines.append(f"  {_called(row)}: n^{row.measured:.2f} ± {row.error:.2f}, counted n^({row.counted}){doubt}")
         return "\n".join(lines)
 
 

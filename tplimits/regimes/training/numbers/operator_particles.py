@@ -11,7 +11,7 @@ factor are moved on by one block, so that no pair is one particle with itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +24,7 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.training.numbers.kets import drawn
 from tplimits.regimes.training.numbers.parameters import Entries
+from tplimits.regimes.training.numbers.singular import refuse_cancelled, refuse_cancelled_pairs
 from tplimits.regimes.training.numbers.updates import block_update
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class PairSums:
     def __init__(self, member: Member, blocks: int, unit: int, optimizer: Optimizer) -> None:
         assert member.right is not None
         rows, columns = member.left.shape[-1], member.right.shape[-1]
-        self.member, self.factor = member, rows / unit
+        self.member, self.factor, self._optimizer = member, rows / unit, optimizer
         self.update = block_update(rows, columns, blocks, optimizer, unit)
         per = rows // blocks
         self._left = numpy.roll(member.left, per, axis=-1).reshape(*member.left.shape[:-1], blocks, per)
@@ -87,6 +88,7 @@ class PairSums:
         left = self._left[at][chosen] * signal[chosen][:, None, None]
         right, (blocks, rows, columns) = self._right[at][chosen], self.update.shape
         flat = left.reshape(len(left), blocks * rows), right.reshape(len(right), blocks * columns)
+        refuse_cancelled_pairs(self._optimizer, t, *flat)
         self.update.step(t, *flat, lr, decay)
 
     def state(self) -> State:
@@ -128,10 +130,13 @@ class EntrySums(_Sums):
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        gradients = [numpy.einsum("ir,irn->n", m.signal(χ, t), m.left[m.at(t)]) for m in self.members]
-        self.move(t, numpy.array(gradients), (lr, decay), self._unit, lambda: self._weight)
+        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(t, χ, of))
+        self.move(t, self._gradient(t, χ), (lr, decay), self._unit, lambda: self._weight)
         # in the operator regime a weight moves by less than its size: |w|² changes by decay alone
         self._weight *= decay**2
+
+    def _gradient(self, t: int, χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> Array:
+        return numpy.array([numpy.einsum("ir,irn->n", of(m.signal(χ, t)), of(m.left[m.at(t)])) for m in self.members])
 
     def state(self) -> State:
         """What a checkpoint holds."""
@@ -165,9 +170,14 @@ class BiasSums(_Sums):
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        now, gradient = self._start + self.value, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0)
+        now, gradient = self._start + self.value, self._gradient(χ)
+        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(χ, of))
         self.move(t, gradient, (lr, decay), 1, lambda: float(now @ now))
         self._start = decay * self._start
+
+    def _gradient(self, χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> Array:
+        found: Array = of(self.slopes) @ of(χ.reshape(len(χ), -1)).sum(axis=0)
+        return found
 
     def state(self) -> State:
         """What a checkpoint holds."""

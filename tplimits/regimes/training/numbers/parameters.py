@@ -9,6 +9,7 @@ import numpy
 
 from tplimits.numbers.matrices import InitialOperator, TrainedMatrix, Update
 from tplimits.regimes.training.numbers.divisors import share
+from tplimits.regimes.training.numbers.singular import refuse_cancelled, refuse_cancelled_pairs
 from tplimits.regimes.training.numbers.updates import update_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class EntrywiseParameter(Entries):
 
     def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
         """The update of step t from the rows of its gradient."""
+        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(rows, χ, of))
         self.move(t, self._gradient(rows, χ), (lr, decay), self._unit, lambda: self._square(self.value))
 
     def square(self, rows: list[Rows], χ: Array) -> float:
@@ -72,13 +74,13 @@ class EntrywiseParameter(Entries):
     def _square(self, values: Array) -> float:
         return float((values * values).sum()) / self._unit
 
-    def _gradient(self, rows: list[Rows], χ: Array) -> Array:
-        """Σ χ_row left_row, member by member."""
+    def _gradient(self, rows: list[Rows], χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> Array:
+        """Σ χ_row left_row, member by member, with a function of both in their place."""
         # a scalar has no particles: its rows have one entry, and the last axis of its value is a family
         entries = self.value.shape[-1] if rows and rows[0].left.shape[-1] > 1 else 1
         total = numpy.zeros((self.value.size // entries, entries))
         for part in rows:
-            weighted = numpy.einsum("ir,irn->rn", χ[:, part.output], part.left, optimize=True)
+            weighted = numpy.einsum("ir,irn->rn", of(χ[:, part.output]), of(part.left), optimize=True)
             numpy.add.at(total, part.family, weighted)
         return total.reshape(self.value.shape)
 
@@ -104,6 +106,7 @@ class MatrixParameter:
         """W ← decay W − lr Q_t(G)/columns for every member; G sums over all uses before Q is applied."""
         for number, (left, right) in self._factors(rows, χ).items():
             matrix = self.member(number)
+            refuse_cancelled_pairs(self.optimizer, t, left, right)
             # W_0 is kept apart from its updates, which decay inside `update`
             matrix.decay *= decay
             matrix.update.step(t, left, right, lr, decay)

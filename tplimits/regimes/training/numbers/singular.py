@@ -2,7 +2,7 @@
 
 The hypotheses of `tplimits.law.hypotheses.pole` and `root`, asked of numbers: the limits of scalars in training are
 numbers alone.  They are asked at every step, with the spread of replicates for an error, and again when a run has no
-finite numbers.
+finite numbers.  Updates that keep their size however small a gradient is divide by something that vanishes with it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12
 #: and one that is so many of its standard errors from zero is not
 _ERRORS = 4.0
+#: neurons on either side of a matrix whose pairs are asked whether a gradient cancels
+_SEEN = 32
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,34 @@ def judge_signals(
             )
 
 
+def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Callable[[Callable[[Array], Array]], Array]) -> None:
+    """EvaluationError where the terms of a gradient cancel but for rounding, and updates keep their size all the same.
+
+    `gradient` gives the sum of all terms with a function of theirs in their place, factor by factor.
+    """
+    if not _is_free_of_size(optimizer, t):
+        return
+    total, size = gradient(lambda x: x), gradient(abs)
+    if ((size > 0) & (abs(total) <= _ROUNDING * size)).any():
+        raise EvaluationError(
+            f"no number: in step {t} the parts of a gradient that come from different inputs cancel, and {optimizer} "
+            "moves as far by what rounding leaves of it, networks by their fluctuations, as by any other gradient "
+            "(hypothesis: update functions are continuous where gradients vanish). Give an ε, or other targets: equal "
+            "inputs, or opposite ones, may have targets that contradict each other."
+        )
+
+
+def refuse_cancelled_pairs(optimizer: Optimizer, t: int, left: Array, right: Array) -> None:
+    """The same for Σ left ⊗ right over the rows: inputs that cancel do so in every entry, and some of them will do."""
+    refuse_cancelled(optimizer, t, lambda of: of(left[:, :_SEEN]).T @ of(right[:, :_SEEN]))
+
+
 def _is_free_of_size(optimizer: Optimizer, t: int) -> bool:
     """Whether small gradients move a parameter as far as large ones, with none before that are remembered."""
-    normalises = optimizer.degree == 0 or (optimizer.clips_at or optimizer.clips_gradient or ("max",))[0] == "min"
+    clips = optimizer.clips_at or optimizer.clips_gradient
+    # by its own norm an update is divided however small it is, unless the norm is clipped
+    by_own_norm = optimizer.divides_by == "update" and clips is None
+    normalises = optimizer.degree == 0 or by_own_norm or (clips is not None and clips[0] == "min")
     return normalises and not optimizer.is_still and (t == 0 or optimizer.is_memoryless)
 
 
