@@ -7,7 +7,15 @@ import pytest
 import scipy.stats
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.columns import AntitheticPopulation, Basis, Growing, Population, orthonormal, set_rng_state
+from tplimits.numbers.columns import (
+    AntitheticPopulation,
+    Basis,
+    Growing,
+    Population,
+    _rotated,
+    orthonormal,
+    set_rng_state,
+)
 
 SIZE = 96
 
@@ -104,3 +112,11 @@ def test_a_damaged_state_of_a_generator_is_refused():
     for text in ("", "{}", "[1]", '{"bit_generator": "PCG64", "state": 3}', '{"bit_generator": "MT19937"}'):
         with pytest.raises(EvaluationError, match="state of a generator of random numbers is damaged"):
             set_rng_state(rng, text)
+
+
+def test_one_row_needs_no_decomposition(monkeypatch):
+    row = numpy.random.default_rng(3).standard_normal((1, 64))
+    columns, triangle = numpy.linalg.qr(row.T)
+    expected = columns.T * numpy.sign(triangle[0, 0])
+    monkeypatch.setattr(numpy.linalg, "qr", None)
+    assert numpy.allclose(_rotated(row), expected, rtol=1e-14)

@@ -112,3 +112,13 @@ def test_forms_of_one_function_do_not_differ():
     forms = ((s, Form(((g, ONE), (h, -ONE)), TWO)),)
     covariance = {(g, g): 0.01, (h, h): 0.01 + 4e-17, (g, h): 0.01, (h, g): 0.01}
     assert Layout(Basis(Integrand((g, h), forms, s, (), (), ()), covariance, {})).rank == 0
+
+
+def test_powers_are_regressed_on_the_coordinates_once():
+    x, y, f = sympy.symbols("x y f", real=True)
+    integrand = Integrand((x, y), ((f, Form(((x, TWO),), sympy.S.Zero)),), sympy.tanh(f), ((y, 2),), (), ())
+    basis = Basis(integrand, {(x, x): 4.0, (x, y): 1.0, (y, x): 1.0, (y, y): 3.0}, {})
+    slopes, left = basis.regression
+    # one coordinate u = x/2: Cov(y, u) = 1/2, and 3 − 1/4 is left
+    assert abs(slopes) == pytest.approx(numpy.array([[0.5]])) and left == [[pytest.approx(2.75)]]
+    assert basis.regression is basis.regression

@@ -8,6 +8,7 @@ import sympy
 from sympy import Rational
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers import precision
 from tplimits.numbers.precision import Unsettled, check_settled, double, high_precision
 from tplimits.program.nodes.functions import step
 
@@ -79,3 +80,13 @@ def test_singular_places_within_errors_are_refused(expr, variants, fixed, settle
 def test_a_refusal_names_moments_and_constants():
     told = Unsettled("the root of `{}` is not real.", a + b).told(lambda e: e.xreplace({a: c**2}), {b: Rational(1, 3)})
     assert str(told) == "the root of `b + c**2` at b = 0.333333 is not real."
+
+
+def test_equal_numbers_are_computed_once():
+    x = sympy.Symbol("x")
+    expr = sympy.exp(x) / 7 + sympy.sqrt(x)
+    first = high_precision(expr, {x: Rational(3, 11)})
+    hits = precision._digits.cache_info().hits
+    assert high_precision(expr, {x: Rational(3, 11)}) == first
+    assert precision._digits.cache_info().hits == hits + 1
+    assert high_precision(expr, {x: Rational(3, 10)}) != first

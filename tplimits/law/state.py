@@ -24,6 +24,7 @@ from tplimits.law.unroll import Unroller, label
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, made_of
 from tplimits.program.nodes.rounding import has_rounded
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -100,6 +101,8 @@ class Derivation:
     assumed: tuple[str, ...] = ()
     #: values with intervals, while the numerical stage asks for them
     numbers: Numbers = unread
+    #: the same derivation with nothing closed, once numbers have been integrated that way
+    opened: Derivation | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
@@ -186,7 +189,7 @@ class Derivation:
 
     def reason_against(self, position: int, index: tuple[int, ...], refused: Sequence[tuple[Key, str]]) -> str:
         """The first of these that an entry of an instruction rests on; empty where there is none."""
-        above = networkx.ancestors(self.program.graph, position)
+        above = networkx.ancestors(self.program.graph, position) if refused else ()
         return next((text for (p, i), text in refused if p in above or (p, i) == (position, index)), "")
 
     def combined(self, parts: Sequence[tuple[Expr, Expr]]) -> Expr:
@@ -207,7 +210,7 @@ class Derivation:
     def _cancels(self, total: Expr) -> bool:
         """Whether a number is zero without being written as 0; names in it stand for numbers."""
         value = total.xreplace({s: self._number(s) for s in total.free_symbols if s in self.engine.moments})
-        return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
+        return _is_hidden_zero(value)
 
     def _is_open(self, symbol: Symbol) -> bool:
         if symbol not in self._open:
@@ -297,6 +300,12 @@ class Derivation:
 
 def _is_nothing(value: Expr) -> bool:
     return bool(value.is_number and not value.is_Rational and abs(value) < _NOTHING)
+
+
+@remembered(4096)
+def _is_hidden_zero(value: Expr) -> bool:
+    """Remembered: deep programs hold the same few sums in many layers."""
+    return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
 
 
 def width_ratio(width: str) -> Expr:

@@ -143,7 +143,8 @@ class _Rule:
         s, w = _fejer(self.count)
         n, coarse = len(boxes), _coarse(self.count)
         u = numpy.zeros((1, n, 0))
-        weight, blur, resolved = numpy.ones(n), numpy.zeros(n), numpy.ones(n, dtype=bool)
+        weight, blur = numpy.ones(n), numpy.zeros(n)
+        outer, resolved = numpy.zeros(n, dtype=bool), numpy.ones(n, dtype=bool)
         for k in range(self.rank):
             place, speed, clear, share = self._along(boxes, k, u, s)
             resolved &= clear.reshape(n, -1).any(axis=1)
@@ -151,6 +152,7 @@ class _Rule:
             u = numpy.concatenate([wide, place[..., None]], axis=-1).reshape(1, -1, k + 1)
             weight = (weight[:, None] * speed).reshape(-1)
             blur = numpy.maximum(blur[:, None], share).reshape(-1)
+            outer = (outer[:, None] | (abs(place) > FAR * self.cutting.radius)).reshape(-1)
         self.evaluations += weight.size
         self._spend(weight.size)
         f = (self.f(u)[0] * weight).reshape(n, *[self.count] * self.rank)
@@ -159,12 +161,9 @@ class _Rule:
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
         # a node at a pole: the box is halved until it is small or divergence shows
         doubt[~numpy.isfinite(doubt)] = numpy.inf
-        size, outer = abs(f), (abs(u[0]).max(axis=-1) > FAR * self.cutting.radius).reshape(f.shape)
-        whole, far, blurred = (
-            _contract(part, [w] * self.rank)
-            for part in (size, numpy.where(outer, size, 0.0), size * blur.reshape(f.shape))
-        )
-        return _Measured(fine[0], whole, far, blurred, doubt, resolved)
+        size = abs(f)
+        far, blurred = (_shared(size, part.reshape(f.shape), w) for part in (outer, blur))
+        return _Measured(fine[0], _contract(size, [w] * self.rank), far, blurred, doubt, resolved)
 
     def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array, Array]:
         """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, which are clear of cuts, and by
@@ -178,11 +177,13 @@ class _Rule:
         along = low + (high - low) * s
         # 1 − φ(s) = φ(1 − s): near the far end the distance would cancel
         place, speed = grading(numpy.minimum(along, 1 - along))  # from the nearer end, to keep its digits
-        reach = (end - start) * place
-        there = off_the_edges(numpy.where(along < 0.5, start + reach, end - reach), start, end)
-        cut = abs(numpy.where(along < 0.5, start, end))
-        clear, misplaced = reach > _CLEAR * cut, _MISPLACED * numpy.spacing(cut)
-        share = numpy.where(clear, 0.0, misplaced / numpy.maximum(reach, misplaced))
+        reach, near = (end - start) * place, along < 0.5
+        there = off_the_edges(numpy.where(near, start + reach, end - reach), start, end)
+        cut = numpy.where(near, abs(start), abs(end))
+        clear, share = reach > _CLEAR * cut, numpy.zeros(cut.shape)
+        if not clear.all():
+            misplaced = _MISPLACED * numpy.spacing(cut[~clear])
+            share[~clear] = misplaced / numpy.maximum(reach[~clear], misplaced)
         lost = numpy.repeat(boxes.piece[:, k], repeats)[:, None] > edges.shape[-1] - 2
         factor = speed * (high - low) * (end - start) * numpy.exp(-(there**2) / 2) / math.sqrt(2 * math.pi)
         return there, numpy.where(lost, 0.0, factor), clear, share
@@ -199,6 +200,15 @@ def _contract(f: Array, weights: list[Array]) -> Array:
     for w in reversed(weights):
         f = f @ w
     return f
+
+
+def _shared(size: Array, share: Array, w: Array) -> Array:
+    """Integrals of a share of the size, which is zero at most nodes and in most boxes."""
+    found, some = numpy.zeros(len(size)), share.reshape(len(size), -1).any(axis=1)
+    part = numpy.zeros((some.sum(), *size.shape[1:]))
+    numpy.multiply(size[some], share[some], out=part, where=share[some] > 0)
+    found[some] = _contract(part, [w] * (size.ndim - 1))
+    return found
 
 
 def _start(pieces: list[int], panels: int) -> _Boxes:

@@ -65,14 +65,14 @@ class Growing:
 class Basis(Growing):
     """Orthonormal rows."""
 
-    def rest(self, x: Array) -> tuple[Array, Array]:
+    def rest(self, x: Array, lengths: Array | None = None) -> tuple[Array, Array]:
         """(coordinates, remainder) of the rows of x; a second time where the first left less than half (Kahan)."""
         if not self.count:
             return numpy.empty((len(x), 0)), x.copy()
         coordinates = x @ self.rows.T
         left = x - coordinates @ self.rows
         # a remainder that is small has lost digits in the subtraction: twice is enough
-        small = numpy.linalg.norm(left, axis=1) < 0.5 * numpy.linalg.norm(x, axis=1)
+        small = _lengths(left) < 0.5 * (_lengths(x) if lengths is None else lengths)
         if small.any():
             again = left[small] @ self.rows.T
             left[small] -= again @ self.rows
@@ -81,11 +81,21 @@ class Basis(Growing):
 
     def new_directions(self, x: Array) -> tuple[Array, Array, Array]:
         """(coordinates, remainder, orthonormal rows that span the remainder); repetitions add no row."""
-        lengths = numpy.linalg.norm(x, axis=1)
-        if not numpy.isfinite(lengths).all():
-            raise EvaluationError("moment not established: a particle column is not finite.")
-        coordinates, left = self.rest(x)
+        lengths = _finite_lengths(x)
+        coordinates, left = self.rest(x, lengths)
         return coordinates, left, orthonormal(left, lengths)
+
+
+def _lengths(x: Array) -> Array:
+    """Of rows; without the copies of numpy.linalg.norm."""
+    return numpy.sqrt(numpy.einsum("ij,ij->i", x, x))
+
+
+def _finite_lengths(x: Array) -> Array:
+    lengths = _lengths(x)
+    if not numpy.isfinite(lengths).all():
+        raise EvaluationError("moment not established: a particle column is not finite.")
+    return lengths
 
 
 def orthonormal(x: Array, lengths: Array) -> Array:
@@ -99,7 +109,7 @@ def orthonormal(x: Array, lengths: Array) -> Array:
     count = 0
     for row, length in zip(x, lengths, strict=True):
         left = row.copy()
-        for _ in range(2):
+        for _ in range(2 if count else 0):
             left -= (found[:count] @ left) @ found[:count]
         rest = float(numpy.linalg.norm(left))
         # relative to the vector itself: what is left of a repetition is rounding, however long the vector
@@ -179,9 +189,7 @@ class AntitheticPopulation(Population):
     def see(self, x: Array) -> None:
         """Remember the odd parts of columns."""
         if self._has_room(len(x)):
-            lengths = numpy.linalg.norm(x, axis=1)
-            if not numpy.isfinite(lengths).all():
-                raise EvaluationError("moment not established: a particle column is not finite.")
+            lengths = _finite_lengths(x)
             # even parts are orthogonal to odd columns already
             odd = (x[:, : self._half] - x[:, self._half :]) / 2
             self.seen.append(orthonormal(self.seen.rest(odd)[1], lengths))
@@ -198,6 +206,9 @@ class AntitheticPopulation(Population):
 
 def _rotated(left: Array) -> Array:
     """Orthonormal rows that span the same as the rows given, rotated at random if these are normal."""
+    if len(left) == 1:
+        # of one row a decomposition takes ten times as long
+        return left / numpy.linalg.norm(left)
     columns, triangle = numpy.linalg.qr(left.T)
     rows: Array = columns.T * numpy.sign(numpy.diag(triangle))[:, None]
     return rows

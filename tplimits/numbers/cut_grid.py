@@ -59,7 +59,8 @@ def _graded(count: int) -> tuple[Array, Array]:
 
 def grading(s: Array) -> tuple[Array, Array]:
     """φ(s) on [0, 1] with φ' = 30 s²(1 − s)², and φ': an integrand like |x|^(1/2) becomes smooth in s."""
-    return s**3 * (10 - 15 * s + 6 * s**2), 30 * s**2 * (1 - s) ** 2
+    square = s * s
+    return s * square * (10 - 15 * s + 6 * square), 30 * square * (1 - s) ** 2
 
 
 def grid(

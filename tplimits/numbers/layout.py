@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: a form with a smaller coefficient does not move along a coordinate
 _STILL = 1e-12
+#: a covariance that is left over and smaller than this, relative to the deviations, is rounding
+_LEFT = 1e-13
 
 #: a kink as an array function of the values of the forms
 KinkValues = Callable[[Expr, dict[Symbol, Array], tuple[int, int]], Array]
@@ -66,6 +68,23 @@ class Basis:
         factor = numpy.zeros_like(frame.factor)
         factor[order] = frame.factor
         return factor
+
+    @cached_property
+    def regression(self) -> tuple[Array, list[list[float]]]:
+        """The variables that stand as powers: their slopes on the coordinates, and the covariance of what is left."""
+        place = {v: i for i, v in enumerate(self.integrand.variables)}
+        chosen = [place[v] for v, _ in self.integrand.polynomial]
+        cross = numpy.zeros((len(chosen), 0))
+        if self.factor.shape[1]:
+            # u = pinv(factor) · (forms − constants), so Cov(variable, u) follows from the forms
+            # regression of the variable on the coordinates; what is left is independent of the nonlinear part
+            cross = self.gram[chosen] @ self.slopes.T @ numpy.linalg.pinv(self.factor).T
+        own = self.gram[numpy.ix_(chosen, chosen)]
+        residual = own - cross @ cross.T
+        deviations = numpy.sqrt(numpy.clip(numpy.diag(own), 0, None))
+        seen = abs(residual) <= _LEFT * numpy.outer(deviations, deviations)
+        residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
+        return cross, residual.tolist()
 
     def _kinked_first(self) -> list[int]:
         symbols, kinks = tuple(s for s, _ in self.integrand.forms), self.integrand.kinks

@@ -17,6 +17,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.parts import remembered
 
 #: digits carried for closed values, so that cancellation in a formula does not show
 _DIGITS = 40
@@ -49,7 +50,9 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
 
     A correlation of integrated moments can pass 1 by rounding where a Gram is singular.
     """
-    value = expr.xreplace(dict(known)).evalf(_DIGITS)
+    value = _digits(expr.xreplace(dict(known)))
+    if value.is_Number and value.is_finite:
+        return value
     if value.free_symbols:
         names = ", ".join(sorted(s.name for s in value.free_symbols))
         raise EvaluationError(f"no value for {names}: give it by name, as in evaluate({names.split(', ')[0]}=1.0).")
@@ -62,6 +65,12 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
     if abs(imaginary) > noise * (1 + abs(real)):
         raise Unsettled("`{}` is not a real number.", expr)
     return real
+
+
+@remembered(4096)
+def _digits(expr: Expr) -> Expr:
+    """Passes at many resolutions ask again and again for what no integral moves."""
+    return expr.evalf(_DIGITS)
 
 
 def double(value: Expr, expr: Expr) -> float:

@@ -43,8 +43,8 @@ _STEADY = 1e-2
 _OUTSIDE, _LEAST = 1e-6, 1e-18
 #: coordinates whose doubling moves a mean by this share of what the worst one moves it are doubled with it
 _AS_MUCH = 0.3
-#: relative rounding of a sum over nodes, and how much of it a covariance that is left over may be
-_ROUNDING, _MANY_ROUNDINGS = 2e-15, 50
+#: relative rounding of a sum over nodes
+_ROUNDING = 2e-15
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,14 @@ class Quadrature:
             u = nodes[:, start : start + step]
             f = self._integrated(layout, u) * weights[:, start : start + step]
             total += f.sum(axis=1)
-            size += abs(f).sum(axis=1)
-            far += numpy.where(self._outermost(cutting, u, weights[:, start : start + step]), abs(f), 0.0).sum(axis=1)
+            f = abs(f)
+            size += f.sum(axis=1)
+            far += numpy.where(self._outermost(cutting, u, weights[:, start : start + step]), f, 0.0).sum(axis=1)
         return total, size, far
 
     def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
         """The nodes beside those that are left out: what they bring is as much as what is missing."""
-        return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > FAR * cutting.radius
+        return weights < _LEAST if cutting.rank > 1 else (abs(u) > FAR * cutting.radius).any(axis=2)
 
     def _basis(self, integrand: Integrand) -> Basis:
         """The coordinates of an integrand, made once: inner means ask for it at every block of outer nodes."""
@@ -251,24 +252,12 @@ class Quadrature:
 
     def _polynomial(self, layout: Layout, u: Array) -> Any:
         """E[Π variable^power | u]: the variables given the coordinates are Gaussian."""
-        integrand, factor = layout.integrand, layout.factor
+        integrand = layout.integrand
         if not integrand.polynomial:
             return 1.0
-        place = {v: i for i, v in enumerate(integrand.variables)}
-        chosen = [place[v] for v, _ in integrand.polynomial]
-        if layout.rank:
-            # u = pinv(factor) · (forms − constants), so Cov(variable, u) follows from the forms
-            # regression of the variable on the coordinates; what is left is independent of the nonlinear part
-            cross = layout.basis.gram[chosen] @ layout.basis.slopes.T @ numpy.linalg.pinv(factor).T
-        else:
-            cross = numpy.zeros((len(chosen), 0))
-        own = layout.basis.gram[numpy.ix_(chosen, chosen)]
-        residual = own - cross @ cross.T
-        deviations = numpy.sqrt(numpy.clip(numpy.diag(own), 0, None))
-        seen = abs(residual) <= _ROUNDING * numpy.outer(deviations, deviations) * _MANY_ROUNDINGS
-        residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
-        means = [u @ cross[i] for i in range(len(chosen))]
-        return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial), {})
+        cross, residual = layout.basis.regression
+        means = [u @ row for row in cross]
+        return _monomial_mean(means, residual, tuple(p for _, p in integrand.polynomial), {})
 
 
 def _one_more(doubled: tuple[int, ...], k: int) -> tuple[int, ...]:
@@ -280,7 +269,8 @@ def _refuse_unseen(integrand: Integrand, radius: float, size: Array, far: Array)
 
     E relu(y + x) over x for y at eleven standard deviations below zero lies that far out, and is nothing.
     """
-    if (far > _OUTSIDE * numpy.maximum(size, numpy.median(size))).any():
+    beyond = far > _OUTSIDE * size
+    if beyond.any() and (far[beyond] > _OUTSIDE * numpy.median(size)).any():
         raise EvaluationError(
             f"moment not established: the mean of {integrand.body!s:.200} lies further out than quadrature "
             f"looks, at {radius:.0f} standard deviations. Narrow the argument of the exponential, or give "

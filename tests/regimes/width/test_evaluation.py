@@ -8,6 +8,8 @@ import pytest
 import tplimits as tp
 from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.number import Number
+from tplimits.regimes.width import evaluation
+from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import _coarse
 
 
@@ -134,3 +136,17 @@ def test_three_digits_are_asked_of_quadrature(value, error, coarse):
     """Relative to the value, however small it is; exact numbers and particles say themselves what they know."""
     assert _coarse(Number(value, error, "quadrature")) == coarse
     assert not _coarse(Number(value, 1.0, "particles"))
+
+
+def test_the_derivation_with_nothing_closed_is_made_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(evaluation, "derive_width", lambda *a, **k: made.append(k) or derive_width(*a, **k))
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, *, a=None):
+        return tp.avg(tp.relu(a * (W @ x)) ** 2)
+
+    limit = tp.derive(program)
+    for a in (1.0, 2.0, 3.0):
+        assert limit.evaluate("quadrature", a=a)["return"].value == pytest.approx(a**2 / 2, rel=1e-12)
+    assert made == [{"table": (), "with_dots": True}]

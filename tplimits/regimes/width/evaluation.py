@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -148,10 +148,12 @@ class _Evaluation:
         # where particles can take over, hard integrals are given up sooner
         self.budget = Budget(AUTO if others else QUADRATURE)
 
-    @cached_property
+    @property
     def opened(self) -> Derivation:
-        """The same derivation with nothing closed: another route to the same numbers."""
-        return derive_width(self.program, table=(), with_dots=self.state.with_dots)
+        """The same derivation with nothing closed: another route to the same numbers, for all calls."""
+        if self.state.opened is None:
+            self.state.opened = derive_width(self.program, table=(), with_dots=self.state.with_dots)
+        return self.state.opened
 
     def numbers(self, observables: Sequence[Observable]) -> dict[str, Number]:
         """Numbers for all of these."""
