@@ -122,8 +122,7 @@ def careful_pairs(
 ) -> tuple[Array, Array]:
     """NNGP and NTK of the pairs at some places, which are nearly singular.  Raises NotFused."""
     fused = _fused(derivation, constants)
-    rows = tuple(fused.arrays.own(inputs)[1] for inputs in (one, other))
-    return _careful(fused, one, other, (rows[0], rows[1]), places)
+    return _careful(fused, one, other, (fused.arrays.own(one)[0], fused.arrays.own(other)[1]), places)
 
 
 @lru_cache(maxsize=16)
