@@ -118,3 +118,30 @@ def test_the_sign_of_a_difference_of_vectors():
     found = tp.derive(network, tp.Kernels(train=("v",))).evaluate(np.array([[1.2, -0.5]]))
     # h − g has the variance 2c and the density 1/√(4πc) at 0: the dot part is 2 g/√(4πc), of norm² 1/π
     assert found.nngp[0, 0] == pytest.approx(1 + 1 / math.pi, rel=1e-6)
+
+
+def wavy(u, terms, sin):
+    return u + sum(sin((k + 1) * u) / 10 for k in range(terms))
+
+
+@pytest.mark.parametrize("terms", [3, 250], ids=["short", "of a thousand parts"])
+@pytest.mark.parametrize("name", ["ratio to the absolute value", "function of a pole"])
+def test_jumps_of_long_functions_count_in_dot_parts(name, terms):
+    function, plain = FUNCTIONS[name]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return tp.avg(x * (W.T @ (function(h) * tp.exp(-tp.tanh(wavy(h, terms, tp.sin))))))
+
+    # without the delta: 0.54 for 0.91 of u/|u|, 0.23 for 0.60 of tanh(1/u)
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(
+        gaussian_mean(lambda u: u * plain(u) * math.exp(-math.tanh(wavy(u, terms, math.sin)))), rel=1e-6
+    )
+
+
+def test_every_place_of_a_function_too_long_to_look_at_is_taken_for_a_jump(monkeypatch):
+    function = f.relu(h) ** 2 / (2 * h) * sympy.exp(-sympy.tanh(wavy(h, 3, sympy.sin)))
+    assert hidden_jumps.__wrapped__(function) == ()
+    monkeypatch.setitem(hidden_jumps.__wrapped__.__globals__, "_LONG", 5)
+    assert hidden_jumps.__wrapped__(function) == (h,)

@@ -7,9 +7,9 @@ has one value on each side, and another one on the other; roots and logarithms h
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import mpmath
@@ -26,8 +26,8 @@ _DIGITS, _NEAR = 60, (mpmath.mpf("1e-8"), mpmath.mpf("1e-16"))
 _HEIGHT, _SAME = 1e-6, 1e-3
 #: so many points of the other variables are tried: a function may be 0 on one side of them, or no number
 _POINTS = 4
-#: nodes of a function that is looked at
-_LONG = 1000
+#: different parts of a function that is looked at; of a longer one every place where it may jump is taken for a jump
+_LONG = 2000
 #: beyond it exponentials are 0 or infinite: digits of them would take the memory of all others
 _FAR = 1e15
 #: intervals between whole numbers in which zeros are looked for, and what keeps their ends off simple numbers
@@ -58,8 +58,8 @@ def derivative(expr: Expr, variable: Expr) -> Expr:
     """
     if not expr.has(*_OF_REALS):
         return expr.diff(variable)
-    found = reduce(lambda part, head: part.replace(head, _OF_REALS[head]), _OF_REALS, expr).diff(variable)
-    return reduce(lambda part, head: part.replace(_OF_REALS[head], head), _OF_REALS, found)
+    found = functools.reduce(lambda part, head: part.replace(head, _OF_REALS[head]), _OF_REALS, expr).diff(variable)
+    return functools.reduce(lambda part, head: part.replace(_OF_REALS[head], head), _OF_REALS, found)
 
 
 class _absolute(Function):
@@ -104,14 +104,23 @@ def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
     >>> hidden_jumps(sympy.Abs(x) ** 2 / x), hidden_jumps(x / sympy.sqrt(x**2 + y**2)), hidden_jumps(1 / x)
     ((), (), ())
     """
-    # a long one would be evaluated for minutes; it is read as algebra differentiates it
-    if not _may_hide(expr) or any(True for _ in itertools.islice(sympy.preorder_traversal(expr), _LONG, None)):
+    if not _may_hide(expr):
         return ()
     names: dict[Expr, Symbol] = {}
     flat = _flat(expr, names)
     back = {name: node for node, name in names.items()}
     candidates = dict.fromkeys(place for base in divisors(flat) for place in _places(base))
-    return tuple(place.xreplace(back) for place in candidates if _jumps(flat, place))
+    return tuple(place.xreplace(back) for place in (candidates if _is_long(flat) else _jumping(flat, candidates)))
+
+
+def _is_long(expr: Expr) -> bool:
+    """Whether its numbers would take minutes."""
+    parts, left = {expr}, [expr]
+    while left and len(parts) <= _LONG:
+        new = set(left.pop().args) - parts
+        parts |= new
+        left.extend(new)
+    return len(parts) > _LONG
 
 
 @remembered(1 << 14)
@@ -144,7 +153,8 @@ def _flat(expr: Expr, names: dict[Expr, Symbol]) -> Expr:
 def _places(expr: Expr) -> Iterator[Expr]:
     """Parts that a base may vanish with: the largest that are linear in some variable, and sums that are not."""
     if _leading(expr) is not None:
-        yield -expr if expr.could_extract_minus_sign() else expr
+        place = expr.as_coeff_Mul()[1]  # that of 2h is that of h
+        yield -place if place.could_extract_minus_sign() else place
         return
     if expr.is_Add:
         yield expr
@@ -166,33 +176,54 @@ def _in_order(expr: Expr) -> list[Symbol]:
     return sorted(expr.free_symbols, key=lambda s: (s.name, s.sort_key()))
 
 
-def _jumps(flat: Expr, place: Expr) -> bool:
-    """Whether a function has other values before a zero of a place than behind it."""
-    variable = _leading(place) or _in_order(place)[0]
-    order = [variable, *(s for s in _in_order(flat) if s != variable)]
+def _jumping(flat: Expr, places: Iterable[Expr]) -> Iterator[Expr]:
+    """The places where a function has other values before a zero than behind it."""
+    order = _in_order(flat)
     try:
-        value, zero = (_numeric(order, f) for f in (flat, place))
-        with mpmath.workdps(_DIGITS):
-            points = (_point(k, len(order) - 1) for k in range(_POINTS))
-            return any(_height(value, root, at) for at in points for root in _roots(zero, at, _leading(place)))
-    except (TypeError, ValueError, ArithmeticError, KeyError, NameError, AttributeError):  # no function of numbers
-        return False
+        value = _numeric(order, flat, _EXACT)
+    except (TypeError, ValueError, KeyError, NameError, AttributeError):  # no function of numbers
+        return
+    with mpmath.workdps(_DIGITS):
+        yield from [place for place in places if _jumps(value, order, place)]
 
 
-def _numeric(order: list[Symbol], expr: Expr) -> Numeric:
-    found: Numeric = sympy.lambdify(order, functions.elementary(expr), [_FUNCTIONS, "mpmath"])
+def _jumps(value: Numeric, order: list[Symbol], place: Expr) -> bool:
+    leading = _leading(place)
+    moving = order.index(leading or _in_order(place)[0])
+    zero, quick = (_numeric(order, place, library) for library in (_EXACT, _QUICK))
+    try:
+        for at in (_point(k, len(order)) for k in range(_POINTS)):
+            along = functools.partial(_along, at, moving)
+            roots = _roots(along(zero), along(quick)) if leading is None else [_root(along(zero))]
+            if any(_height(along(value), root) for root in roots):
+                return True
+    except (TypeError, ValueError, ArithmeticError, NameError, AttributeError):  # no function of numbers
+        pass
+    return False
+
+
+def _along(at: list[mpmath.mpf], moving: int, function: Numeric) -> Numeric:
+    """A function of one of its variables, the others where they are."""
+    return lambda x: function(*at[:moving], x, *at[moving + 1 :])
+
+
+def _numeric(order: list[Symbol], expr: Expr, library: Sequence[object]) -> Numeric:
+    found: Numeric = sympy.lambdify(order, functions.elementary(expr), library, cse=True)
     return found
 
 
-def _roots(zero: Numeric, at: list[mpmath.mpf], leading: Symbol | None) -> Iterator[mpmath.mpf]:
-    """Where a place vanishes, given the other variables: of a form once, of another function where its sign changes."""
-    if leading is not None:
-        start, rate = zero(mpmath.mpf(0), *at), zero(mpmath.mpf(1), *at) - zero(mpmath.mpf(0), *at)
-        yield -start / rate
-        return
-    for low, high in itertools.pairwise(mpmath.mpf(k) / _GRID + _OFF for k in range(-4 * _GRID, 4 * _GRID)):
-        if zero(low, *at) * zero(high, *at) < 0:
-            yield mpmath.findroot(lambda x: zero(x, *at), (low, high), solver="anderson", verify=False)
+def _root(form: Numeric) -> mpmath.mpf:
+    """Where a linear form vanishes."""
+    start = form(mpmath.mpf(0))
+    return -start / (form(mpmath.mpf(1)) - start)
+
+
+def _roots(zero: Numeric, quick: Numeric) -> Iterator[mpmath.mpf]:
+    """Where the sign of a function changes, looked for with few digits."""
+    ends = [mpmath.mpf(k) / _GRID + _OFF for k in range(-4 * _GRID, 4 * _GRID)]
+    for (low, before), (high, behind) in itertools.pairwise((end, quick(end)) for end in ends):
+        if before * behind < 0:
+            yield mpmath.findroot(zero, (low, high), solver="anderson", verify=False)
 
 
 def _point(number: int, many: int) -> list[mpmath.mpf]:
@@ -201,9 +232,9 @@ def _point(number: int, many: int) -> list[mpmath.mpf]:
     return [(r - mpmath.floor(r) + mpmath.mpf("0.3")) * (-1) ** ((number >> i % 2) & 1) for i, r in enumerate(roots)]
 
 
-def _height(value: Numeric, zero: mpmath.mpf, at: list[mpmath.mpf]) -> bool:
+def _height(value: Numeric, zero: mpmath.mpf) -> bool:
     try:
-        (above, below), (over, under) = ((value(zero + ε, *at), value(zero - ε, *at)) for ε in _NEAR)
+        (above, below), (over, under) = ((value(zero + ε), value(zero - ε)) for ε in _NEAR)
         height = abs(over - under)
         return bool(height > _HEIGHT and max(abs(over - above), abs(under - below)) < _SAME * height < mpmath.inf)
     except (TypeError, ArithmeticError, ValueError):  # no real number here, but perhaps at another point
@@ -223,3 +254,6 @@ _FUNCTIONS = {
     "step": lambda x: mpmath.mpf(int(x > 0)),
     "softplus": lambda x: mpmath.log1p(_bounded("exp")(x)),
 }
+#: what functions are in 60 digits, and in as many as processors have
+_EXACT: tuple[object, ...] = (_FUNCTIONS, "mpmath")
+_QUICK: tuple[object, ...] = ({name: _FUNCTIONS[name] for name in ("step", "softplus")}, "math")
