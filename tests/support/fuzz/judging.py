@@ -24,7 +24,7 @@ import sympy
 
 import tplimits as tp
 from fuzz.draft import Case
-from fuzz.measuring import NOT_FINITE, measured
+from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
 from fuzz.refusals import judged, reason_of
 from tplimits.regimes.kernels.numbers.request import NNGPAlone
 from tplimits.sampling.estimate import Series, fit
@@ -38,6 +38,8 @@ FLAT = -0.15
 NEGLIGIBLE = 1e-3
 #: draws of a random kernel, in those of networks
 MIXTURE = 2
+#: so many spreads from zero nearly all networks have a scalar's sign
+_SURE = 3
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
@@ -266,6 +268,23 @@ def seen(case: Case) -> frozenset[str]:
     return measured(made(case), case.options) if case.regime == "width" else frozenset()
 
 
+def below_its_spread(case: Case, level: float) -> dict[str, Any] | None:
+    """What is said where networks have roots of negative values only because a scalar, whose limit is positive and that
+    networks come to, is smaller than its spread among them; None where it is not so.
+    """
+    for name, spread in roots_of_some(made(case), case.options).items():
+        alone = replace(case, source=re.sub(rf"(\n *)({name} = .*)(?s:.*)", rf"\1\2\1return {name}\n", case.source))
+        limit = derived(alone)
+        value = limit.evaluate()["return"].value
+        if 0 < value < _SURE * spread and compared(alone, limit, level)[0] == "agreed":
+            width = WIDTHS[1] * (_SURE * spread / value) ** 2
+            detail = (
+                f"{name} → {value:.3g}, in networks of width {WIDTHS[1]} ± {spread:.2g}: width {width:.0g} is needed"
+            )
+            return {"kind": "unchecked", "reason": "roots of negative values at this width", "detail": detail}
+    return None
+
+
 def _judged(case: Case, level: float) -> dict[str, Any]:
     try:
         limit = derived(case)
@@ -284,6 +303,8 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
                 return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
             except tp.TplimitsError as second:
                 refusal = second
+        if case.regime == "width" and (found := below_its_spread(case, level)) is not None:
+            return found
         if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
