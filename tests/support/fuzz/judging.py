@@ -9,12 +9,9 @@ the check rejects is fitted again with them.
 from __future__ import annotations
 
 import re
-import signal
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -25,6 +22,7 @@ import sympy
 import tplimits as tp
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
+from fuzz.patience import PATIENCE, OutOfPatience, patience
 from fuzz.refusals import judged, reason_of
 from tplimits.regimes.kernels.numbers.request import NNGPAlone
 from tplimits.sampling.estimate import Series, fit
@@ -36,15 +34,13 @@ SCREEN = 1e-2
 FLAT = -0.15
 #: errors of a claim that finite widths do not resolve: what falls like n^(-2) is no series that anyone fits
 NEGLIGIBLE = 1e-3
-#: draws of a random kernel, in those of networks
-MIXTURE = 2
+#: draws of a random kernel, in those of networks, and where each draw asks for integrals of its own
+MIXTURE, COSTLY = 2, 256
 #: so many spreads from zero nearly all networks have a scalar's sign
 _SURE = 3
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
-#: seconds of CPU a case may take
-PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,11 @@ def looked_wide(case: Case, limit: Any, particles: int) -> tuple[Effort, Verdict
 def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effort) -> Verdict:
     """A check of the means of random kernels, whose own noise counts as well."""
     count = MIXTURE * effort.draws[0]
-    sample = pair_of(limit, asked(case, effort), count)
+    try:
+        sample = pair_of(limit, asked(case, effort), count)
+    except tp.EvaluationError:
+        count = COSTLY
+        sample = pair_of(limit, asked(case, effort), count)
     kernels = {"nngp": sample.nngp, "ntk": sample.ntk}
     verdict = tp.check(limit, progress=False, claims={k: v.mean(axis=0) for k, v in kernels.items()}, **given)
     errors = {"K": sample.nngp.std(axis=0) / count**0.5, "Θ": sample.ntk.std(axis=0) / count**0.5}
@@ -228,26 +228,6 @@ def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     settles = rejected_only and with_half_powers(verdict, level) and approaching(verdict, level)
     kind = "series" if settles else "wrong"
     return kind, "; ".join(found) + f"\n{verdict.table}", verdict.worst.p
-
-
-class OutOfPatience(BaseException):
-    """The case took too long; no `except Exception` on the way stops it."""
-
-
-@contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """OutOfPatience after so many seconds of CPU, which a busy machine does not shorten."""
-
-    def late(*_: object) -> None:
-        raise OutOfPatience
-
-    before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def outputs_alone(case: Case, limit: Any, level: float) -> dict[str, Any]:
