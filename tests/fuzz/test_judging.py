@@ -91,6 +91,28 @@ def test_refusals_are_reasonable_for_a_reason():
     assert reason_of("something nobody has seen").startswith("other: ")
 
 
+def rooted(offset):
+    body = f"    s = tp.avg(x*y) + {offset}\n    z = y*tp.sqrt(s)\n    return tp.avg(z*x), tp.avg(x*x)\n"
+    source = f"@tp.program\ndef subject(x: tp.Vector, y: tp.Vector):\n{body}"
+    return replace(TIED, source=source)
+
+
+@pytest.mark.parametrize(("offset", "kind"), [(0.001, "unchecked"), (0.2, "agreed")])
+def test_a_small_scalar_under_a_root_asks_for_wider_networks(offset, kind):
+    """Of ⟨x|y⟩ + 0.001 at width 512 every second network has no root: its spread is 0.044 there."""
+    outcome = judge(rooted(offset))
+    assert outcome.kind == kind
+    assert (outcome.reason == "roots of negative values at this width") == (kind == "unchecked")
+
+
+@pytest.mark.parametrize("offset", [0, -0.01, 0.001])
+def test_the_width_is_no_excuse_for_a_root_of_what_networks_do_not_come_to(offset, monkeypatch):
+    """Of zero and of negative limits no width helps, nor where the claim is not what networks do."""
+    if offset > 0:
+        monkeypatch.setattr(judging, "looked", claiming(0.05))
+    assert judging.below_its_spread(rooted(offset), 1e-5) is None
+
+
 def test_exceptions_of_others_are_foreign(monkeypatch):
     def broken(case):
         raise KeyError("x")

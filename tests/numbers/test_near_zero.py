@@ -10,6 +10,7 @@ from scipy import integrate
 
 import tplimits as tp
 from tplimits.law.gaussians import independent
+from tplimits.law.means import BoxMean
 from tplimits.numbers.moments.tensor import tensor
 from tplimits.numbers.near_zero import continued
 from tplimits.program.nodes import functions
@@ -216,3 +217,27 @@ def test_quadrature_meets_no_rounding_beside_a_pole():
     f = b * (numpy.sin(a) / a**2 - 2 * (1 - numpy.cos(a)) / a**3) / numpy.cosh(b * (1 - numpy.cos(a)) / a**2) ** 2
     assert value[0] == pytest.approx((f**2 * density).sum(), rel=1e-8)
     assert error[0] < 1e-10
+
+
+def test_means_over_other_neurons_have_no_power_series_and_are_left_alone():
+    x, b = sympy.symbols("x b", real=True)
+    average = BoxMean(sympy.tanh(x + b), b)
+    for quotient in ((average + sympy.sin(x)) / x, average / x - 1 / x, (average + 1) / (1 + x)):
+        assert continued(quotient, independent([x])) == quotient
+
+
+def test_a_mean_over_other_neurons_stands_beside_a_pole():
+    """E cos((m(x) + sin x)/x) for m(x) = E tanh(x + g), by Gauss–Hermite nodes."""
+
+    @tp.program
+    def divided(x: tp.Vector, y: tp.Vector):
+        b = tp.neuron("b")
+        z = tp.avg(tp.tanh(x + y[b]), over=b)
+        return tp.avg(tp.cos((z + tp.sin(x)) / x))
+
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(200)
+    weights = weights / weights.sum()
+    inner = numpy.tanh(nodes[:, None] + nodes) @ weights
+    expected = numpy.cos((inner + numpy.sin(nodes)) / nodes) @ weights
+    found = tp.derive(divided).evaluate()["return"]
+    assert abs(found.value - expected) < 1e-9

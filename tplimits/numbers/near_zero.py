@@ -121,7 +121,8 @@ def _series(function: Expr | None) -> tuple[Expr, ...] | None:
     if function is None or function.free_symbols - {FORM}:
         return None
     written = functions.elementary(function)
-    if not all(isinstance(f, (*_ANALYTIC, functions.softplus)) for f in written.atoms(sympy.Function)):
+    known = (sympy.Add, sympy.Mul, sympy.Pow, *_ANALYTIC)
+    if not all(isinstance(node, known) for node in sympy.preorder_traversal(written) if node.args):
         return None
     value = sympy.lambdify(FORM, written, [_HEADS, "mpmath"])
     with mpmath.workdps(_DIGITS):

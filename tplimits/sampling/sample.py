@@ -255,11 +255,12 @@ def _in_order(workers: Executor, sampler: Source, jobs: Sequence[Task]) -> Itera
 
 
 def _finite(sampler: Source, batch: Draws) -> None:
-    finite = numpy.isfinite(batch.values) & numpy.isfinite(batch.squares)
-    if finite.all():
+    finite = numpy.isfinite(batch.values)
+    whole = finite.all(axis=0) & numpy.isfinite(batch.squares)
+    if whole.all():
         return
-    column = int(numpy.argmin(finite.all(axis=0)))
-    bad = int((~finite[:, column]).sum())
+    column = int(numpy.argmin(whole))
+    bad = int((~finite[:, column]).sum()) or len(finite)  # squares are means over all draws
     raise CheckError(
         f"`{sampler.labels[column]}` is not finite in {bad} of {len(batch.values)} draws at width "
         f"n = {batch.n}: look for a division by zero, a logarithm or root of a negative number, or an overflow in "

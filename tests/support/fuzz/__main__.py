@@ -19,7 +19,8 @@ from rich.progress import track
 from rich.table import Table
 
 from fuzz.cases import MAKERS, case, seeds
-from fuzz.judging import PATIENCE, judge, row_of
+from fuzz.judging import judge, row_of
+from fuzz.patience import PATIENCE
 
 #: outcomes that a person reads with the source beside them
 SHOWN = ("wrong", "foreign", "illegal", "unchecked", "slow", "series")

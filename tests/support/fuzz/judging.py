@@ -9,12 +9,9 @@ the check rejects is fitted again with them.
 from __future__ import annotations
 
 import re
-import signal
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -24,7 +21,8 @@ import sympy
 
 import tplimits as tp
 from fuzz.draft import Case
-from fuzz.measuring import NOT_FINITE, measured
+from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
+from fuzz.patience import PATIENCE, OutOfPatience, patience
 from fuzz.refusals import judged, reason_of
 from tplimits.regimes.kernels.numbers.request import NNGPAlone
 from tplimits.sampling.estimate import Series, fit
@@ -36,13 +34,13 @@ SCREEN = 1e-2
 FLAT = -0.15
 #: errors of a claim that finite widths do not resolve: what falls like n^(-2) is no series that anyone fits
 NEGLIGIBLE = 1e-3
-#: draws of a random kernel, in those of networks
-MIXTURE = 2
+#: draws of a random kernel, in those of networks, and where each draw asks for integrals of its own
+MIXTURE, COSTLY = 2, 256
+#: so many spreads from zero nearly all networks have a scalar's sign
+_SURE = 3
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
-#: seconds of CPU a case may take
-PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,11 @@ def looked_wide(case: Case, limit: Any, particles: int) -> tuple[Effort, Verdict
 def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effort) -> Verdict:
     """A check of the means of random kernels, whose own noise counts as well."""
     count = MIXTURE * effort.draws[0]
-    sample = pair_of(limit, asked(case, effort), count)
+    try:
+        sample = pair_of(limit, asked(case, effort), count)
+    except tp.EvaluationError:
+        count = COSTLY
+        sample = pair_of(limit, asked(case, effort), count)
     kernels = {"nngp": sample.nngp, "ntk": sample.ntk}
     verdict = tp.check(limit, progress=False, claims={k: v.mean(axis=0) for k, v in kernels.items()}, **given)
     errors = {"K": sample.nngp.std(axis=0) / count**0.5, "Θ": sample.ntk.std(axis=0) / count**0.5}
@@ -228,26 +230,6 @@ def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     return kind, "; ".join(found) + f"\n{verdict.table}", verdict.worst.p
 
 
-class OutOfPatience(BaseException):
-    """The case took too long; no `except Exception` on the way stops it."""
-
-
-@contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """OutOfPatience after so many seconds of CPU, which a busy machine does not shorten."""
-
-    def late(*_: object) -> None:
-        raise OutOfPatience
-
-    before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def outputs_alone(case: Case, limit: Any, level: float) -> dict[str, Any]:
     """The comparison of NNGP kernels alone, for networks that have no gradient."""
     second = EFFORTS["kernels"][1]
@@ -264,6 +246,23 @@ def outputs_alone(case: Case, limit: Any, level: float) -> dict[str, Any]:
 def seen(case: Case) -> frozenset[str]:
     """What networks say of a program of the width limit; nothing of other subjects, which need data."""
     return measured(made(case), case.options) if case.regime == "width" else frozenset()
+
+
+def below_its_spread(case: Case, level: float) -> dict[str, Any] | None:
+    """What is said where networks have roots of negative values only because a scalar, whose limit is positive and that
+    networks come to, is smaller than its spread among them; None where it is not so.
+    """
+    for name, spread in roots_of_some(made(case), case.options).items():
+        alone = replace(case, source=re.sub(rf"(\n *)({name} = .*)(?s:.*)", rf"\1\2\1return {name}\n", case.source))
+        limit = derived(alone)
+        value = limit.evaluate()["return"].value
+        if 0 < value < _SURE * spread and compared(alone, limit, level)[0] == "agreed":
+            width = WIDTHS[1] * (_SURE * spread / value) ** 2
+            detail = (
+                f"{name} → {value:.3g}, in networks of width {WIDTHS[1]} ± {spread:.2g}: width {width:.0g} is needed"
+            )
+            return {"kind": "unchecked", "reason": "roots of negative values at this width", "detail": detail}
+    return None
 
 
 def _judged(case: Case, level: float) -> dict[str, Any]:
@@ -284,6 +283,8 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
                 return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
             except tp.TplimitsError as second:
                 refusal = second
+        if case.regime == "width" and (found := below_its_spread(case, level)) is not None:
+            return found
         if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}

@@ -42,3 +42,17 @@ def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
             if (spread[1] > 0.7 * np.maximum(spread[0], 1e-9)).any():
                 found.add(RESTLESS)
     return frozenset(found) or frozenset({SETTLED})
+
+
+def roots_of_some(program: tp.Program, options: dict[str, Any]) -> dict[str, float]:
+    """Scalars that the first values are computed from which some networks have and others have not, with their spreads
+    at the larger width: networks have a root where such a scalar happens to be positive.
+    """
+    wide = _runs(program, WIDTHS[1], DRAWS[1], options)
+    lacking = {name: ~np.isfinite(v.reshape(len(v), -1)).all(axis=1) for name, v in wide.items()}
+    broken = [program.position(name) for name, without in lacking.items() if without.any()]
+    names = {program.position(name): name for name in wide}
+    if not broken or lacking[names[min(broken)]].all():
+        return {}
+    operands = {names.get(i, "") for i in program[min(broken)].operands}
+    return {name: float(wide[name].std()) for name in sorted(operands - {""}) if wide[name].ndim == 1}

@@ -22,7 +22,7 @@ REASONS = {
     "too many variables": r"correlated variables with kinks, beyond the reach of quadrature",
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
-    "kink where a logit settles": r"kink is passed where V decides|kink or a jump at the value",
+    "kink where a logit settles": r"kink is passed (at random|where V decides)|kink or a jump at the value",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
     "mixture": r"the limit is a mixture|given random logits",

@@ -172,3 +172,10 @@ def keeps_off(limit: Expr) -> bool:
     if isinstance(limit, sympy.Pow):
         return keeps_off(limit.base)
     return bool(limit.is_positive) or isinstance(limit, POSITIVE)
+
+
+def may_vanish_below(function: Expr) -> bool:
+    """Whether something that may vanish is divided by, or stands in a logarithm."""
+    divisors = [p.base for p in function.atoms(sympy.Pow) if p.exp.could_extract_minus_sign()]
+    divisors += [logarithm.args[0] for logarithm in function.atoms(sympy.log)]
+    return any(bounds(divisor)[0] <= 0 for divisor in divisors)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
 from tplimits.numbers.moments.writing import Writer, function, number, polynomial
@@ -122,6 +123,14 @@ def rule(name: str, scalar: bool, first: float = 1.0, second: float = 0.0) -> Ca
         return function(writer.code(text), name, (*_ENTRIES, *_OTHERS), scalar)
     written = {"affine": affine, "piecewise_linear": piecewise_linear}[name](writer, kernel, first, second)
     return function(writer.code(written), name, _ENTRIES, scalar)
+
+
+def refuse_indefinite(grams: Array) -> None:
+    """EvaluationError for a covariance (of N) that is not positive semidefinite but for its rounding."""
+    traces = numpy.einsum("nii->n", grams)
+    bad = numpy.linalg.eigvalsh(grams).min(axis=1, initial=0.0) < -1e-9 * numpy.maximum(traces, 0.0)
+    if bad.any():
+        raise EvaluationError(f"the covariance {grams[bad][0].tolist()} is not positive semidefinite.")
 
 
 def gram_determinant(c11: Any, c12: Any, c22: Any) -> Array:

@@ -5,6 +5,7 @@
     closed       F is a sum of products f(g1) h(g2) of atoms (`atoms`): a formula, to rounding
     expansion    F is a sum of products: Mehler's expansion, nested integrals where it has not settled
     panels       one variable, no formula: Gauss–Legendre panels
+    forms        a sum of such products of two linear forms of several variables (`linear`)
     quadrature   anything else: tensor quadrature, one covariance after the other
 """
 
@@ -28,6 +29,7 @@ from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
+from tplimits.numbers.moments.linear import Part, mean_of_parts, parts
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.separation import products
 from tplimits.numbers.moments.steady import steady
@@ -58,7 +60,7 @@ AtomPairs = tuple[tuple[tuple[Atom, ...], tuple[Atom, ...]], ...]
 class MomentFunction:
     """E F as a function of covariances; made by `moment`.
 
-    `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed".
+    `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed"; `parts` of "forms".
     """
 
     integrand: Expr
@@ -66,6 +68,7 @@ class MomentFunction:
     route: str
     factors: tuple[tuple[Expr, Expr], ...] = ()
     pairs: AtomPairs = ()
+    parts: tuple[Part, ...] = ()
 
     def __call__(self, *covariances: Any, det: Any = None) -> tuple[Array, Array]:
         """(value, error bound) at arrays of covariances, the upper triangle row by row; everything broadcasts.
@@ -120,14 +123,17 @@ class MomentFunction:
     def _evaluated(self, entries: Sequence[Array], det: Array | None, sides: Sequence[Sided]) -> tuple[Array, Array]:
         if self.route == "quadrature":
             return tensor(self.integrand, self.variables, numpy.stack(entries, axis=1))
-        if len(self.variables) == 1:
-            return self._one(entries[0])
-        c11, c12, c22 = entries
+        if self.route == "forms":
+            return mean_of_parts(self.parts, entries, len(self.variables))
+        one = len(self.variables) == 1
+        c11, c12, c22 = (entries[0], *[numpy.zeros_like(entries[0])] * 2) if one else entries
         det = gram_determinant(c11, c12, c22) if det is None else det
         if self.route == "closed":
             value, size = _closed_arrays(self)(c11, c12, c22, det)
             value, size = (numpy.broadcast_to(a, c11.shape).astype(c11.dtype) for a in (value, size))
             return value, _ROUNDING * size * (self._nearness(c11, c12, c22) + self._exponent(c11, c22))
+        if one:
+            return self._one(c11)
         try:
             parts = [self._expanded(term, c11, c12, c22, det, sides) for term in range(len(self.factors))]
         except FarOutError:
@@ -151,19 +157,12 @@ class MomentFunction:
         return 1.0 + sum(4 / abs((1 + p * c11) * (1 + q * c22) - p * q * c12 * c12) for p, q in growing)
 
     def _one(self, variances: Array) -> tuple[Array, Array]:
-        if self.route == "closed":
-            zero = numpy.zeros_like(variances)
-            value, size = _closed_arrays(self)(variances, zero, zero, zero)
-            value, size = (numpy.broadcast_to(a, variances.shape).astype(variances.dtype) for a in (value, size))
-            return value, _ROUNDING * size * (self._nearness(variances, zero, zero) + self._exponent(variances, zero))
-        (x,) = self.variables
         try:
-            return _mean_of_one(self.integrand, x, variances)
+            return _mean_of_one(self.integrand, self.variables[0], variances)
         except FarOutError:
-            zero = numpy.zeros_like(variances)
-            found = on_wider_laws(
-                ((self.integrand, sympy.S.One),), (x, _ONE), (variances, zero, zero, zero), self._another
-            )
+            zero, both = numpy.zeros_like(variances), (self.variables[0], _ONE)
+            law = (variances, zero, zero, zero)
+            found = on_wider_laws(((self.integrand, sympy.S.One),), both, law, self._another)
             if found is None:
                 raise
             return found
@@ -259,7 +258,8 @@ def moment(
         raise EvaluationError(f"the moment of {integrand} holds a Dirac delta: it is no mean of a function.")
     factors = products(written, variables) if len(variables) <= 2 else None
     if factors is None:
-        return MomentFunction(written, variables, "quadrature")
+        known = parts(written, variables, moment)
+        return MomentFunction(written, variables, "forms" if known else "quadrature", parts=known)
     pairs = _atom_pairs(factors, variables)
     if pairs is not None:
         return MomentFunction(written, variables, "closed", factors, pairs)

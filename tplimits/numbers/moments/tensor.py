@@ -11,10 +11,11 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, may_vanish_below
 from tplimits.law.hypotheses.moments import tail
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
+from tplimits.numbers.moments.determinants import refuse_indefinite
 from tplimits.numbers.near_zero import continued
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import Array, evaluate
@@ -76,18 +77,11 @@ def may_be_infinite(function: Expr) -> bool:
     >>> may_be_infinite(x * (sympy.cos(y) / y - sympy.sin(y) / y**2))  # over one denominator poles of terms cancel
     False
     """
-    if all(bound.is_finite for bound in bounds(function)) or not _has_pole(function):
+    if all(bound.is_finite for bound in bounds(function)) or not may_vanish_below(function):
         return False
     joined = sympy.Mul(*map(sympy.together, sympy.Mul.make_args(function)))
     growth = tail(joined, independent(sorted(function.free_symbols, key=str)))
     return not (growth.established and growth.power is sympy.oo)  # a numerator may take a pole away
-
-
-def _has_pole(function: Expr) -> bool:
-    """Whether something that may vanish is divided by, or stands in a logarithm."""
-    divisors = [p.base for p in function.atoms(sympy.Pow) if p.exp.could_extract_minus_sign()]
-    divisors += [logarithm.args[0] for logarithm in function.atoms(sympy.log)]
-    return any(bounds(divisor)[0] <= 0 for divisor in divisors)
 
 
 def _one(
@@ -98,9 +92,7 @@ def _one(
     law = dict(zip(pairs, map(float, row), strict=True))
     law |= {(b, a): c for (a, b), c in law.items()}
     gram = numpy.array([[law[a, b] for b in variables] for a in variables])
-    # a law of rounded covariances may be indefinite by its rounding
-    if numpy.linalg.eigvalsh(gram).min() < -1e-9 * max(float(gram.trace()), 0.0):
-        raise EvaluationError(f"the covariance {gram.tolist()} is not positive semidefinite.")
+    refuse_indefinite(gram[None])
     # no variance at all: a formula's value at 0, which quadrature over nothing would not ask
     if not gram.any():
         return float(evaluate(function, dict.fromkeys(variables, 0.0))), 0.0
@@ -113,7 +105,7 @@ def _one(
             if before is not None and error <= _AGREED * abs(integral.value):
                 break
             before = integral.value
-        if error > _DOUBTFUL * integral.size and not _has_pole(function):  # beside a pole no rule gains digits
+        if error > _DOUBTFUL * integral.size and not may_vanish_below(function):  # beside a pole no rule gains digits
             integral = _quadrature(law, 0, budgets, _REFINING).refined(integrand, _WANTED)
             error = integral.error
     except TooManyNodes:

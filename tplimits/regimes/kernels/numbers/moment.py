@@ -64,7 +64,7 @@ def evaluated_moment(
     if len(distinct) > _MOST_VALUES:
         raise EvaluationError(
             f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is "
-            f"{_MOST_VALUES}. Evaluate fewer inputs at a time, or take fewer draws."
+            f"{_MOST_VALUES}. Take fewer inputs at a time, or fewer draws."
         )
     flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
     found, error = numpy.empty(flat[0].shape, numpy.result_type(*flat)), 0.0

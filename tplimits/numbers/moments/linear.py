@@ -1,0 +1,126 @@
+"""Means of functions of several variables that are sums of products of at most two functions of linear forms.
+
+    max(a, b) = b + relu(a − b)        min(a, b) = a − relu(a − b)        where(c, a, b) = b + (a − b) step(c)
+
+E max(a, b) max(c, d) is four means of pairs of forms, each with a formula, instead of a quadrature over four variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, S, Symbol
+
+from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.bounds import may_vanish_below
+from tplimits.numbers.forms import lower
+from tplimits.numbers.moments.determinants import gram_determinant, refuse_indefinite
+from tplimits.numbers.moments.separation import products
+from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
+
+if TYPE_CHECKING:
+    from tplimits.numbers.moments.function import MomentFunction
+    from tplimits.program.nodes.evaluate import Array
+
+#: forms as rows of coefficients, and the mean of a function of them
+Part = tuple[tuple[tuple[float, ...], ...], "MomentFunction"]
+_FORMS = sympy.symbols("ℓ1 ℓ2", real=True)
+#: more terms than this are integrated as they are
+_MOST_TERMS = 64
+#: determinants below this share of the terms that they are computed from are rounding
+_ROUNDED = 90 * float(numpy.finfo(float).eps)
+
+
+def parts(
+    function: Expr, variables: Sequence[Symbol], moment: Callable[[Expr, tuple[Symbol, ...]], MomentFunction]
+) -> tuple[Part, ...]:
+    """The function as a sum of functions of one or two forms that have a formula or an expansion; () where it is none.
+
+    >>> from tplimits.numbers.moments.function import moment
+    >>> a, b, c, d = sympy.symbols("a b c d", real=True)
+    >>> len(parts(maximum(a, b) * maximum(c, d), (a, b, c, d), moment)), parts(a * sympy.tanh(b * c), (a, b, c), moment)
+    (4, ())
+    """
+    if may_vanish_below(function):  # terms may be infinite where their sum is not
+        return ()
+    terms = sympy.Add.make_args(sympy.expand(_unfolded(function, set(variables)), deep=False))
+    found: dict[tuple[tuple[float, ...], ...], Expr] = {}
+    for term in terms if len(terms) <= _MOST_TERMS else ():
+        read = _of_forms(term, variables)
+        if read is None:
+            return ()
+        found[read[0]] = found.get(read[0], S.Zero) + read[1]
+    laws = {rows: _FORMS[: max(len(rows), 1)] for rows in found}
+    if any(products(body, laws[rows]) is None for rows, body in found.items()):
+        return ()
+    return tuple((rows, moment(body, laws[rows])) for rows, body in found.items())
+
+
+def _unfolded(expr: Expr, variables: set[Symbol]) -> Expr:
+    """Maxima, minima and alternatives of several variables as sums."""
+    if not expr.has(maximum, minimum, where):
+        return expr
+    args = [_unfolded(a, variables) for a in expr.args]
+    if len(expr.free_symbols & variables) > 1 and isinstance(expr, (maximum, minimum, where)):
+        if isinstance(expr, where):
+            return args[2] + (args[1] - args[2]) * step(args[0])
+        a, b = args
+        return b + relu(a - b) if isinstance(expr, maximum) else a - relu(a - b)
+    return expr.func(*args) if args else expr
+
+
+def _of_forms(term: Expr, variables: Sequence[Symbol]) -> tuple[tuple[tuple[float, ...], ...], Expr] | None:
+    """Rows of forms and the term as a function of them; None for more than two forms, and where none is known."""
+    read = lower(term, variables, independent(variables))
+    if read.locals:
+        return None
+    body, rows = read.body, dict[tuple[float, ...], Expr]()
+    for symbol, form in read.forms:
+        slopes = dict(form.slope)
+        if any(not c.is_number for c in (*slopes.values(), form.constant)):
+            return None
+        row = tuple(float(slopes.get(v, 0)) for v in variables)
+        body = body.xreplace({symbol: rows.setdefault(row, sympy.Dummy(real=True)) + form.constant})
+    for variable, power in read.polynomial:
+        row = tuple(float(v == variable) for v in variables)
+        body *= rows.setdefault(row, sympy.Dummy(real=True)) ** power
+    if len(rows) > len(_FORMS):
+        return None
+    ordered = tuple(sorted(rows))
+    return ordered, body.xreplace({rows[row]: symbol for row, symbol in zip(ordered, _FORMS, strict=False)})
+
+
+def mean_of_parts(known: Sequence[Part], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
+    """(value, error) at arrays (N,) of the upper triangle of the covariance of `size` variables."""
+    grams = numpy.empty((len(covariances[0]), size, size))
+    for entry, i, j in zip(covariances, *numpy.triu_indices(size), strict=True):
+        grams[:, i, j] = grams[:, j, i] = entry
+    refuse_indefinite(grams)
+    value, error = numpy.zeros(len(grams)), numpy.zeros(len(grams))
+    for rows, mean in known:
+        found = _mean(numpy.array(rows).reshape(-1, size), mean, grams)
+        value, error = value + found[0], error + found[1]
+    return value, error
+
+
+def _mean(rows: NDArray[numpy.float64], mean: MomentFunction, grams: Array) -> tuple[Array, Array]:
+    if not len(rows):
+        return mean(numpy.zeros(len(grams)))
+    law = rows @ grams @ rows.T
+    sizes = numpy.einsum("nii->ni", abs(rows) @ abs(grams) @ abs(rows).T)
+    variances = numpy.einsum("nii->ni", law)
+    variances = numpy.where(variances > _ROUNDED * sizes, variances, 0.0)
+    if len(rows) == 1:
+        value, error = mean(variances[:, 0])
+    else:
+        bound = numpy.sqrt(variances[:, 0] * variances[:, 1])
+        cross = numpy.clip(law[:, 0, 1], -bound, bound)
+        det = gram_determinant(variances[:, 0], cross, variances[:, 1])
+        det = numpy.where(det > _ROUNDED * sizes[:, 0] * sizes[:, 1], det, 0.0)
+        value, error = mean(variances[:, 0], cross, variances[:, 1], det=det)
+    lost = numpy.where(variances > 0, sizes / numpy.where(variances > 0, variances, 1.0), 0.0).sum(axis=1)
+    return value, error + _ROUNDED * lost * abs(value)
