@@ -20,6 +20,7 @@ import lazy_loader as _lazy_loader
 from tplimits.check import check as check
 from tplimits.derive import derive as derive
 from tplimits.errors import elsewhere as _elsewhere
+from tplimits.program import layers as layers
 from tplimits.program.language.trace import program as program
 from tplimits.version import VERSION as __version__
 from tplimits.watch.watching import watch as watch
