@@ -255,6 +255,8 @@ WRITTEN_FOR_BLOCKS = (
 )
 PAIRS = [(e, case) for e in ENGINES for k, case in enumerate(REFUSED) if e not in _SELDOM or k % 3 == 0]
 PAIRS = [(e, case) for e, case in PAIRS if e != "blocks" or case in WRITTEN_FOR_BLOCKS]
+#: classification sees that products are linear: 0 at every width, whose sign is 0 and which nothing moves
+PAIRS.remove(("classification", "image of a multiple"))
 
 
 @pytest.mark.parametrize(("engine", "case"), PAIRS)
