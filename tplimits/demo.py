@@ -131,7 +131,7 @@ def demonstrate(folder: Path, console: Console) -> bool:
         ("verdict.png", "the fit behind the verdict"),
     ):
         show(f"{folder / name}: {what}")
-    return verdict.accepted and not refuted.accepted
+    return verdict.accepted is True and refuted.accepted is False
 
 
 def main(arguments: list[str]) -> int:

@@ -7,9 +7,10 @@ import math
 import numpy
 import pytest
 
+from tplimits.sampling.adaptive import doubtful
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.design import quantiles
-from tplimits.sampling.estimate import Series
+from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.rows import holm, judge, moments_of
 from tplimits.sampling.sample import Draws
 
@@ -39,6 +40,52 @@ def test_the_family_wise_level_holds_over_many_claims(seed):
         rows = judge(claims, [Series()] * 20, columns, normal_draws(rng, [0.0] * 20, 60), 0.1)
         rejected += any(not row.accepted for row in rows)
     assert 5 <= rejected <= 38  # 200 draws of probability 0.1 leave these bounds with probability 2e-4
+
+
+def strayed(rng, limits, off, count=4000):
+    """The same with `off`, one a width, added to the first of the quantities."""
+    samples = normal_draws(rng, limits, count)
+    for sample, more in zip(samples, off, strict=True):
+        sample.values[:, 0] += more
+    return samples
+
+
+def test_widths_that_the_series_does_not_describe_are_left_out(seed):
+    """L + (64/n)^9: at the smallest width alone it is seen, and pulls the intercept of all of them off by 10 errors."""
+    samples = strayed(numpy.random.default_rng(seed), [1.0], [(64 / n) ** 9 for n in WIDTHS])
+    whole = fit(moments_of(Claim("a", 1.0), {"a": 0}, samples), Series())
+    assert abs(whole.intercept - 1) > 10 * whole.stderr and whole.lack < 1e-9
+    (row,) = judge([Claim("a", 1.0)], [Series()], {"a": 0}, samples, 1e-4)
+    assert row.accepted and row.widths == WIDTHS[1:] and row.lack_of_fit > 1e-3
+    (wrong,) = judge([Claim("a", 1.02)], [Series()], {"a": 0}, samples, 1e-4)
+    assert wrong.accepted is False and wrong.z < -5
+
+
+def test_no_width_that_follows_the_series_decides_nothing(seed):
+    samples = strayed(numpy.random.default_rng(seed), [1.0, 2.0], [0.0, 0.2, -0.2, 0.1])
+    columns, forms = {"a": 0, "b": 1}, [Series()] * 2
+    for second, found in ((2.0, True), (2.1, False)):
+        rows = judge([Claim("a", 1.0), Claim("b", second)], forms, columns, samples, 1e-4)
+        # the undecided claim leaves the other as strict a level as an accepted one
+        assert [row.accepted for row in rows] == [None, found]
+        assert rows[0].p < 1e-4 and rows[0].p_holm == 1 and rows[1].p_holm == pytest.approx(min(1, 2 * rows[1].p))
+        assert rows[0].widths == WIDTHS and not doubtful(rows[:1], 1e-4)
+
+
+@pytest.mark.parametrize("tail", ["normal", "squared"])
+def test_true_limits_are_not_rejected_for_leaving_widths_out(seed, tail):
+    """400 true claims at level 0.05: more than 36 are rejected with probability 4e-4 by a test of that level."""
+    rng, found = numpy.random.default_rng(seed), []
+    for _ in range(400):
+        samples = []
+        for n in WIDTHS:
+            noise = rng.standard_normal((100, 1))
+            noise = noise if tail == "normal" else noise**2 - 1
+            samples.append(Draws(n, 1 + (48 / n) ** 5 + 0.3 * noise / math.sqrt(n), numpy.ones(1)))
+        (row,) = judge([Claim("a", 1.0)], [Series()], {"a": 0}, samples, 0.05)
+        found.append((row.accepted, row.widths))
+    assert sum(accepted is False for accepted, _ in found) <= 36
+    assert any(widths != WIDTHS for _, widths in found)
 
 
 def test_the_wrong_claim_among_true_ones_is_the_one_rejected(seed):

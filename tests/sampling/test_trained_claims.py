@@ -62,6 +62,26 @@ def names(verdict):
     return [row.claim.name for row in verdict.rows]
 
 
+@tp.network
+def deep_linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * (W @ tp.sum(U * ξ, over="d"))
+
+
+def test_small_widths_that_follow_no_series_reject_no_true_limit():
+    """At n = 16 the mean of f₂ is −3, of draws of deviation 100; f₁ is nearly what it is in the limit."""
+    limit = tp.derive(deep_linear, tp.MaximalUpdate(tp.SGD()))
+    asked = {"X": [[1.0, 0.5]], "error": tp.squared_error([1.0]), "lr": 0.5, "steps": 2}
+    second = float(limit.evaluate(**asked).f[2, 0])
+    claims = {"f[1,0]": 1.5, "f[2,0]": second}
+    verdict = tp.check(limit, claims=claims, **asked, **SMALL, draws=(40_000, 40_000, 20_000, 4000))
+    assert [row.accepted for row in verdict.rows] == [False, None] and verdict.accepted is False
+    assert abs(verdict.rows[1].z) > 3 and verdict.rows[1].lack_of_fit < 1e-4
+    assert verdict.sentence.startswith("Rejected by") and "f[1,0] = 1.5" in verdict.sentence
+    alone = tp.check(limit, claims={"f[2,0]": second}, **asked, **SMALL, draws=(40_000, 40_000, 20_000, 4000))
+    assert alone.accepted is None and alone.sentence.startswith("Undecided by") and "raise them" in alone.sentence
+    assert alone.report().title.endswith("undecided") and alone.plot().get_suptitle().startswith("undecided")
+
+
 # -- by hand --------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,15 @@ def test_a_rejected_claim_says_where_finite_width_points():
     )
 
 
+def test_an_undecided_claim_is_no_rejected_one():
+    undecided = row("a", z=-5.9, p=1e-9, accepted=None, lack=1e-19)
+    found = sentence([undecided, row("b")], 0.01, WIDTHS)
+    assert found.startswith("Undecided by") and "a = 0.6 is 5.9 standard errors from" in found
+    assert "do not follow L + b/n for a (lack of fit, p = 1.0e-19): raise them." in found and "eject" not in found
+    assert table([undecided], "p", WIDTHS, (10, 10)).endswith("undecided")
+    assert sentence([undecided, row("b", accepted=False)], 0.01, WIDTHS).startswith("Rejected by")
+
+
 def test_lack_of_fit_is_told():
     assert "The widths do not follow L + b/n for return (lack of fit, p = 1.0e-09): raise them." in sentence(
         [row(lack=1e-9)], 0.01, WIDTHS

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 
 DATA, ACCEPTED, REJECTED = "#1f4e79", "#2e7d32", "#c62828"
+#: what is said of a claim
+WORDS = {True: "accepted", None: "undecided", False: "rejected"}
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -106,7 +108,7 @@ class Judged(Protocol):
     """What is drawn of a verdict: its rows have a claim, moments at each width, and a fit."""
 
     @property
-    def accepted(self) -> bool: ...
+    def accepted(self) -> bool | None: ...
 
     @property
     def level(self) -> float: ...
@@ -135,7 +137,7 @@ def plot_verdict(verdict: Judged, path: str | Path | None = None) -> Any:
 
 
 def _title(verdict: Judged, shown: int) -> str:
-    word = "accepted" if verdict.accepted else "rejected"
+    word = WORDS[verdict.accepted]
     some = f" ({shown} of {len(verdict.rows)} claims shown)" if shown < len(verdict.rows) else ""
     return f"{word} at level {verdict.level:g}{some}; bars are two standard errors"
 
@@ -155,7 +157,9 @@ def _panel(panel: Any, row: Any) -> None:
     panel.set_xticks([0, *x], ["∞", *_labels(moments.widths)])
     panel.set_xlabel("width n (axis in 1/n)" if power == 1 else f"width n (axis in n^(−{row.series.powers[0]}))")
     panel.set_ylabel(row.claim.name)
-    panel.set_title(f"{'accepted' if row.accepted else 'REJECTED'}: {abs(row.z):.1f} standard errors", fontsize=10)
+    panel.set_title(
+        f"{'REJECTED' if row.accepted is False else WORDS[row.accepted]}: {abs(row.z):.1f} standard errors", fontsize=10
+    )
     panel.legend(fontsize=7)
 
 

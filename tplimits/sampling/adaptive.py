@@ -152,7 +152,7 @@ def beyond_doubt(rows: Sequence[Row], level: float) -> bool:
 
 def doubtful(rows: Sequence[Row], level: float) -> bool:
     """Whether claims are rejected, but none beyond doubt."""
-    return any(not row.accepted for row in rows) and not beyond_doubt(rows, level)
+    return any(row.accepted is False for row in rows) and not beyond_doubt(rows, level)
 
 
 def look_again(
@@ -162,7 +162,8 @@ def look_again(
     samples = _extended(inquiry, samples, [len(s.values) for s in samples], executor, report, "looking again")
     rows = inquiry.judged(samples)
     # a second look at an accepted claim would be one more chance to reject a true one
-    kept = (replace(row, accepted=row.accepted or old.accepted) for row, old in zip(rows, first, strict=True))
+    looks = [(row.accepted, old.accepted) for row, old in zip(rows, first, strict=True)]
+    kept = (replace(row, accepted=any(a) or (None if None in a else False)) for row, a in zip(rows, looks, strict=True))
     return tuple(kept), samples
 
 

@@ -4,7 +4,8 @@ The mean of a quantity at width n has an expansion L + b₁ n^(−p₁) + ... + 
 are fitted ((1,) in general, (1/2, 1) where odd powers of √n occur) and the next one, c n^(−p), is not known.
 It enters as a random effect c ~ N(0, τ²) with τ = scale · ρ^p, ρ = `RADIUS`: the size of the next term of a
 series that converges for n > ρ.  With few draws it is lost in the noise, with many it is in effect fitted,
-so the standard error of the intercept never falls below what the unknown curvature allows.
+so the standard error of the intercept never falls below what the unknown curvature allows.  Widths at which later
+terms are larger than that show by the lack of fit, and the smallest ones are then left out.
 
 For means m with noise variances v and V = diag(v) + τ² n^(−p) n^(−p)ᵀ the estimate is generalised least squares,
 
@@ -88,6 +89,11 @@ class SampleMoments:
     @property
     def _values(self) -> tuple[object, ...]:
         return self.widths, self.draws, tuple(self.means), tuple(self.variances), self.scale
+
+    def beyond(self, first: int) -> SampleMoments:
+        """The same without the first widths."""
+        means, variances = self.means[first:], self.variances[first:]
+        return SampleMoments(self.widths[first:], self.draws[first:], means, variances, self.scale)
 
     @property
     def rounding(self) -> float:
@@ -246,13 +252,13 @@ class Fit:
         return z, float(10 ** scipy.optimize.brentq(beyond, _LEAST_POWER, 0.0, xtol=1e-12))
 
 
-def fit(moments: SampleMoments, series: Series) -> Fit:
-    """Fit the series to the means; see the module's docstring for the formulas.
+def fit(moments: SampleMoments, series: Series, term: float = 0.0) -> Fit:
+    """Fit the series to the means, its next term of scale `term` at least; the module's docstring has the formulas.
 
     The random effect is one more unknown c/τ whose prior N(0, 1) is one more equation, c/τ = 0 ± 1: ordinary
     least squares then gives the generalised estimate, also where noise is tiny against τ.
     """
-    curvature = series.curvature(moments.widths, moments.reach)
+    curvature = series.curvature(moments.widths, max(moments.reach, term))
     x = numpy.column_stack([series.design(moments.widths), curvature])
     contrasts = _contrasts(x, numpy.sqrt(moments.smooth_noise))
     estimates = contrasts @ moments.means
@@ -273,6 +279,26 @@ def fit(moments: SampleMoments, series: Series) -> Fit:
         chi2_dof=chi2_dof,
         lack=float(scipy.stats.chi2.sf(chi2, chi2_dof)) if chi2_dof else 1.0,
     )
+
+
+def fit_of_widest(moments: SampleMoments, series: Series, level: float) -> Fit:
+    """The fit without the smallest widths, as few as let the series describe the others, by its lack of fit.
+
+    That of all widths where none does: more of them have to be left than numbers are fitted, to tell.  What is left out
+    tells how large the next term is, and the error of the intercept allows for one as large at the other widths.
+    """
+    whole = fit(moments, series)
+    if whole.lack >= level:
+        return whole
+    for first in range(1, whole.chi2_dof):
+        others, left_out = moments.beyond(first), moments.widths[:first]
+        kept = fit(others, series)
+        if kept.lack >= level:
+            expected = series.design(left_out) @ numpy.array([kept.intercept, *kept.slopes])
+            term = float((abs(moments.means[:first] - expected) / series.curvature(left_out, 1.0)).max())
+            # whether the series does without the larger term has been seen
+            return replace(fit(others, series, term), lack=kept.lack)
+    return whole
 
 
 def _contrasts(x: Array, errors: Array) -> Array:

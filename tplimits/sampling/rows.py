@@ -22,7 +22,7 @@ from tplimits.sampling.estimate import (
     SampleMoments,
     Series,
     covariance_moments,
-    fit,
+    fit_of_widest,
     judged_as_variance,
     log_slope,
     mean_moments,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tplimits.sampling.claims import Claim
     from tplimits.sampling.sample import Draws
 
+#: a fit is no guide where widths stray as far from it with a probability below this (shared among the claims)
+LACK = 1e-3
 #: averages smaller than this are rounding
 _VANISHING = 1e-9
 
@@ -45,6 +47,7 @@ class Row:
     error of the claim that these draws would find with probability 95 %, `tolerance` the one they should.
     `slope` is that of log rms deviation from the claim against log n (−1/2 for averages); for a covariance
     that of the log standard deviation of the scalars (0).
+    `accepted` is None where the claim is undecided: it is off the intercept, of a fit that the widths do not follow.
     """
 
     claim: Claim
@@ -57,7 +60,7 @@ class Row:
     slope: float
     finds: float
     tolerance: float
-    accepted: bool
+    accepted: bool | None
 
     @property
     def intercept(self) -> float:
@@ -73,6 +76,11 @@ class Row:
     def b(self) -> float:
         """The coefficient of the first power of 1/n."""
         return self.fit.slopes[0]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of the fit: the smallest ones are left out where the series does not describe them."""
+        return self.moments.widths[-(self.fit.chi2_dof + self.series.parameters) :]
 
     @property
     def lack_of_fit(self) -> float:
@@ -129,13 +137,17 @@ def judge(
 ) -> tuple[Row, ...]:
     """One row a claim, judged together at a family-wise level.
 
-    `shared` are errors that the means of all widths have in common, with their degrees of freedom, one a claim.
+    `shared` are errors that the means of all widths have in common, with their degrees of freedom, one a claim.  What a
+    fit says that the widths do not follow is no evidence: such a claim is accepted or undecided, and counts as accepted
+    where the others are judged.
     """
     moments = [moments_of(claim, columns, samples) for claim in claims]
-    fits = [fit(m, s) for m, s in zip(moments, series, strict=True)]
+    lack = LACK / len(claims)
+    fits = [fit_of_widest(m, s, lack) for m, s in zip(moments, series, strict=True)]
     fits = [f.beside(*e) for f, e in zip(fits, shared, strict=True)] if shared else fits
     scores = [f.two_sided(c.value, c.error, c.degrees) for f, c in zip(fits, claims, strict=True)]
-    adjusted = holm([p for _, p in scores])
+    off = [p_holm <= level for p_holm in holm([p for _, p in scores])]
+    adjusted = holm([p if f.lack >= lack else 1.0 for (_, p), f in zip(scores, fits, strict=True)])
     apart = quantiles(level, len(claims))
     return tuple(
         Row(
@@ -149,7 +161,9 @@ def judge(
             slope=slope(claim, columns, samples),
             finds=apart * math.hypot(f.stderr, claim.error),
             tolerance=tolerance(claim.value, claim.error, m.scale, claim.size),
-            accepted=p_holm > level,
+            accepted=None if f.lack < lack and far else p_holm > level,
         )
-        for claim, form, m, f, (z, p), p_holm in zip(claims, series, moments, fits, scores, adjusted, strict=True)
+        for claim, form, m, f, (z, p), p_holm, far in zip(
+            claims, series, moments, fits, scores, adjusted, off, strict=True
+        )
     )

@@ -15,7 +15,7 @@ from tplimits.errors import CheckError, shown
 from tplimits.law.observables import observables
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
-from tplimits.pictures.plots import plot_verdict
+from tplimits.pictures.plots import WORDS, plot_verdict
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Report as Progress
@@ -46,10 +46,11 @@ _NOT_CONFIRMED = "Half of these draws had rejected a claim; as many fresh ones d
 class Verdict(Reported):
     """What a check found: `accepted`, why in a `sentence`, and a `table` with one line a claim.
 
+    `accepted` is None where no claim is rejected, and one is undecided for widths that do not follow the fitted series.
     `rows` holds the same as numbers; `draws` are those at each of the `widths`.
     """
 
-    accepted: bool
+    accepted: bool | None
     sentence: str
     table: str
     rows: tuple[Row, ...]
@@ -78,7 +79,7 @@ class Verdict(Reported):
             {"name": r.claim.name, "claimed": float(r.claim.value)} | {n: getattr(r, n) for n in told} for r in rows
         ]
         return Report(
-            title=f"Check at finite width: {'accepted' if self.accepted else 'rejected'}",
+            title=f"Check at finite width: {WORDS[self.accepted]}",
             answer=self.sentence,
             text=repr(self),
             numbers=tuple(numbers[:_MOST_CLAIMS]),
@@ -165,7 +166,7 @@ def _sampled(
         inquiry, rows = sharper, sharper.judged(samples)
         if doubtful(rows, inquiry.level):
             rows, samples = look_again(inquiry, rows, samples, executor, report)
-            again = [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
+            again = [_LOOKED_AGAIN if any(row.accepted is False for row in rows) else _NOT_CONFIRMED]
     return inquiry, rows, samples, [*inquiry.remarks, *inquiry.told(samples), *again]
 
 
@@ -194,7 +195,8 @@ def _verdict(
     inquiry: Inquiry, rows: tuple[Row, ...], samples: Sequence[Draws], remarks: list[str], start: float, seed: int
 ) -> Verdict:
     taken = tuple(len(s.values) for s in samples)
-    accepted = all(row.accepted for row in rows)
+    found = {row.accepted for row in rows}
+    accepted = False if False in found else None if None in found else True
     if accepted and weak(rows):
         enough = inquiry.required(samples)
         remarks = remarks + weakness(rows, enough if any(e > t for e, t in zip(enough, taken, strict=True)) else None)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tplimits.pictures.plots import WORDS
+from tplimits.sampling.rows import LACK
+
 if TYPE_CHECKING:
     from tplimits.sampling.rows import Row
 
-#: lack of fit is worth a word below this probability (shared among the claims)
-_LACK = 1e-3
 #: draws are too few to speak of a test when the error they find is this much larger than it should be
 _WEAK = 1.15
 #: more draws than this at one width are no advice
@@ -33,14 +34,17 @@ def number(value: float, error: float) -> str:
 
 def sentence(rows: Sequence[Row], level: float, widths: Sequence[int], remarks: Sequence[str] = ()) -> str:
     """What was judged, at which level, which claim is worst, and where finite width points."""
-    worst = min(rows, key=lambda row: (row.p, -abs(row.z)))
-    rejected = [row for row in rows if not row.accepted]
+    rejected, undecided = ([row for row in rows if row.accepted is found] for found in (False, None))
+    worst = min(rejected or undecided or rows, key=lambda row: (row.p, -abs(row.z)))
     together = f" (family-wise, Holm over {len(rows)} claims)" if len(rows) > 1 else ""
-    how = f"by the intercept of {worst.series} over widths {widths[0]} to {widths[-1]}, at level {level:g}{together}"
+    over = f"over widths {worst.widths[0]} to {widths[-1]}"
+    how = f"by the intercept of {worst.series} {over}, at level {level:g}{together}"
     claimed = f"{worst.claim.name} = {number(worst.claim.value, worst.claim.error)}"
     found = number(worst.intercept, worst.stderr)
     apart = f"{abs(worst.z):.1f} standard errors"
-    if not rejected:
+    if undecided and not rejected:
+        head = f"Undecided {how}: the claim {claimed} is {apart} from {found}, which is no evidence here."
+    elif not rejected:
         head = f"Accepted {how}: the claim {claimed} is {apart} from {found}, where finite width points"
         head += ", and no other is further off." if len(rows) > 1 else "."
     else:
@@ -51,7 +55,7 @@ def sentence(rows: Sequence[Row], level: float, widths: Sequence[int], remarks: 
 
 def _doubts(rows: Sequence[Row]) -> list[str]:
     """Where the fitted series does not describe the widths."""
-    odd = [row for row in rows if row.lack_of_fit < _LACK / len(rows)]
+    odd = [row for row in rows if row.lack_of_fit < LACK / len(rows)]
     if not odd:
         return []
     names = ", ".join(row.claim.name for row in odd[:3]) + (", ..." if len(odd) > 3 else "")
@@ -117,5 +121,5 @@ def _line(row: Row) -> tuple[str, ...]:
         f"{row.b:.3g}".replace("-", "−"),
         slope,
         f"{row.lack_of_fit:.2g}",
-        "accepted" if row.accepted else "REJECTED",
+        "REJECTED" if row.accepted is False else WORDS[row.accepted],
     )

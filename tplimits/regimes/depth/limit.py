@@ -197,19 +197,23 @@ class CovarianceSDE(Told):
             raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {tokens}.")
         return block_numbers(self.program, self.fixed, m, constants, ratios)
 
+    def _given(self, V: Any, ratios: Any, constants: Any, named: Any, asked: str) -> tuple[Any, dict[Symbol, float]]:
+        V = numbers.covariance.positive(numbers.covariance.covariances(V))
+        values = self.values(V.shape[-1], named_once(constants, named, asked, EvaluationError), ratios)
+        numbers.validity.insist_on_chance(self.limit, V, values)
+        return V, values
+
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.
 
         Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
         constants, and numbers too large for b to be one.
         """
-        stage = numbers.covariance
-        V = stage.positive(stage.covariances(V))
-        values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
+        V, values = self._given(V, ratios, constants, named, "drift_at")
         if self.limit.weights:
             drift = numbers.weights.Drift(self.limit, values, V.shape[-1])
             return numpy.array([drift.finite_at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
-        return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
+        return numpy.asarray(numbers.covariance.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
     def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
         """b at one covariance matrix with its standard error: that of the means over random weights of order 1.
@@ -217,10 +221,9 @@ class CovarianceSDE(Told):
         Where the drift holds none, the error is zero.  Raises EvaluationError as `drift_at` does.
         """
         stage = numbers.covariance
-        V = stage.positive(stage.covariances(V))
+        V, values = self._given(V, ratios, constants, named, "drift_estimate_at")
         if V.ndim != 2:
             raise EvaluationError(f"V has shape {V.shape}; an estimate with its error is for one covariance (m, m).")
-        values = self.values(V.shape[-1], named_once(constants, named, "drift_estimate_at", EvaluationError), ratios)
         if not self.limit.weights:
             return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
         found: Estimate = numbers.weights.Drift(self.limit, values, V.shape[-1]).finite_at(V)
@@ -232,8 +235,7 @@ class CovarianceSDE(Told):
         Raises EvaluationError as `drift_at` does.
         """
         stage = numbers.covariance
-        V = stage.positive(stage.covariances(V))
-        values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
+        V, values = self._given(V, ratios, constants, named, "diffusion_at")
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
@@ -306,6 +308,7 @@ class CovarianceSDE(Told):
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
+        numbers.validity.insist_on_chance(self.limit, V, values)
         compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         if n is not None:

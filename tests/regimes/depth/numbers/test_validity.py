@@ -56,3 +56,69 @@ def test_a_warning_where_they_are_not_small(attention):
 def test_nothing_is_expanded_in_a_perceptron():
     sde = tp.derive(shaped.relu_mlp, tp.Proportional())
     assert sde.spread_at(np.eye(2), n=10, c_plus=0, c_minus=-1) == {}
+
+
+# -- functions at their jump ----------------------------------------------------------------------
+
+#: a token that is zero
+ZERO = np.array([[1.0, 0.0, 0.2], [0.0, 0.0, 0.0], [0.2, 0.0, 0.7]])
+STEP = {"a step": tp.step, "from above": lambda y: 1 - tp.step(-y), "where": lambda y: tp.where(y, 1, 0)}
+
+
+def weighted(weights):
+    """√(1 − γ²) x + γ (v + Σ F v), γ = 0.7, with logits q·k/n."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        v = WV @ x
+        F = weights(tp.avg((WQ @ x) * (WK @ x).rename(token="key")))
+        return tp.sqrt(0.51) * x + 0.7 * (v + tp.sum(F * v.rename(token="key"), over="key"))
+
+    return tp.derive(attention, tp.Proportional())
+
+
+def dense(function, first=None):
+    @tp.block
+    def perceptron(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        return x + U @ function(W @ x) / tp.sqrt(tp.n)
+
+    return tp.derive(tp.stack(first, perceptron) if first else perceptron, tp.Proportional())
+
+
+@pytest.mark.parametrize("name", STEP)
+def test_a_step_is_no_half_where_a_token_is_zero(name):
+    """b = γ² (Σ_ν F_αν V_νβ + …): networks have F(0) and not the mean ½, and V does not tell F(0) from F(± small)."""
+    sde = weighted(lambda y: STEP[name](y) / tp.n)
+    for asked in (sde.drift_at, sde.drift_estimate_at, lambda V: sde.simulate(V, T=0.1, paths=4)):
+        with pytest.raises(tp.EvaluationError, match=r"jumps where its argument is 0.* V\[1,1\] = 0\. "):
+            asked(ZERO)
+    with pytest.raises(tp.EvaluationError, match=r"at tokens 1: V\[1,1\] = 0\. "):
+        dense(STEP[name]).drift_at(np.stack([np.eye(3), ZERO]))
+    # a small variance is one
+    V = ZERO + np.diag([0.0, 1e-100, 0.0])
+    means = 0.49 / 2 * V.sum(axis=0)
+    np.testing.assert_allclose(sde.drift_at(V), means[:, None] + means, rtol=1e-12)
+    np.testing.assert_allclose(sde.drift_at(np.ones((2, 2))), np.full((2, 2), 0.98), rtol=1e-12)
+
+
+def test_what_is_the_mean_of_both_sides_has_its_drift_at_a_zero_token():
+    """relu and sign are 0 at 0, as is the mean of what they are at ±0."""
+    for weights in (lambda y: tp.sign(y) / tp.n, lambda y: tp.relu(y) / tp.sqrt(tp.n), lambda y: tp.step(y - 1) / tp.n):
+        assert (weighted(weights).drift_at(ZERO)[1] == 0).all()
+    kept = np.ix_([0, 2], [0, 2])
+    for sde in (weighted(lambda y: tp.sign(y) / tp.sqrt(tp.n)), dense(tp.sign)):
+        found = sde.drift_at(ZERO)
+        assert (found[1] == 0).all() and np.abs(found[kept]).min() > 0.1
+        np.testing.assert_allclose(found[kept], sde.drift_at(ZERO[kept]), rtol=1e-12)
+    with pytest.raises(tp.EvaluationError, match=r"`sign\(u\)\*\*2` .*V\[1,1\] = 0"):
+        dense(lambda u: tp.sign(u) ** 2).drift_at(ZERO)
+    with pytest.raises(tp.EvaluationError, match=r"step\(y\)\)/n` .*V\[1,1\] = 0"):
+        weighted(lambda y: (tp.cos(y) + tp.step(y)) / tp.n).drift_at(ZERO)
+
+
+def test_a_block_of_a_stack_is_known_by_its_own_jump():
+    sde = dense(tp.step, first=shaped.relu_resnet)
+    numbers = {"γ": 0.4, "c_plus": 0.3, "c_minus": 0.1}
+    with pytest.raises(tp.EvaluationError, match=r"`step\(u\)` .*V\[1,1\] = 0"):
+        sde.drift_at(ZERO, **numbers)
+    assert np.isfinite(sde.drift_at(np.eye(2), **numbers)).all()

@@ -32,8 +32,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
 from tplimits.regimes.depth.derivation.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
-from tplimits.regimes.depth.derivation.forms import Form
-from tplimits.regimes.depth.derivation.laws import Laws
+from tplimits.regimes.depth.derivation.laws import Laws, freed
 from tplimits.regimes.depth.derivation.means import LOCAL
 from tplimits.regimes.depth.derivation.model import Scalar, kink_label
 from tplimits.regimes.depth.derivation.numbers import at_values
@@ -106,7 +105,7 @@ class Around:
         # nothing fluctuates: the function of a constant is a constant, kink or not
         if small.cut is None and not _opened(small, tuple(self.env.values())):
             return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
-        pieces, exact = self._pieces(fixed, lowering.limit)
+        pieces, exact, central = self._pieces(fixed, lowering.limit)
         # the powers that are left out begin one beyond the limit, less what their coefficients grow by
         rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
@@ -123,6 +122,9 @@ class Around:
                 f"{size(order)}, so that the function is random of order 1 in every layer; divide its argument, an "
                 "average of keys times queries, by τ0·sqrt(n/k)."
             )
+        if not central:
+            variance = Laws(lowering.model, lowering.arrays).variance(scalar, len(at))
+            lowering.model.jumps[f"`{self.shown}` in {lowering.where}"] = variance
         found = []
         for (power, sign), coefficient in pieces.items():
             if power * order <= lowering.limit:
@@ -141,7 +143,7 @@ class Around:
             found.append(lowest(lowering.number(front.xreplace(self.constants))))
             if inner.free_symbols & widths:  # coefficients may grow with the power
                 # a width inside of the function comes out with its powers: √n tanh(y√n) has n^(k/2) before y^k
-                further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
+                further, *_ = self._pieces(fixed, lowering.limit + _FURTHER)
                 found += [lowest(c) for c in further.values()]
                 break
         return min(found)
@@ -163,8 +165,8 @@ class Around:
         powers = times(self.lowering.model.zero_powers, 0, -steps)
         return Poly((ProductTerm(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
 
-    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
-        """The coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or constant arrays, and whether there are no more."""
+    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], bool, bool]:
+        """Coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or arrays; whether there are no more, and all central."""
         known: dict[Expr, Expansion] = {}
 
         def expansion(point: Expr) -> Expansion:
@@ -183,7 +185,8 @@ class Around:
         number = fixed_number(self.lowering, fixed)
         points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
         keys = sorted({key for point in points for key in expansion(point).terms})
-        return {key: self._piece(fixed, coefficient(key)) for key in keys}, all(e.exact for e in known.values())
+        found = {key: self._piece(fixed, coefficient(key)) for key in keys}
+        return found, all(e.exact for e in known.values()), all(e.central for e in known.values())
 
     def _piece(self, fixed: Poly, value: Callable[[Expr], Expr]) -> Poly:
         """A function of the fixed part of a scalar, a number or a constant array."""
@@ -231,7 +234,7 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
             lowering.fail(str(error))
         large = [f for o, f in mean.forms.items() if o <= 0 and not vanishes(f, known)]
         if large:
-            form, where_ = defined(_free(large[0]), known)
+            form, where_ = defined(freed(large[0]), known)
             raise NotSmall(  # a function of Gaussian scalars all the same, where it is small enough
                 f"{lowering.where}: the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, "
                 "at least as large as its fluctuations, so that the kink is passed at random, or where V decides; "
@@ -270,11 +273,6 @@ def _is_average(lowering: Lowering, term: ProductTerm) -> bool:
     neurons = {at[-1] for label, at, _ in term.factors if label[0] == "F"}
     dimensions = [lowering.model.dimensions[i // SPAN] for i in neurons if i >= 0]
     return len(neurons) == len(dimensions) <= 1 and all(d.width and d.grows for d in dimensions)
-
-
-def _free(form: Form) -> Form:
-    """A form in tokens of a definition, in α, β, … for a message."""
-    return Form({renamed(f, {LOCAL + k: k - 4 for k in range(4)}): c for f, c in form.terms.items()})
 
 
 def _opened(poly: Poly, at: tuple[int, ...]) -> list[ProductTerm]:

@@ -105,6 +105,8 @@ class BlockLimit:
     laws: Mapping[str, Law] = field(default_factory=dict)
     #: arguments of functions that were expanded, with n times their variance: small where the limit describes networks
     expanded: Mapping[str, Form] = field(default_factory=dict)
+    #: functions with a value at a jump that the forms do not tell, with the variance of the argument: not zero
+    jumps: Mapping[str, Form] = field(default_factory=dict)
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool = False) -> BlockLimit:
@@ -145,11 +147,12 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
         (*assumed(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
-        {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
+        {**_arrays_in([*layer.model.expanded.values(), *layer.model.jumps.values()], layer.arrays.values), **arrays},
         (),
         rootless,
         *_weights(program, layer, b),
         layer.model.expanded,
+        layer.model.jumps,
     )
 
 
@@ -257,9 +260,15 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
         {name: law for p in parts for name, law in p.laws.items()},
-        {
-            name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
-            for k, part in enumerate(parts)
-            for name, form in part.expanded.items()
-        },
+        _in_place([p.expanded for p in parts], parts),
+        _in_place([p.jumps for p in parts], parts),
     )
+
+
+def _in_place(held: Sequence[Mapping[str, Form]], parts: Sequence[BlockLimit]) -> dict[str, Form]:
+    """Forms of the blocks of a stack at the V that each of them meets."""
+    return {
+        name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
+        for k, forms in enumerate(held)
+        for name, form in forms.items()
+    }

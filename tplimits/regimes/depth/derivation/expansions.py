@@ -18,6 +18,8 @@ from tplimits.regimes.depth.derivation.laurent import Series, laurent
 
 #: the argument of the function
 ARGUMENT = Symbol("argument", real=True)
+#: the mean of both sides, and half of what they differ by
+MEAN, JUMP = (Rational(0), False), (Rational(0), True)
 #: roots of higher order are not expanded
 _ROOTS = 8
 
@@ -28,10 +30,14 @@ class AtPole(NoLimitError):
 
 @dataclass(frozen=True)
 class Expansion:
-    """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others, and no kinks elsewhere."""
+    """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others, and no kinks elsewhere.
+
+    `central` tells whether the function is at y = 0 what the terms say, the mean of both sides: a step is 0 there.
+    """
 
     terms: dict[tuple[Rational, bool], Expr]
     exact: bool
+    central: bool
 
 
 def is_smooth(power: Rational, sign: bool) -> bool:
@@ -66,7 +72,8 @@ def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) 
             if settled != 0 and sympy.simplify(settled) != 0:
                 found[Rational(k, roots), sign] = settled
     alone = all(_is_power(jump.args[0].xreplace({ARGUMENT: point + ARGUMENT})) for jump in body.atoms(step))
-    return Expansion(found, alone and right.cut is None and left.cut is None)
+    central = JUMP not in found or sympy.simplify(body.xreplace({ARGUMENT: point}) - found.get(MEAN, S.Zero)) == 0
+    return Expansion(found, alone and right.cut is None and left.cut is None, central)
 
 
 def _is_power(argument: Expr) -> bool:

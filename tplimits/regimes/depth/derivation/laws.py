@@ -110,6 +110,10 @@ class Laws(Cumulants):
 
     def expectation(self, kinks: Sequence[Factor]) -> Value:
         """E of a product of factors, in the limit."""
+        for a, b in itertools.combinations(kinks, 2):
+            if a[:2] == b[:2] and (label_of(a).power, label_of(a).sign, label_of(a).derivatives) == (0, True, 0):
+                # 1 on both sides, and 0 where the scalar is
+                self.model.jumps["`sign(y)**2`, of a scalar y,"] = self.variance(scalar_of(a), len(a[1]))
         found: Value = [(S.One, ())]
         for cluster in self._clusters(merged(kinks)):
             # joint Gaussian means are named at two scalars; three have no closed form here
@@ -121,6 +125,11 @@ class Laws(Cumulants):
             values = self._one(cluster[0]) if len(cluster) == 1 else self._two(*cluster)
             found = [(a * b, (*f, *g)) for a, f in found for b, g in values]
         return found
+
+    def variance(self, scalar: int, axes: int) -> Form:
+        """The variance of a scalar, its tokens called α, β, …"""
+        local = tuple(LOCAL + k for k in range(axes))
+        return freed(self.covariance(scalar, local, scalar, local)[0])
 
     def joint(self, kinks: Sequence[Factor]) -> Value:
         """The covariance of the factors of one copy with those of the other."""
@@ -270,6 +279,11 @@ def _refuse_large(values: Sequence[Any]) -> None:
             "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1, and "
             "makes its noise one of order 1; divide it by sqrt(n)."
         )
+
+
+def freed(form: Form) -> Form:
+    """A form in tokens of a definition, in α, β, …"""
+    return Form({renamed(f, {LOCAL + k: k - 4 for k in range(4)}): c for f, c in form.terms.items()})
 
 
 # -- forms at tokens ------------------------------------------------------------------------------

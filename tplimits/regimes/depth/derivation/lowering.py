@@ -49,6 +49,7 @@ from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.growth import insist_on_all
 from tplimits.regimes.depth.derivation.judging import insist_on_regular
+from tplimits.regimes.depth.derivation.jumps import jumps
 from tplimits.regimes.depth.derivation.kinks import bent
 from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
@@ -68,8 +69,7 @@ class Lowering:
     """One block, lowered; series are kept up to ε^limit."""
 
     def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
-        self.program, self.limit = program, limit
-        self.reading = Reading(program)
+        self.program, self.limit, self.reading = program, limit, Reading(program)
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
         names = {p: s.name for p, s in enumerate(program)}
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
@@ -245,8 +245,7 @@ class Lowering:
             return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
         if self.data.is_data(expr):
             return self._constant(expr, env)
-        function = self.reading.function_of_layer(expr)
-        if function is not None:
+        if (function := self.reading.function_of_layer(expr)) is not None:
             return self._activation(*function, env)
         if (found := bent(self, expr, env)) is not None:
             return found
@@ -323,6 +322,7 @@ class Lowering:
             self.fail(str(error))
         if any(basis != Basis(basis.power, False) for _, basis in parts):
             need_fresh(self, position)
+        self.model.jumps |= jumps(function, parts, self.where)
         found = []
         for coefficient, basis in parts:
             dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)

@@ -86,7 +86,8 @@ class Model:
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
     indices OPEN − 1, ….
-    `expanded` are arguments of functions that were expanded, with n times their variance.
+    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions with a
+    value at a jump that the terms do not tell, with the variance of the argument that has to be there.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
@@ -101,6 +102,7 @@ class Model:
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
+    jumps: dict[str, Form] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`
     sequences: tuple[int, ...] = ()
 

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy
+import sympy
 from numpy.typing import NDArray
 from sympy import Symbol
 
+from tplimits.errors import EvaluationError
+from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.numbers import covariance
 
 if TYPE_CHECKING:
@@ -22,17 +25,46 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: beyond this standard deviation of an argument, what is left out of its series is no longer small: a tenth in exp
 LARGEST = 0.3
+#: variances below this part of their terms are rounding
+_ROUNDING = 1e-13
 
 
 def spreads(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> dict[str, Array]:
     """√n times the standard deviation of each argument that was expanded, the largest over tokens, at (…, m, m)."""
     found = {}
     for name, form in limit.expanded.items():
-        free = max((5 + i for factors in form.terms for f in factors for i in f[1] if i < 0), default=0)
-        variance = covariance.contracted(form, V, values, limit.arrays, free)
+        variance = covariance.contracted(form, V, values, limit.arrays, _tokens(form))
         axes = tuple(range(V.ndim - 2, variance.ndim))
         found[name] = numpy.sqrt(numpy.maximum(variance, 0.0).max(axis=axes))
     return found
+
+
+def _tokens(form: Form) -> int:
+    """How many tokens of a form are free."""
+    return max((5 + i for factors in form.terms for f in factors for i in f[1] if i < 0), default=0)
+
+
+def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> None:
+    """EvaluationError where a function has to be known at its jump: the variance of its argument is zero."""
+    arrays = {k: numpy.asarray(abs(a), dtype=numpy.float64) for k, a in limit.arrays.items()}
+    for name, form in limit.jumps.items():
+        tokens = _tokens(form)
+        variance = covariance.contracted(form, V, values, limit.arrays, tokens)
+        # what the terms come to if none cancels: equal tokens leave rounding alone
+        size = Form({f: sympy.Abs(c) for f, c in form.terms.items()})
+        zero = variance <= _ROUNDING * covariance.contracted(size, abs(V), values, arrays, tokens)
+        if not zero.any():
+            continue
+        place = numpy.argwhere(zero)[0].tolist()
+        at, diagonal = place[V.ndim - 2 :], V[tuple(place[: V.ndim - 2])].diagonal()
+        entries = [f"V[{t},{t}] = 0" for t in dict.fromkeys(at) if diagonal[t] == 0]
+        where = f" at tokens {', '.join(map(str, at))}" if at else ""
+        where += f": {' and '.join(entries)}" if entries else ""
+        raise EvaluationError(
+            f"{name} jumps where its argument is 0, and at this V the variance of the argument is 0{where}. In "
+            "networks it is exactly 0 there, where the function is not the mean of both sides, or small, which V does "
+            "not tell: leave such tokens out."
+        )
 
 
 def warn(limit: BlockLimit, V0: Array, ends: Array, values: Mapping[Symbol, float], n: int) -> None:
