@@ -60,8 +60,10 @@ def name(text: str) -> str:
     h^{(2)} x_{\mathrm{token}=0} \gamma \tau_{0,\mathrm{key}=1} x_{(7)}
     >>> print(name("c_minus"), name("τ_0"))
     c_{-} \tau_{0}
-    >>> print(name("h^1#2"), name("x_new"), name("block.3.WQ"), name("x\u0302"), name("(k/n)"), name("50%"))
-    h^{1,(2)} x_{\mathrm{new}} \mathrm{block.3.WQ} \hat{x} \tfrac{k}{n} \mathrm{50\%}
+    >>> print(name("x#2#3"), name("h^1#2"))
+    x^{(2,3)} h^{1,(2)}
+    >>> print(name("x_new"), name("block.3.WQ"), name("x\u0302"), name("(k/n)"), name("50%"))
+    x_{\mathrm{new}} \mathrm{block.3.WQ} \hat{x} \tfrac{k}{n} \mathrm{50\%}
     """
     ratio = re.fullmatch(r"\((\w+)/(\w+)\)", text)
     if ratio:
@@ -71,7 +73,8 @@ def name(text: str) -> str:
     anonymous = re.fullmatch(r"_(\d+)", stem)
     if anonymous:
         return "x" + _script("_", [f"({anonymous[1]})", *below])
-    stem, _, count = stem.partition("#") if re.fullmatch(r".+#\d+", stem) else (stem, "", "")
+    stem, counts = re.fullmatch(r"(.+?)((?:#\d+)*)", stem).groups()  # type: ignore[union-attr]  # never None
+    count = ",".join(counts.split("#")[1:])
     stem, _, power = stem.partition("^") if re.fullmatch(r"[^^]+\^[^^]+", stem) else (stem, "", "")
     above = ([_letters(power, upright=False)] if power else []) + ([f"({count})"] if count else [])
     parts = re.fullmatch(r"([^\W\d_]+)(\d+)|([^_]+)_([^_].*)", stem)

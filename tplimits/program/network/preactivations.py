@@ -110,10 +110,9 @@ def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[st
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
     found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
-    # tanh(s x)/s has a limit as s → 0 only as long as it is one function of s
-    divided = {e for base in divisors(s.body) for e in entries(base) if before[e.source].width is None}
     # under a sum over another axis the argument has an index that an instruction here would not have
-    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside and divided.isdisjoint(entries(a))]
+    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    kept = [a for a in kept if not _is_divided_beside(a, s.body, before)]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a))) if len(kept) > 1 else kept
 
 
@@ -132,6 +131,13 @@ def _is_affine_beside(argument: Expr, body: Expr) -> bool:
     if len(inside) != 1 or not (argument.is_Mul or argument.xreplace({inside[0]: sympy.S.One}).is_number):
         return False
     return inside[0] in entries(body.xreplace({argument: sympy.S.One}))
+
+
+def _is_divided_beside(argument: Expr, body: Expr, before: list[Instruction]) -> bool:
+    """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s."""
+    rest = body.xreplace({argument: sympy.S.One})
+    below = (e for base in divisors(rest) for e in entries(base) if before[e.source].width is None)
+    return not set(entries(argument)).isdisjoint(below)
 
 
 def _denominators(expr: Expr) -> Iterator[Expr]:
