@@ -34,7 +34,8 @@ class Growing:
     """Rows of equal length in one array that grows by doubling."""
 
     def __init__(self, size: int) -> None:
-        self._rows = numpy.empty((16, size))
+        # no rows to begin with: a spare block of long ones is large enough to be mapped and unmapped for every matrix
+        self._rows = numpy.empty((0, size))
         self.count = 0
 
     @property
@@ -88,7 +89,8 @@ class Basis(Growing):
 
 def _lengths(x: Array) -> Array:
     """Of rows; without the copies of numpy.linalg.norm."""
-    return numpy.sqrt(numpy.einsum("ij,ij->i", x, x))
+    lengths: Array = numpy.sqrt(numpy.vecdot(x, x))
+    return lengths
 
 
 def _finite_lengths(x: Array) -> Array:
@@ -108,9 +110,9 @@ def orthonormal(x: Array, lengths: Array) -> Array:
     found = numpy.empty_like(x)
     count = 0
     for row, length in zip(x, lengths, strict=True):
-        left = row.copy()
+        left = row
         for _ in range(2 if count else 0):
-            left -= (found[:count] @ left) @ found[:count]
+            left = left - (found[:count] @ left) @ found[:count]
         rest = float(numpy.linalg.norm(left))
         # relative to the vector itself: what is left of a repetition is rounding, however long the vector
         if rest > REPEATED * length and rest > 0:
