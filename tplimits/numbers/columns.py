@@ -24,6 +24,8 @@ State = dict[str, Any]
 
 #: directions shorter than this, relative to the vector, are taken as repetitions
 REPEATED = 1e-6
+#: rows that the first one makes room for
+_FIRST = 4
 #: particles needed for every column
 PER_COLUMN = 4
 #: columns that fresh ones are made orthogonal to: more cost quadratically, and change no error bar that was measured
@@ -31,10 +33,13 @@ MOST_SEEN = 512
 
 
 class Growing:
-    """Rows of equal length in one array that grows by doubling."""
+    """Rows of equal length in one array that grows by doubling.
+
+    A spare block of long rows would be mapped and unmapped by the system for every matrix, also if it is applied once:
+    there is none before the first row, and a small one then.
+    """
 
     def __init__(self, size: int) -> None:
-        # no rows to begin with: a spare block of long ones is large enough to be mapped and unmapped for every matrix
         self._rows = numpy.empty((0, size))
         self.count = 0
 
@@ -47,7 +52,7 @@ class Growing:
         """Add rows at the end."""
         needed = self.count + len(rows)
         if needed > len(self._rows):
-            larger = numpy.empty((max(needed, 2 * len(self._rows)), self._rows.shape[1]))
+            larger = numpy.empty((max(needed, 2 * len(self._rows), _FIRST), self._rows.shape[1]))
             larger[: self.count] = self.rows
             self._rows = larger
         self._rows[self.count : needed] = rows
@@ -66,24 +71,26 @@ class Growing:
 class Basis(Growing):
     """Orthonormal rows."""
 
-    def rest(self, x: Array, lengths: Array | None = None) -> tuple[Array, Array]:
+    def rest(self, x: Array) -> tuple[Array, Array]:
         """(coordinates, remainder) of the rows of x; a second time where the first left less than half (Kahan)."""
         if not self.count:
             return numpy.empty((len(x), 0)), x.copy()
-        coordinates = x @ self.rows.T
-        left = x - coordinates @ self.rows
-        # a remainder that is small has lost digits in the subtraction: twice is enough
-        small = _lengths(left) < 0.5 * (_lengths(x) if lengths is None else lengths)
+        rows = self.rows
+        coordinates = x @ rows.T
+        left = x - coordinates @ rows
+        # a remainder that is small has lost digits in the subtraction: twice is enough.  By Pythagoras, it is less than
+        # half where its square is less than a third of that of the coordinates, and these are few
+        small = 3 * numpy.vecdot(left, left) < numpy.vecdot(coordinates, coordinates)
         if small.any():
-            again = left[small] @ self.rows.T
-            left[small] -= again @ self.rows
+            again = left[small] @ rows.T
+            left[small] -= again @ rows
             coordinates[small] += again
         return coordinates, left
 
     def new_directions(self, x: Array) -> tuple[Array, Array, Array]:
         """(coordinates, remainder, orthonormal rows that span the remainder); repetitions add no row."""
         lengths = _finite_lengths(x)
-        coordinates, left = self.rest(x, lengths)
+        coordinates, left = self.rest(x)
         return coordinates, left, orthonormal(left, lengths)
 
 
