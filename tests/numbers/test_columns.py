@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy
 import pytest
 import scipy.stats
@@ -31,6 +33,32 @@ def test_rows_that_grow_are_kept():
         growing.append(rows)
         all_rows.append(rows)
         assert (growing.rows == numpy.concatenate(all_rows)).all()
+
+
+def test_rows_that_are_not_there_take_no_memory():
+    size = 1 << 16
+    tracemalloc.start()
+    try:
+        growing = Growing(size)
+        assert tracemalloc.get_traced_memory()[1] < size
+        growing.append(numpy.ones((1, size)))
+        assert tracemalloc.get_traced_memory()[0] <= 4 * 8 * size + size
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_basis_takes_away_twice_where_less_than_half_is_left():
+    rng, basis = numpy.random.default_rng(1), Basis(SIZE)
+    basis.append(orthonormal(rng.standard_normal((5, SIZE)), numpy.ones(5)))
+    across = basis.rest(rng.standard_normal((1, SIZE)))[1][0]
+    along = rng.standard_normal(5) @ basis.rows
+    for part in (1e-1, 3e-3, 1e-5, 1e-9):
+        x = along + part * across
+        coordinates, left = basis.rest(numpy.stack([x, across, numpy.zeros(SIZE)]))
+        assert (abs(left @ basis.rows.T).max(axis=1) <= 1e-15 * numpy.linalg.norm(left, axis=1)).all(), part
+        assert left[0] == pytest.approx(part * across, abs=1e-14), part
+        assert coordinates[0] @ basis.rows + left[0] == pytest.approx(x, abs=1e-13)
+        assert not left[2].any() and not coordinates[2].any()
 
 
 def test_a_basis_splits_what_it_sees():

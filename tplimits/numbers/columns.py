@@ -24,6 +24,8 @@ State = dict[str, Any]
 
 #: directions shorter than this, relative to the vector, are taken as repetitions
 REPEATED = 1e-6
+#: rows that the first one makes room for
+_FIRST = 4
 #: particles needed for every column
 PER_COLUMN = 4
 #: columns that fresh ones are made orthogonal to: more cost quadratically, and change no error bar that was measured
@@ -31,10 +33,14 @@ MOST_SEEN = 512
 
 
 class Growing:
-    """Rows of equal length in one array that grows by doubling."""
+    """Rows of equal length in one array that grows by doubling.
+
+    A spare block of long rows would be mapped and unmapped by the system for every matrix, also if it is applied once:
+    there is none before the first row, and a small one then.
+    """
 
     def __init__(self, size: int) -> None:
-        self._rows = numpy.empty((16, size))
+        self._rows = numpy.empty((0, size))
         self.count = 0
 
     @property
@@ -46,7 +52,7 @@ class Growing:
         """Add rows at the end."""
         needed = self.count + len(rows)
         if needed > len(self._rows):
-            larger = numpy.empty((max(needed, 2 * len(self._rows)), self._rows.shape[1]))
+            larger = numpy.empty((max(needed, 2 * len(self._rows), _FIRST), self._rows.shape[1]))
             larger[: self.count] = self.rows
             self._rows = larger
         self._rows[self.count : needed] = rows
@@ -65,30 +71,33 @@ class Growing:
 class Basis(Growing):
     """Orthonormal rows."""
 
-    def rest(self, x: Array, lengths: Array | None = None) -> tuple[Array, Array]:
+    def rest(self, x: Array) -> tuple[Array, Array]:
         """(coordinates, remainder) of the rows of x; a second time where the first left less than half (Kahan)."""
         if not self.count:
             return numpy.empty((len(x), 0)), x.copy()
-        coordinates = x @ self.rows.T
-        left = x - coordinates @ self.rows
-        # a remainder that is small has lost digits in the subtraction: twice is enough
-        small = _lengths(left) < 0.5 * (_lengths(x) if lengths is None else lengths)
+        rows = self.rows
+        coordinates = x @ rows.T
+        left = x - coordinates @ rows
+        # a remainder that is small has lost digits in the subtraction: twice is enough.  By Pythagoras, it is less than
+        # half where its square is less than a third of that of the coordinates, and these are few
+        small = 3 * numpy.vecdot(left, left) < numpy.vecdot(coordinates, coordinates)
         if small.any():
-            again = left[small] @ self.rows.T
-            left[small] -= again @ self.rows
+            again = left[small] @ rows.T
+            left[small] -= again @ rows
             coordinates[small] += again
         return coordinates, left
 
     def new_directions(self, x: Array) -> tuple[Array, Array, Array]:
         """(coordinates, remainder, orthonormal rows that span the remainder); repetitions add no row."""
         lengths = _finite_lengths(x)
-        coordinates, left = self.rest(x, lengths)
+        coordinates, left = self.rest(x)
         return coordinates, left, orthonormal(left, lengths)
 
 
 def _lengths(x: Array) -> Array:
     """Of rows; without the copies of numpy.linalg.norm."""
-    return numpy.sqrt(numpy.einsum("ij,ij->i", x, x))
+    lengths: Array = numpy.sqrt(numpy.vecdot(x, x))
+    return lengths
 
 
 def _finite_lengths(x: Array) -> Array:
@@ -108,9 +117,9 @@ def orthonormal(x: Array, lengths: Array) -> Array:
     found = numpy.empty_like(x)
     count = 0
     for row, length in zip(x, lengths, strict=True):
-        left = row.copy()
+        left = row
         for _ in range(2 if count else 0):
-            left -= (found[:count] @ left) @ found[:count]
+            left = left - (found[:count] @ left) @ found[:count]
         rest = float(numpy.linalg.norm(left))
         # relative to the vector itself: what is left of a repetition is rounding, however long the vector
         if rest > REPEATED * length and rest > 0:
