@@ -116,6 +116,40 @@ def test_what_is_the_mean_of_both_sides_has_its_drift_at_a_zero_token():
         weighted(lambda y: (tp.cos(y) + tp.step(y)) / tp.n).drift_at(ZERO)
 
 
+def gated(*gates):
+    """x + (g(Z) + h(Y)) U x/√n, with Z of the first token alone and Y of the second."""
+
+    @tp.block
+    def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, U: tp.Matrix):
+        products = tp.avg((WQ @ x) * (WK @ x))
+        of = [tp.sum(tp.constant(np.eye(3)[k], "token") * products, over="token") for k in range(len(gates))]
+        return x + sum(g(z) for g, z in zip(gates, of, strict=True)) * (U @ x) / tp.sqrt(tp.n)
+
+    return tp.derive(gate, tp.Proportional())
+
+
+SQUARES = {"sign": tp.sign, "square": lambda z: tp.sign(z) ** 2, "cos": lambda z: tp.cos(z) * tp.sign(z)}
+
+
+@pytest.mark.parametrize("name", SQUARES)
+def test_a_squared_sign_is_no_one_where_its_scalar_has_no_variance(name):
+    """b = E g(Z)² V: at V[0,0] = 0 networks have Z = 0 and sign(Z) = 0, not 1."""
+    kept = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.3], [0.0, 0.3, 1.0]])
+    for sde in (gated(SQUARES[name]), gated(SQUARES[name], tp.sign)):
+        with pytest.raises(tp.EvaluationError, match=r"`sign\(y\)\*\*2`.* jumps where its argument is 0"):
+            sde.drift_at(kept)
+        V = kept + np.diag([1.0, 0.0, 0.0])
+        assert np.isfinite(sde.drift_at(V)).all()
+    np.testing.assert_allclose(gated(SQUARES[name]).drift_at(V), V, rtol=1e-12)
+
+
+def test_two_scalars_without_tokens():
+    """E (sign Z + sign Y)² = 2 + 4/π arcsin ρ, with Cov(Z, Y) = V_01²/n."""
+    V = np.array([[1.0, 0.5, 0.2], [0.5, 2.0, 0.1], [0.2, 0.1, 0.7]])
+    expected = (2 + 4 / np.pi * np.arcsin(0.25 / 2)) * V
+    np.testing.assert_allclose(gated(tp.sign, tp.sign).drift_at(V), expected, rtol=1e-12)
+
+
 def test_a_block_of_a_stack_is_known_by_its_own_jump():
     sde = dense(tp.step, first=shaped.relu_resnet)
     numbers = {"γ": 0.4, "c_plus": 0.3, "c_minus": 0.1}

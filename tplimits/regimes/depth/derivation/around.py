@@ -109,7 +109,7 @@ class Around:
         # the powers that are left out begin one beyond the limit, less what their coefficients grow by
         rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
-        if all(is_smooth(*key) for key in pieces):
+        if central and all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
                 insist_on_small(lowering, self.shown, small, self.env)
             found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]

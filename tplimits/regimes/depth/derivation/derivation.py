@@ -37,7 +37,7 @@ from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
 from tplimits.regimes.depth.derivation.model import KinkLabel, Layer, Model
-from tplimits.regimes.depth.derivation.powers import differentiated, merged, scalar_of
+from tplimits.regimes.depth.derivation.powers import differentiated, scalar_of
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class OneLayer:
         # summed indices of the second X′ beyond all of the first: a number in common would join two sums
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
-        return with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
+        return self._with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
 
     def _at(self, token: int, beyond: int) -> Poly:
         change = {OPEN: 0, OPEN - 1: token}
@@ -196,7 +196,7 @@ class OneLayer:
     def _opened(self, terms: Sequence[ProductTerm], matrix: int) -> tuple[ProductTerm, ...]:
         """E of a sum over a matrix outside of functions of scalars, so that these stand in it as factors."""
         found = self.contraction.mean(terms, self._all - {matrix})
-        return with_merged_kinks(Poly(tuple(ProductTerm(c, *key[1:3], key[0]) for key, c in found.items()))).terms
+        return self._with_merged_kinks(Poly(tuple(ProductTerm(c, *key[1:3], key[0]) for key, c in found.items()))).terms
 
     def responses(self, terms: Iterable[ProductTerm], scalars: frozenset[int]) -> list[ProductTerm]:
         """P R ∂G for each P G(R)."""
@@ -225,6 +225,15 @@ class OneLayer:
                         both = product(first, r)
                         yield once._replace(factors=moved), both._replace(coeff=half * both.coeff)
 
+    def _with_merged_kinks(self, poly: Poly) -> Poly:
+        """A sum with the powers of one scalar at one place multiplied."""
+        terms = []
+        for t in poly.terms:
+            kinks = [f for f in t.factors if f[0][0] == "G"]
+            rest = [f for f in t.factors if f[0][0] != "G"]
+            terms.append(t._replace(factors=(*rest, *self.laws.merged(kinks))) if len(kinks) > 1 else t)
+        return Poly(tuple(terms), poly.cut)
+
     def _placed(self, kink: Factor, beyond: int) -> Iterator[ProductTerm]:
         label = kink[0]
         assert isinstance(label, KinkLabel)
@@ -243,16 +252,6 @@ class OneLayer:
                 f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
                 "an average that depends on the same weights; give the scalar matrices of its own."
             )
-
-
-def with_merged_kinks(poly: Poly) -> Poly:
-    """A sum with the powers of one scalar at one place multiplied."""
-    terms = []
-    for t in poly.terms:
-        kinks = [f for f in t.factors if f[0][0] == "G"]
-        rest = [f for f in t.factors if f[0][0] != "G"]
-        terms.append(t._replace(factors=(*rest, *merged(kinks))) if len(kinks) > 1 else t)
-    return Poly(tuple(terms), poly.cut)
 
 
 def has_kinks(term: ProductTerm) -> bool:

@@ -18,8 +18,8 @@ from tplimits.regimes.depth.derivation.laurent import Series, laurent
 
 #: the argument of the function
 ARGUMENT = Symbol("argument", real=True)
-#: the mean of both sides, and half of what they differ by
-MEAN, JUMP = (Rational(0), False), (Rational(0), True)
+#: the mean of both sides
+MEAN = (Rational(0), False)
 #: roots of higher order are not expanded
 _ROOTS = 8
 
@@ -72,7 +72,8 @@ def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) 
             if settled != 0 and sympy.simplify(settled) != 0:
                 found[Rational(k, roots), sign] = settled
     alone = all(_is_power(jump.args[0].xreplace({ARGUMENT: point + ARGUMENT})) for jump in body.atoms(step))
-    central = JUMP not in found or sympy.simplify(body.xreplace({ARGUMENT: point}) - found.get(MEAN, S.Zero)) == 0
+    there = body.xreplace({ARGUMENT: point}) - found.get(MEAN, S.Zero)
+    central = not body.has(step) or sympy.simplify(there) == 0
     return Expansion(found, alone and right.cut is None and left.cut is None, central)
 
 

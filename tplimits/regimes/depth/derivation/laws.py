@@ -39,10 +39,12 @@ from tplimits.regimes.depth.derivation.powers import (
     merged,
     normal_moment,
     scalar_of,
+    squared_signs,
     tokens_of,
     with_label,
     without_derivatives,
 )
+from tplimits.regimes.depth.derivation.writing import defined
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.model import KinkLabel
@@ -98,7 +100,7 @@ class Laws(Cumulants):
     def _put_in(self, factors: Factors, powers: tuple[int, ...], number: Expr, more: Factors, c: Any) -> Resolved:
         """One value in the place of functions of scalars, its δ's done; sums that nothing is left of are done too."""
         change: dict[int, int] = {}
-        left = [extra for n, (a, *b), _ in more if n == "I" for extra in identify(change, a, b[0])]
+        left = [extra for n, at, _ in more if n == "I" for extra in identify(change, *at)]
         left += [(n, at, 0) for n, at, _ in factors if n[0] != "G"] + [f for f in more if f[0] != "I"]
         ends = {i: end(change, i) for i in change}
         found = renamed(left, ends)
@@ -110,12 +112,8 @@ class Laws(Cumulants):
 
     def expectation(self, kinks: Sequence[Factor]) -> Value:
         """E of a product of factors, in the limit."""
-        for a, b in itertools.combinations(kinks, 2):
-            if a[:2] == b[:2] and (label_of(a).power, label_of(a).sign, label_of(a).derivatives) == (0, True, 0):
-                # 1 on both sides, and 0 where the scalar is
-                self.model.jumps["`sign(y)**2`, of a scalar y,"] = self.variance(scalar_of(a), len(a[1]))
         found: Value = [(S.One, ())]
-        for cluster in self._clusters(merged(kinks)):
+        for cluster in self._clusters(self.merged(kinks)):
             # joint Gaussian means are named at two scalars; three have no closed form here
             if len(cluster) > 2:
                 raise NoLimitError(
@@ -125,6 +123,15 @@ class Laws(Cumulants):
             values = self._one(cluster[0]) if len(cluster) == 1 else self._two(*cluster)
             found = [(a * b, (*f, *g)) for a, f in found for b, g in values]
         return found
+
+    def merged(self, kinks: Sequence[Factor]) -> list[Factor]:
+        """Powers of one scalar at one place multiplied; the variance of what has to be apart from zero is noted."""
+        for kink in squared_signs(kinks):
+            variance = self.variance(scalar_of(kink), len(kink[1]))
+            # told with its arrays: another scalar has another name
+            told = "".join(defined(variance, self.arrays.values))
+            self.model.jumps[f"`sign(y)**2`, y of variance {told},"] = variance
+        return merged(kinks)
 
     def variance(self, scalar: int, axes: int) -> Form:
         """The variance of a scalar, its tokens called α, β, …"""
@@ -143,7 +150,7 @@ class Laws(Cumulants):
     def corrections(self, kinks: Sequence[Factor]) -> Value:
         """What E of a product is more than its limit, at n^(−1/2), the means of the scalars apart."""
         # powers of one scalar at one place are one power first: |R|·|R| is R², not two dependent factors
-        kinks = merged(kinks)
+        kinks = self.merged(kinks)
         found: Value = []
         for a, b, c in itertools.combinations_with_replacement(range(len(kinks)), 3):
             scalars = [(scalar_of(kinks[i]), tokens_of(kinks[i], k)) for k, i in enumerate((a, b, c))]

@@ -62,6 +62,12 @@ def merged(kinks: Sequence[Factor]) -> list[Factor]:
     return [*kept, *rest]
 
 
+def squared_signs(kinks: Sequence[Factor]) -> list[Factor]:
+    """Those of which nothing is left when they are merged: sgn² is 1 on both sides, but 0 where the scalar is."""
+    left = {(scalar_of(kink), kink[1]) for kink in merged(kinks)}
+    return [kink for kink in kinks if (scalar_of(kink), kink[1]) not in left]
+
+
 def differentiated(kink: Factor) -> Factor:
     """∂ of a factor by its scalar."""
     label = label_of(kink)
