@@ -130,8 +130,9 @@ class EntrySums(_Sums):
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(t, χ, of))
-        self.move(t, self._gradient(t, χ), (lr, decay), self._unit, lambda: self._weight)
+        gradient = self._gradient(t, χ)
+        refuse_cancelled(self.optimizer, t, gradient, lambda: self._gradient(t, χ, abs))
+        self.move(t, gradient, (lr, decay), self._unit, lambda: self._weight)
         # in the operator regime a weight moves by less than its size: |w|² changes by decay alone
         self._weight *= decay**2
 
@@ -171,7 +172,7 @@ class BiasSums(_Sums):
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         now, gradient = self._start + self.value, self._gradient(χ)
-        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(χ, of))
+        refuse_cancelled(self.optimizer, t, gradient, lambda: self._gradient(χ, abs))
         self.move(t, gradient, (lr, decay), 1, lambda: float(now @ now))
         self._start = decay * self._start
 

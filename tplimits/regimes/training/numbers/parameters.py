@@ -64,8 +64,9 @@ class EntrywiseParameter(Entries):
 
     def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
         """The update of step t from the rows of its gradient."""
-        refuse_cancelled(self.optimizer, t, lambda of: self._gradient(rows, χ, of))
-        self.move(t, self._gradient(rows, χ), (lr, decay), self._unit, lambda: self._square(self.value))
+        gradient = self._gradient(rows, χ)
+        refuse_cancelled(self.optimizer, t, gradient, lambda: self._gradient(rows, χ, abs))
+        self.move(t, gradient, (lr, decay), self._unit, lambda: self._square(self.value))
 
     def square(self, rows: list[Rows], χ: Array) -> float:
         """The part of this parameter in the square of the norm of the whole gradient."""

@@ -121,15 +121,15 @@ def judge_signals(
             )
 
 
-def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Callable[[Callable[[Array], Array]], Array]) -> None:
+def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Array, size: Callable[[], Array]) -> None:
     """EvaluationError where the terms of a gradient cancel but for rounding, and updates keep their size all the same.
 
-    `gradient` gives the sum of all terms with a function of theirs in their place, factor by factor.
+    `size` gives the sum of the terms with the absolute values of all factors; it is asked of few optimizers.
     """
     if not _is_free_of_size(optimizer, t):
         return
-    total, size = gradient(lambda x: x), gradient(abs)
-    if ((size > 0) & (abs(total) <= _ROUNDING * size)).any():
+    whole = size()
+    if ((whole > 0) & (abs(gradient) <= _ROUNDING * whole)).any():
         raise EvaluationError(
             f"no number: in step {t} the parts of a gradient that come from different inputs cancel, and {optimizer} "
             "moves as far by what rounding leaves of it, networks by their fluctuations, as by any other gradient "
@@ -140,7 +140,9 @@ def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Callable[[Callable[
 
 def refuse_cancelled_pairs(optimizer: Optimizer, t: int, left: Array, right: Array) -> None:
     """The same for Σ left ⊗ right over the rows: inputs that cancel do so in every entry, and some of them will do."""
-    refuse_cancelled(optimizer, t, lambda of: of(left[:, :_SEEN]).T @ of(right[:, :_SEEN]))
+    if _is_free_of_size(optimizer, t):  # before a product is made for nothing
+        a, b = left[:, :_SEEN], right[:, :_SEEN]
+        refuse_cancelled(optimizer, t, a.T @ b, lambda: abs(a).T @ abs(b))
 
 
 def _is_free_of_size(optimizer: Optimizer, t: int) -> bool:
