@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits import regimes
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import by_name, named_once
-from tplimits.regimes.protocol import CheckAsked, Judged, Limit
+from tplimits.regimes.protocol import Checkable, CheckAsked, Limit
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ def check(
     Runs the program with real matrices at `widths`, fits L + b/n (odd powers of n^(-1/2) where they
     occur) to the means, and judges the intercept L against the derived limit at family-wise `level`; of a
     fluctuation scalar, its (co)variance.  Without `draws` a pilot chooses them so that a claim 2 % off is
-    rejected with 95 % probability.  `claims={"return": 0.6}` judges your own values instead.  `method`,
-    `particles` (4096) and `replicates` (8) are those of `evaluate`; constants and scalars go by name.  With
-    `controls=True` the part of order n^(−1/2), known from the neurons of each network, is taken off what is drawn,
-    around its mean over the law of neurons: noise falls like 1/n.  None: where many draws would be needed.
+    rejected with 95 % probability.  The smallest widths are left out where the series does not describe them; where
+    it describes no choice of them, what is off its intercept is undecided: `accepted` is None, not False.
+    `claims={"return": 0.6}` judges your own values instead.  `method`, `particles` (4096) and `replicates` (8)
+    are those of `evaluate`; constants and scalars go by name.  With `controls=True` the part of order n^(−1/2), known
+    from the neurons of each network, is taken off what is drawn, around its mean over the law of neurons: noise falls
+    like 1/n.  None: where many draws would be needed.
 
     Of a covariance SDE the block is run, from states of covariance `V0`: n·E[V′ − V] and n·Cov(V′) of one layer against
     b and Σ, or the law of V after `layers` layers (at the largest width, with the same depth/width at the others)
@@ -62,7 +64,7 @@ def check(
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
-    if not isinstance(result, Judged) or isinstance(result, type):
+    if not isinstance(result, Checkable) or isinstance(result, type):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     own, rest = _own(result, named)
     sampling = Sampling(widths, draws, seed, level, executor, progress)

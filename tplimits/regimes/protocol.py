@@ -95,14 +95,14 @@ class Numbered(Protocol):
 
 
 @runtime_checkable
-class Judged(Protocol):
+class Checkable(Protocol):
     """What check() takes."""
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Its claims, or the user's, against finite width."""
 
 
-class Limit(Judged, Protocol):
+class Limit(Checkable, Protocol):
     """What derive() gives: it prints, exports, evaluates, and can be checked against finite width."""
 
     #: keywords of check() that this limit takes beside those of all
