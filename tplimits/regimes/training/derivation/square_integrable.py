@@ -51,9 +51,18 @@ def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = 
     if not (any(is_special(s.body, Entry, GaussMean) for s in functions) or _has_kinks_of_means(network)):
         return None
     total = TotalProgram(network, trained)
+    program, state = total.backward.program, kets_of(total, assumed, strict=True)
+    return KernelTables(program, (), tuple(state.tables), S.Zero, S.Zero, (), (), state)
+
+
+def kets_of(total: TotalProgram, assumed: Sequence[str] = (), strict: bool = False) -> Recursion:
+    """The kets of both passes at the start; what has none that are known is left unread, and what reads it.
+
+    Raises NoLimitError where a hypothesis fails, if `strict`.
+    """
     program = total.backward.program
     state = Recursion(program, Tangent(program, {}, len(program)), outputs=(), assumed=assumed)
-    state.judged.asked = len(network)
+    state.judged.asked = len(total.network)
     unread = state.judged.unread
     for position in sorted(total.needed):
         if not unread.isdisjoint(program[position].operands):
@@ -63,13 +72,13 @@ def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = 
             state.walk(position)
         except NoLimitError as error:
             unread.add(position)
-            if state.judged.failed:
+            if strict and state.judged.failed:
                 open_ = [doubt for doubt in state.judged.open() if doubt.name not in assumed]
-                if position < len(network) or not open_:
+                if position < len(total.network) or not open_:
                     raise
                 # a gradient may have no moments for what is in doubt of the network: data tells first
                 state.judged.infinite.setdefault(position, str(error))
-    return KernelTables(program, (), tuple(state.tables), S.Zero, S.Zero, (), (), state)
+    return state
 
 
 def _has_kinks_of_means(network: Program) -> bool:

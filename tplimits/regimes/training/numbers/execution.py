@@ -7,7 +7,7 @@ of `tplimits.numbers.matrices`, and then moves the parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import networkx
@@ -197,23 +197,28 @@ class TrainingExecution(ParticleExecution):
         self.run_some(len(self.program))
         self.seen = self._seen(len(self.program))
         signal = χ.reshape(len(χ), -1)
-        shares = self._shares(signal)
+        shares = self._shares(t, signal)
         for name, parameter in self.parameters.items():
             key = parameter.optimizer.clips_gradient
             # gradients are linear in χ: dividing signals divides them
             own = signal if key is None else shares[key] * signal
             parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
 
-    def _shares(self, signal: Array) -> dict[Any, float]:
+    def _shares(self, t: int, signal: Array) -> dict[Any, float]:
         """1/ν of the gradients that are clipped together."""
-        squares: dict[Any, float] = {}
-        optimizers = {}
+        members: dict[Any, list[str]] = {}
         for name, parameter in self.parameters.items():
-            key = parameter.optimizer.clips_gradient
-            if key is not None:
-                optimizers[key] = parameter.optimizer
-                squares[key] = squares.get(key, 0.0) + parameter.square(gradient_rows(self.total, name, self), signal)
-        return {key: inverse(optimizers[key], square) for key, square in squares.items()}
+            members.setdefault(parameter.optimizer.clips_gradient, []).append(name)
+        members.pop(None, None)
+        return {key: self._share(t, names, signal) for key, names in members.items()}
+
+    def _share(self, t: int, names: Sequence[str], signal: Array) -> float:
+        def square(of: Callable[[Array], Array] = numpy.asarray) -> float:
+            return sum(self.parameters[n].square(gradient_rows(self.total, n, self), signal, of) for n in names)
+
+        optimizer, found = self.parameters[names[0]].optimizer, square()
+        singular.refuse_cancelled(optimizer, t, found, lambda: square(abs), whole=True)
+        return inverse(optimizer, found)
 
     # -- checkpoints --------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, ini
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
 from tplimits.regimes.training.numbers.replicates import replicated
+from tplimits.regimes.training.numbers.singular import refuse_cancelled
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class _Linear:
         """What is learned by step t, at all times."""
         # a linear Q commutes with the kernel, so that optimizer states are those of signals, not of gradients
         self._states, q = self._stepper.step(t, self._states, χ)
-        by_norm = share(self._group.optimizer, lambda: self._square(q), lambda: self._weight)
+        by_norm = share(self._group.optimizer, lambda: self._square(t, q), lambda: self._weight)
         self._weight *= self._decay**2
         # before the kernel is applied: one product a step, whatever the number of steps behind
         self._moved = self._decay * self._moved + self._group.rate(t) * by_norm * q
@@ -153,8 +154,11 @@ class _Linear:
         """The kernel times error signals of all times and inputs."""
         return self._kernel(signals.reshape(-1, *self.shape[2:])).reshape(self.shape)
 
-    def _square(self, q: Array) -> float:
-        return max(float((q * self._times(q)).sum()) * self._columns, 0.0)
+    def _square(self, t: int, q: Array) -> float:
+        flat = q.reshape(-1, *self.shape[2:])
+        square = self._kernel.square(flat)
+        refuse_cancelled(self._group.optimizer, t, square, lambda: self._kernel.magnitude.square(abs(flat)))
+        return max(square * self._columns, 0.0)
 
 
 def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array, clipped: Clipping) -> Array:
@@ -165,7 +169,7 @@ def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array, clipped
     for t in range(asked.steps):
         χ = numpy.zeros(shape)
         χ[min(t, asked.times - 1)] = signal(found[-1], t)
-        shares = clipped.shares(χ)
+        shares = clipped.shares(t, χ)
         change = sum((group.change(t, shares.get(group.names[0], 1.0) * χ) for group in groups), numpy.zeros(shape))
         later = min(t + 1, asked.times - 1)
         found.append(_finite(path[later] - change[later], t + 1))

@@ -45,6 +45,16 @@ class OutputKernel:
             moved = moved + (weights @ χ.reshape(len(χ), -1) @ added).reshape(χ.shape)
         return numpy.asarray(moved)
 
+    def square(self, χ: Array) -> float:
+        """χ·Θ χ."""
+        return float((χ * self(χ)).sum())
+
+    @property
+    def magnitude(self) -> OutputKernel:
+        """The kernel with the absolute values of all that it is made of."""
+        biases = tuple((abs(added), abs(weights)) for added, weights in self.biases)
+        return OutputKernel(abs(self.array), self.kept, biases)
+
     @property
     def matrix(self) -> Array:
         """The kernel between (input, kept axes) pairs."""

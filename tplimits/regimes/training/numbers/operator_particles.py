@@ -257,7 +257,7 @@ class TangentReplicate:
         at_all_times = numpy.zeros((asked.times, *χ.shape))
         # kernels of whole gradients are between all times; the gradient of now has signals at one of them
         at_all_times[min(t, asked.times - 1)] = χ
-        shares = self.clipped.shares(at_all_times)
+        shares = self.clipped.shares(t, at_all_times)
         change = numpy.zeros((asked.inputs, self.outputs))
         for name, part in self.sums:
             part.step(t, shares.get(name, 1.0) * χ, asked.rates[name](t), asked.kept(name))

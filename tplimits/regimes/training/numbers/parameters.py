@@ -68,9 +68,9 @@ class EntrywiseParameter(Entries):
         refuse_cancelled(self.optimizer, t, gradient, lambda: self._gradient(rows, χ, abs))
         self.move(t, gradient, (lr, decay), self._unit, lambda: self._square(self.value))
 
-    def square(self, rows: list[Rows], χ: Array) -> float:
-        """The part of this parameter in the square of the norm of the whole gradient."""
-        return self._square(self._gradient(rows, χ))
+    def square(self, rows: list[Rows], χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> float:
+        """The part of this parameter in the square of the norm of the whole gradient; with `of` its factors."""
+        return self._square(self._gradient(rows, χ, of))
 
     def _square(self, values: Array) -> float:
         return float((values * values).sum()) / self._unit
@@ -112,9 +112,9 @@ class MatrixParameter:
             matrix.decay *= decay
             matrix.update.step(t, left, right, lr, decay)
 
-    def square(self, rows: list[Rows], χ: Array) -> float:
+    def square(self, rows: list[Rows], χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> float:
         """The part of all members in the square of the norm of the whole gradient: over all pairs of particles."""
-        pairs = self._factors(rows, χ).values()
+        pairs = [(of(a), of(b)) for a, b in self._factors(rows, χ).values()]
         # the Frobenius norm of Σ a_i b_iᵀ by its factors: exact, also where updates are on blocks
         return sum(float(((a @ a.T) * (b @ b.T)).sum()) for a, b in pairs) / self._unit**2
 

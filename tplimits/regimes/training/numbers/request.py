@@ -15,6 +15,7 @@ from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.regimes.training.numbers import moments
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
+from tplimits.regimes.training.numbers.singular import refuse_vanishing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,7 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
     found = TrainingRequest(**common, recursion=recursion, record=names)
     need_numbers(recursion.optimizers)
+    refuse_vanishing(recursion.total, recursion.optimizers, found.rates, found.steps)
     assert found.bound  # refused here if an axis has no size
     _scalars_given(found)
     moments.require(found)

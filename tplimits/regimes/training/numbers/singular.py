@@ -8,6 +8,7 @@ finite numbers.  Updates that keep their size however small a gradient is divide
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
+    from tplimits.program.network.schedules import Rate
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
@@ -36,6 +39,8 @@ _ROUNDING = 1e-12
 _ERRORS = 4.0
 #: neurons on either side of a matrix whose pairs are asked whether a gradient cancels
 _SEEN = 32
+#: the gradient of a network that is wider than any
+_STEEP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,11 @@ def judge_signals(
     `signals` are those of every replicate at a step.  What is 0 in all of them moves nothing.
     """
     for t, rate in enumerate(rates):
-        free = [name for name, one in optimizers.items() if rate[name] != 0 and _is_free_of_size(one, t)]
+        free = [
+            name
+            for name, one in optimizers.items()
+            if rate[name] != 0 and (_is_free_of_size(one, t) or _divides_whole(one))
+        ]
         # asked only then: functions of users may be slow
         if not free:
             continue
@@ -121,15 +130,57 @@ def judge_signals(
             )
 
 
-def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Array, size: Callable[[], Array]) -> None:
+def refuse_vanishing(
+    total: TotalProgram, optimizers: Mapping[str, Optimizer], rates: Mapping[str, Rate], steps: int
+) -> None:
+    """EvaluationError where a gradient is 0 in the limit alone when a run first moves, and updates keep their size.
+
+    Where features move: in the operator regime outputs change by updates times gradients, which vanish together.
+    Warns of an ε below the gradients of all networks that are ever run.
+    """
+    first = next((t for t in range(steps) if any(rate(t) != 0 for rate in rates.values())), None)
+    moving = {} if first is None else {name: one for name, one in optimizers.items() if rates[name](first) != 0}
+    # what went before saw no gradient either
+    free = {name: _is_free_of_size(one, 0) for name, one in moving.items()}
+    asked = [name for name, one in moving.items() if free[name] or _is_steep(one)]
+    found = [name for name in vanishing_gradients(total) if name in asked] if asked else []
+    for name in sorted(found, key=lambda name: not free[name]):
+        told = (
+            f"the gradient of `{name}` at the start is 0 in the limit and not in networks, and {moving[name]} moves as "
+            "far by the smallest gradient as by any other: networks follow random signs at any width"
+        )
+        if free[name]:
+            raise EvaluationError(
+                f"no number: {told} (hypothesis: update functions are continuous where gradients vanish). Give an ε, "
+                f"or tp.SGD() for `{name}`."
+            )
+        # one of them is enough
+        warnings.warn(f"{told} where gradients of order 1/√n are above its ε. Give a larger ε.", stacklevel=4)
+        return
+
+
+def _is_steep(optimizer: Optimizer) -> bool:
+    """Whether entries move half as far by a gradient of 10⁻⁶, that of networks of width 10¹², as by one of 1."""
+    entry = optimizer.entry_by_entry("vector")
+    if entry is None:
+        return False
+    stepper, gradients = entry.stepper(), numpy.array([_STEEP, 1.0])
+    _, (near, far) = stepper.step(0, stepper.start((2,)), gradients)
+    return bool(abs(near) >= abs(far) / 2 > 0)
+
+
+def refuse_cancelled(
+    optimizer: Optimizer, t: int, gradient: Array | float, size: Callable[[], Array | float], whole: bool = False
+) -> None:
     """EvaluationError where the terms of a gradient cancel but for rounding, and updates keep their size all the same.
 
-    `size` gives the sum of the terms with the absolute values of all factors; it is asked of few optimizers.
+    `size` gives the sum of the terms with the absolute values of all factors; it is asked of few optimizers.  `whole`:
+    the gradient is that of all parameters which are clipped together, or its square.
     """
-    if not _is_free_of_size(optimizer, t):
+    if not (_divides_whole(optimizer) if whole else _is_free_of_size(optimizer, t)):
         return
-    whole = size()
-    if ((whole > 0) & (abs(gradient) <= _ROUNDING * whole)).any():
+    largest = numpy.asarray(size())
+    if ((largest > 0) & (numpy.abs(gradient) <= _ROUNDING * largest)).any():
         raise EvaluationError(
             f"no number: in step {t} the parts of a gradient that come from different inputs cancel, and {optimizer} "
             "moves as far by what rounding leaves of it, networks by their fluctuations, as by any other gradient "
@@ -147,11 +198,15 @@ def refuse_cancelled_pairs(optimizer: Optimizer, t: int, left: Array, right: Arr
 
 def _is_free_of_size(optimizer: Optimizer, t: int) -> bool:
     """Whether small gradients move a parameter as far as large ones, with none before that are remembered."""
-    clips = optimizer.clips_at or optimizer.clips_gradient
     # by its own norm an update is divided however small it is, unless the norm is clipped
-    by_own_norm = optimizer.divides_by == "update" and clips is None
-    normalises = optimizer.degree == 0 or by_own_norm or (clips is not None and clips[0] == "min")
+    by_own_norm = optimizer.divides_by == "update" and (optimizer.clips_at or ("min",))[0] == "min"
+    normalises = optimizer.degree == 0 or by_own_norm
     return normalises and not optimizer.is_still and (t == 0 or optimizer.is_memoryless)
+
+
+def _divides_whole(optimizer: Optimizer) -> bool:
+    """Whether the gradient of all parameters together is divided by its norm however small that is."""
+    return (optimizer.clips_gradient or ("max",))[0] == "min"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, kernels
+from tplimits.regimes.training.numbers.singular import refuse_cancelled
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
@@ -31,12 +32,15 @@ class WholeGradient:
     optimizer: Optimizer
     parts: tuple[tuple[OutputKernel, float], ...]
 
-    def share(self, χ: Array) -> float:
-        """1/ν for error signals (times, inputs, *outputs) that are 0 but at one time."""
+    def share(self, t: int, χ: Array) -> float:
+        """1/ν for error signals (times, inputs, *outputs) that are 0 but at the time of step t."""
         flat = χ.reshape(-1, *χ.shape[2:])
-        return inverse(
-            self.optimizer, sum(factor * float((flat * kernel(flat)).sum()) for kernel, factor in self.parts)
-        )
+        square = sum(factor * kernel.square(flat) for kernel, factor in self.parts)
+        refuse_cancelled(self.optimizer, t, square, lambda: self._size(abs(flat)), whole=True)
+        return inverse(self.optimizer, square)
+
+    def _size(self, flat: Array) -> float:
+        return sum(factor * kernel.magnitude.square(flat) for kernel, factor in self.parts)
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,10 @@ class Clipping:
 
     gradients: Mapping[str, WholeGradient]
 
-    def shares(self, χ: Array) -> dict[str, float]:
+    def shares(self, t: int, χ: Array) -> dict[str, float]:
         """1/ν of every parameter whose gradient is clipped with others."""
         # once for all parameters that are clipped together
-        found = {id(whole): whole.share(χ) for whole in self.gradients.values()}
+        found = {id(whole): whole.share(t, χ) for whole in self.gradients.values()}
         return {name: found[id(whole)] for name, whole in self.gradients.items()}
 
 
