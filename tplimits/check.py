@@ -36,7 +36,8 @@ def check(
     occur) to the means, and judges the intercept L against the derived limit at family-wise `level`; of a
     fluctuation scalar, its (co)variance.  Without `draws` a pilot chooses them so that a claim 2 % off is
     rejected with 95 % probability.  The smallest widths are left out where the series does not describe them; where
-    it describes no choice of them, what is off its intercept is undecided: `accepted` is None, not False.
+    it describes no choice of them, what is off its intercept is undecided (`accepted` is None) unless it is further off
+    than means would have to go that approach a limit like n^(-1/4).
     `claims={"return": 0.6}` judges your own values instead.  `method`, `particles` (4096) and `replicates` (8)
     are those of `evaluate`; constants and scalars go by name.  With `controls=True` the part of order n^(−1/2), known
     from the neurons of each network, is taken off what is drawn, around its mean over the law of neurons: noise falls

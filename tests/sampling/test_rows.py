@@ -177,3 +177,23 @@ def test_an_error_shared_by_all_widths_is_in_the_intercept():
 def test_what_vanishes_at_every_width_has_the_scale_of_rounding():
     samples = [Draws(n, numpy.zeros((5, 1)), numpy.zeros(1)) for n in WIDTHS]
     assert moments_of(Claim("θ", 0.0), {"θ": 0}, samples).scale == 1e-9
+
+
+@pytest.mark.parametrize("q", [0.5, 0.3])
+def test_a_claim_is_rejected_that_no_misfit_explains(seed, q):
+    """Means that approach 1 like n^(−q) follow no series in 1/n: true claims are never rejected, far ones are."""
+    rng, found = numpy.random.default_rng(seed), []
+    for sign in (1, -1) * 100:
+        samples = strayed(rng, [1.0], [sign * (8 / n) ** q for n in WIDTHS], 8000)
+        rows = [judge([Claim("a", value)], [Series()], {"a": 0}, samples, 0.05)[0] for value in (1.0, 1 - 2 * sign)]
+        found.append([row.accepted for row in rows])
+        assert all(row.z * sign > 0 for row in rows)
+    right, wrong = zip(*found, strict=True)
+    assert set(right) == {None} and set(wrong) == {False}
+
+
+def test_a_claim_within_reach_of_the_misfit_stays_undecided(seed):
+    samples = strayed(numpy.random.default_rng(seed), [1.0], [0.0, 0.2, -0.2, 0.1])
+    rows = [judge([Claim("a", value)], [Series()], {"a": 0}, samples, 0.01)[0] for value in (1.3, 2.2, 0.0)]
+    assert [row.accepted for row in rows] == [None, False, False]
+    assert rows[0].p < 1e-9 and rows[1].p_holm < 1e-3

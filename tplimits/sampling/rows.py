@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
+import scipy.stats
 
 from tplimits.sampling.design import quantiles, tolerance
 from tplimits.sampling.estimate import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: a fit is no guide where widths stray as far from it with a probability below this (shared among the claims)
 LACK = 1e-3
+#: the slowest power of 1/n by which means are taken to approach a limit
+SLOWEST = 0.25
 #: averages smaller than this are rounding
 _VANISHING = 1e-9
 
@@ -117,6 +120,26 @@ def moments_of(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws
     return judged_as_variance(found, claim.value) if places[0] == places[-1] else found
 
 
+def beyond_misfit(moments: SampleMoments, claim: Claim, shared: float = 0.0) -> float:
+    """The probability of a claim so far from the mean of the largest width, though it is a limit that means approach.
+
+    Widths from n to N that approach a limit like n^(−q) have 1/((N/n)^q − 1) as far to go as they have moved.  Limits
+    with corrections in powers of n^(−½) are approached twice as fast as the q that is allowed for.
+
+    >>> from tplimits.sampling.claims import Claim
+    >>> slow = SampleMoments((16, 256), (1000, 1000), numpy.array([0.5, 0.25]), numpy.array([1e-4, 1e-4]), 1.0)
+    >>> beyond_misfit(slow, Claim("a", 0.0)), beyond_misfit(slow, Claim("a", -0.2)) < 1e-9
+    (1.0, True)
+    """
+    means, noise = moments.means, moments.noise
+    left = 1 / ((moments.widths[-1] / moments.widths[0]) ** SLOWEST - 1)
+    gap = abs(claim.value - means[-1]) - left * (means.max() - means.min())
+    # the noise of both ends of the range adds up at worst
+    error = math.hypot((1 + left) * math.sqrt(noise[-1]), 2 * left * math.sqrt(noise.max()), claim.error, shared)
+    degrees = min(min(moments.draws) - 1, claim.degrees)
+    return min(1.0, 2 * float(scipy.stats.t.sf(gap / error, degrees)))
+
+
 def slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:
     """The slope of log deviation against log n."""
     sizes = []
@@ -138,8 +161,8 @@ def judge(
     """One row a claim, judged together at a family-wise level.
 
     `shared` are errors that the means of all widths have in common, with their degrees of freedom, one a claim.  What a
-    fit says that the widths do not follow is no evidence: such a claim is accepted or undecided, and counts as accepted
-    where the others are judged.
+    fit says that the widths do not follow is no evidence: such a claim is accepted or undecided, unless it is further
+    off than any series of powers explains (`beyond_misfit`).
     """
     moments = [moments_of(claim, columns, samples) for claim in claims]
     lack = LACK / len(claims)
@@ -147,7 +170,12 @@ def judge(
     fits = [f.beside(*e) for f, e in zip(fits, shared, strict=True)] if shared else fits
     scores = [f.two_sided(c.value, c.error, c.degrees) for f, c in zip(fits, claims, strict=True)]
     off = [p_holm <= level for p_holm in holm([p for _, p in scores])]
-    adjusted = holm([p if f.lack >= lack else 1.0 for (_, p), f in zip(scores, fits, strict=True)])
+    errors = [e for e, _ in shared] if shared else [0.0] * len(claims)
+    evidence = [
+        p if f.lack >= lack else beyond_misfit(m, c, e)
+        for (_, p), f, m, c, e in zip(scores, fits, moments, claims, errors, strict=True)
+    ]
+    adjusted = holm(evidence)
     apart = quantiles(level, len(claims))
     return tuple(
         Row(
@@ -161,7 +189,7 @@ def judge(
             slope=slope(claim, columns, samples),
             finds=apart * math.hypot(f.stderr, claim.error),
             tolerance=tolerance(claim.value, claim.error, m.scale, claim.size),
-            accepted=None if f.lack < lack and far else p_holm > level,
+            accepted=False if p_holm <= level else None if f.lack < lack and far else True,
         )
         for claim, form, m, f, (z, p), p_holm, far in zip(
             claims, series, moments, fits, scores, adjusted, off, strict=True
