@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.observables import Observable, observables
+from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.number import Number
@@ -115,7 +116,6 @@ class FiniteWidthLimit(Told):
         """L, b and C of some scalars, or of all, as SymPy expressions, checked against the numbers.
 
         Raises EvaluationError where a mean behind them has no closed form, and names it.
-
         """
         places = [self._place(name) for name in names] or range(len(self.observables))
         return exactly(self.table(**given), [self.observables[i] for i in dict.fromkeys(places)])
@@ -239,7 +239,8 @@ class FiniteWidthLimit(Told):
         key = (asked, program, tuple(numbers.scalars.items()), tuple(numbers.ratios.items()))
         if key not in self._tables:
             self._refuse_doubts(given, ratios)
-            self._tables[key] = tables.table(program, self.observables, numbers, asked)
+            smooth = without_removable_poles(self.state, program, order=2)  # b and C are made of two derivatives
+            self._tables[key] = tables.table(smooth, self.observables, numbers, asked)
         found = self._tables[key]
         if found is None:
             raise tables.no_room(program)

@@ -1,0 +1,64 @@
+"""Removable poles at scalars that tend to 0: b and C are those of the continued function."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+
+#: of s with b = 0 and C = 1: f(0), f″(0)/2 and f′(0)² by hand
+FUNCTIONS = {
+    "sin(s)/s": (lambda s: tp.sin(s) / s, 1, -1 / 6, 0),
+    "(1 − cos s)/s²": (lambda s: (1 - tp.cos(s)) / s**2, 1 / 2, -1 / 24, 0),
+    "log(1 + s)/s": (lambda s: tp.log(1 + s) / s, 1, 1 / 3, 1 / 4),
+    "(eˢ − 1)/s": (lambda s: (tp.exp(s) - 1) / s, 1, 1 / 6, 1 / 4),
+    "s/tanh(s)": (lambda s: s / tp.tanh(s), 1, 1 / 3, 0),
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_of_a_scalar(kind):
+    function, limit, bias, variance = FUNCTIONS[kind]
+
+    @tp.program
+    def pole(x: tp.Vector, y: tp.Vector):
+        return function(tp.avg(x * y))
+
+    derived = tp.derive(pole, tp.FiniteWidth())
+    found = derived.evaluate()["return"]
+    assert [float(v) for v in (found.limit, found.bias, found.variance)] == pytest.approx(
+        [limit, bias, variance], abs=1e-10
+    )
+    exact = derived.exact("return")
+    assert sympy.N(exact.bias("return") - sympy.nsimplify(bias, rational=True)) == pytest.approx(0, abs=1e-9)
+
+
+@tp.program
+def beside(W: tp.Matrix, x: tp.Vector):
+    s = tp.avg(x * (W @ x))
+    return tp.avg(x * tp.sin(s * x) / s)
+
+
+def test_beside_a_vector():
+    """⟨x² − s² x⁴/6⟩ with n E s² → 1: b = −E x⁴/6, C = Var x²; networks by hand."""
+    found = tp.derive(beside, tp.FiniteWidth()).evaluate()["return"]
+    assert [float(found.bias), float(found.variance)] == pytest.approx([-0.5, 2.0], abs=1e-9)
+    n, rng = 40, np.random.default_rng(5)
+    x = rng.standard_normal((400_000, n))
+    # x·W x is normal given x, of variance |x|⁴/n
+    s = (x * x).mean(axis=1) * rng.standard_normal(len(x)) / math.sqrt(n)
+    # the mean of x² is known: what it is off is taken from what is drawn
+    off = n * (x * np.sin(s[:, None] * x) / s[:, None] - x * x).mean(axis=1)
+    assert off.mean() == pytest.approx(-0.5, abs=5 * off.std() / math.sqrt(len(x)) + 6 / n)
+    assert off.mean() != pytest.approx(0.5, abs=0.3)
+
+
+def test_a_pole_that_stays_is_refused():
+    @tp.program
+    def pole(x: tp.Vector, y: tp.Vector):
+        return tp.cos(tp.avg(x * y)) / tp.avg(x * y)
+
+    with pytest.raises(tp.NoLimitError, match="is not finite"):
+        tp.derive(pole, tp.FiniteWidth())
