@@ -8,7 +8,6 @@ around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
@@ -18,14 +17,14 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.reading import key_of
-from tplimits.law.rules.removable import brought_out, continued, is_spread
+from tplimits.law.rules.removable import brought_out, continued, is_spread, smooth
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
 from tplimits.program import parts
-from tplimits.program.nodes.entries import Entry, N, entries, width_symbol
+from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
-from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite
 
 if TYPE_CHECKING:
@@ -171,25 +170,14 @@ def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
 
 
 def without_removable_poles(state: Derivation, program: Program, order: int) -> Program:
-    """The program of a state, with constants put in, and with Taylor polynomials in place of removable poles.
-
-    These are of an order, and of as many more as powers of n bring out.
-    """
-    widths = {width_symbol(w) for w in program.widths}
+    """The program of a state, with constants put in, and with Taylor polynomials in place of removable poles."""
 
     def vanishes(entry: Entry) -> bool:
-        place = entry.source
-        keys = [(place, index) for index in indices(program, program[place].axes)]
+        keys = [(entry.source, index) for index in indices(program, program[entry.source].axes)]
         zero = all(state.scalars.get(key) == 0 and key not in state.exact for key in keys)
-        return zero and is_spread(state.program, place)
+        return zero and is_spread(state.program, entry.source)
 
-    def changed(s: Instruction) -> Instruction:
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
-            return s
-        body = continued(s.body, vanishes, order + brought_out([s.body], widths))
-        return s if body is s.body else replace(s, body=body)
-
-    return program.replace(instructions=tuple(map(changed, program)))
+    return smooth(program, vanishes, order)
 
 
 def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dict[Symbol, Key]]:

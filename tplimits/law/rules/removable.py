@@ -12,6 +12,7 @@ Where a power of n may bring out what fluctuates beside the limit, the quotient 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx
@@ -23,7 +24,7 @@ from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ def continued(body: Expr, vanishes: Callable[[Entry], bool], order: int = 0) -> 
             if value is not None:
                 body = put_in(body, {product: value}, {})
     return body
+
+
+def smooth(program: Program, vanishes: Callable[[Entry], bool], order: int) -> Program:
+    """A program with all its bodies continued, to an order beyond what powers of its widths bring out."""
+    widths = program.known.width_symbols
+
+    def changed(s: Instruction) -> Instruction:
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+            return s
+        body = continued(s.body, vanishes, order + brought_out([s.body], widths))
+        return s if body is s.body else replace(s, body=body)
+
+    return program.replace(instructions=tuple(map(changed, program)))
 
 
 def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:

@@ -112,3 +112,22 @@ def test_what_nobody_uses_is_not_drawn():
         tp.derive(net, tp.NeuralTangent(tp.NAdam(eps=0.1))).evaluate(**asked).f for net in (with_unused, plain)
     )
     assert found == pytest.approx(same, abs=1e-12)
+
+
+@tp.network
+def through_poles(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    h = W @ x
+    s = tp.avg(x * h)
+    return v * h * tp.sin(s) / s + v * x * tp.log(1 + s) / s
+
+
+@pytest.mark.parametrize("decay", [0, 0.05])
+def test_poles_that_are_removable_are_none_on_particles(decay):
+    """Adam with an ε above all gradients is descent, which kernels train; gradients pass the slope of log(1 + s)/s."""
+    task = {"error": tp.squared_error([1.0, -0.5]), "steps": 2, "f0": 0.0}
+    X = [[0.9, -0.4], [-0.2, 1.3]]
+    descent = tp.derive(through_poles, tp.NeuralTangent(tp.SGD(), decay)).evaluate(X, lr=0.3, **task)
+    adam = tp.derive(through_poles, tp.NeuralTangent(tp.Adam(0, 0, eps=1e4), decay))
+    found = adam.evaluate(X, lr=3e3, particles=4096, replicates=4, **task)
+    assert found.f[2] == pytest.approx(descent.f[2], abs=0.004) and abs(descent.f[2]).min() > 0.1

@@ -8,22 +8,26 @@ what they are images of, layer after layer.  Other images are drawn as in `execu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.columns import AntitheticPopulation, Array, Population
+from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
 from tplimits.program.nodes.parity import signs
 from tplimits.program.optimizers.linear import SGD
+from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.operand_grams import operand_grams
 from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
 
@@ -35,7 +39,17 @@ def total_of(asked: TangentRequest) -> tuple[TotalProgram, dict[str, Array]]:
             asked.operator.decayed.program.sized({a: asked.bound.size(a) for a in asked.bound.all_axes}),
             asked.at_all_times(),
         )
-    return TotalProgram(network), X
+    return TotalProgram(_smooth(network, asked.operator.infinite)), X
+
+
+@lru_cache(maxsize=8)
+def _smooth(network: Program, infinite: tuple[str, ...]) -> Program:
+    """The network with a line in place of each removable pole: scalars do not move, and one derivative is asked for."""
+    try:
+        state = Recursion(network, Tangent(network, {}, len(network)), infinite)
+    except NoLimitError:
+        return network
+    return state.smooth(network, order=1)
 
 
 def roots(asked: TangentRequest) -> dict[int, Array]:

@@ -21,6 +21,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.law.rules.removable import continued
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
@@ -247,7 +248,26 @@ def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
 
 def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
     shown = with_names(argument, lambda entry: program[entry.source].name, indexed=False)
+    told = f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0"
+    if _is_removable(program, argument):
+        return (
+            f"{told}. The pole is removable, and networks have a limit; but where features move, scalars leave 0 and "
+            "come back, and functions are not continued there. Write it without the pole, by its series, or take "
+            "tp.NeuralTangent, where scalars stay."
+        )
     return (
-        f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0 (hypothesis of Def. "
-        "2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep it away from zero."
+        f"{told} (hypothesis of Def. 2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep "
+        "it away from zero."
     )
+
+
+def _is_removable(program: Program, argument: Expr) -> bool:
+    """Whether the first body that divides by a scalar has a limit where that vanishes; gradients come behind it."""
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)) and _divides(s.body, argument):
+            return not _divides(continued(s.body, lambda entry: entry == argument), argument)
+    return False
+
+
+def _divides(body: Expr, argument: Expr) -> bool:
+    return any(argument == place for _, place in singular_places(body))
