@@ -88,6 +88,9 @@ def test_refusals_are_reasonable_for_a_reason():
     plain = judged(TIED, "lands on a jump", frozenset({SETTLED}))
     assert plain == "to read"
     assert judged(replace(TIED, traps=("jump at zero",)), "lands on a jump", frozenset({SETTLED})) != "to read"
+    kink = replace(TIED, regime="training", traps=("kink at zero",))
+    assert judged(kink, "lands on a jump", frozenset()) == "the gradient of a kink at a zero in disguise"
+    assert judged(replace(kink, regime="kernels"), "lands on a jump", frozenset()) == "to read"
     assert reason_of("something nobody has seen").startswith("other: ")
 
 
