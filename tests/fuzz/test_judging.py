@@ -14,7 +14,7 @@ from fuzz.judging import judge, made
 from fuzz.measuring import NOT_FINITE, RESTLESS, SETTLED, VANISHING, measured
 from fuzz.programs import begun
 from fuzz.refusals import judged, reason_of
-from fuzz.seams import KINDS, seam
+from fuzz.seams import KINDS, at_value, seam
 
 import tplimits as tp
 
@@ -88,6 +88,9 @@ def test_refusals_are_reasonable_for_a_reason():
     plain = judged(TIED, "lands on a jump", frozenset({SETTLED}))
     assert plain == "to read"
     assert judged(replace(TIED, traps=("jump at zero",)), "lands on a jump", frozenset({SETTLED})) != "to read"
+    kink = replace(TIED, regime="training", traps=("kink at zero",))
+    assert judged(kink, "lands on a jump", frozenset()) == "the gradient of a kink at a zero in disguise"
+    assert judged(replace(kink, regime="kernels"), "lands on a jump", frozenset()) == "to read"
     assert reason_of("something nobody has seen").startswith("other: ")
 
 
@@ -144,8 +147,9 @@ def test_every_kind_of_seam_is_written():
     for seed in range(200):
         draft = begun(random.Random(seed))
         seam(draft)
+        at_value(draft)
         kinds |= set(draft.traps)
-    assert set(KINDS) <= kinds
+    assert {*KINDS, "at a scalar's value"} <= kinds
 
 
 def test_the_command_resumes_and_counts(tmp_path, capsys):

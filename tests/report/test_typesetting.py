@@ -68,7 +68,7 @@ def test_random_architectures_compile(tmp_path):
 
 @pytest.mark.parametrize("long", [r"\left(a_{1} + b\right)", r"\sqrt{\frac{a + b}{c}}", r"\frac{a b}{c_{2} + d}"])
 def test_any_shape_is_broken(tmp_path, long):
-    """Sums and products of a piece, under a root, in a fraction, in brackets in brackets, with powers."""
+    """Sums and products of a piece, under a root, in a fraction, in brackets in brackets, in bars, in an exponent."""
     total, product = " + ".join([long] * 60), r" \cdot ".join([long] * 40)
     shapes = {
         "sum": total,
@@ -76,6 +76,8 @@ def test_any_shape_is_broken(tmp_path, long):
         "root": rf"1 + \sqrt{{{total}}}",
         "fraction": rf"x - \frac{{{total}}}{{{product}}}",
         "nested": rf"\operatorname{{E}}\left[a \left({total}\right)^{{2}} + \left({product}\right)\right]",
+        "bars": rf"y \left|x \left({total}\right) \left|{product}\right|\right|^{{2}}",
+        "exponent": rf"x + e^{{- {total}}} y",
         "left": "y",
     }
     rows = {k: fragment([Formula("x" if k != "left" else total, "=", (text,))]) for k, text in shapes.items()}

@@ -90,6 +90,10 @@ class FormulaPrinter(AsWritten, LatexPrinter):
         power = f"^{{{exp}}}" if exp is not None else ""
         return rf"{command}{power}\left({inside}\right)"
 
+    def _print_Abs(self, expr: Expr, exp: str | None = None) -> str:
+        """As SymPy does without braces between the bars, where no line would end."""
+        return rf"\left|{self._print(expr.args[0])}\right|" + (f"^{{{exp}}}" if exp is not None else "")
+
     # SymPy prints these by methods of their own, in forms that are no functions of kets
     _print_tanh = _print_sin = _print_cos = _print_log = _print_sign = _print_DiracDelta = _print_Function
     _print_erf = _print_erfc = _print_asin = _print_acos = _print_atan = _print_Function

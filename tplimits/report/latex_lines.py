@@ -1,8 +1,8 @@
 r"""Where long formulas break: between addends, between factors, inside of brackets, in that order of liking.
 
 A bracket that a line ends in cannot be \left…\right, which TeX closes in the line where they were opened: it gets a
-size of its own.  Fractions and roots wider than a line are written as quotients and powers, large matrices by names
-for their entries.
+size of its own.  Fractions, roots and powers of e wider than a line are written as quotients, powers and exp, large
+matrices by names for their entries.
 """
 
 from __future__ import annotations
@@ -126,6 +126,9 @@ def _opened(box: Box, room: float, depth: int) -> Iterator[Piece]:
     elif box.kind == "root" and box.width > room:
         power = rf"^{{1/2}}{box.scripts}" if not box.scripts.startswith("^") else rf"^{{\frac{{1}}{{2}}}}{box.scripts}"
         yield from _group(box.parts[0], ("(", ")"), power, room, depth, box.tall)
+    elif box.text.startswith("e^{") and box.text.endswith("}") and box.width > room:
+        yield Piece(r"\exp", width_of(boxes_of(r"\exp")))
+        yield from _group(boxes_of(box.scripts[2:-1]), ("(", ")"), "", room, depth, box.tall)
     elif box.kind == "text" and box.width > room:
         yield from _words(box)
     else:

@@ -36,6 +36,13 @@ def test_powers_of_the_width_that_vanish(body, found):
     assert set(shifts(body)) == set(found)
 
 
+LOG = math.log(2)
+
+
+def _norm(a, b):
+    return tp.sqrt(a**2 + b**2)
+
+
 def limit_of(function):
     """avg f(h, s, x) with h = W x and s = avg(x h), which tends to 0."""
 
@@ -55,6 +62,9 @@ def limit_of(function):
         (lambda h, s, x: h * h / (h * h + s * s), 1),  # at most 1 at every width
         (lambda h, s, x: h * h / (h * h + s**4 * x * x), 1),
         (lambda h, s, x: h * h / (h * h + tp.exp(x) + s), "number"),
+        # at most |q| at every width, and q has a pole of its own
+        (lambda h, s, x: (lambda q: q * tp.erf(q * s) / tp.sqrt(q**2 + tp.erf(q * s) ** 2))(h * x / _norm(h, x)), 0),
+        (lambda h, s, x: (lambda q: q**2 / (q**2 + (q * tp.softplus(s)) ** 2))(x / (1 + h**2)), 1 / (1 + LOG**2)),
     ],
 )
 def test_poles_that_scalars_do_not_reach_are_none(function, expected):

@@ -39,6 +39,10 @@ POLES = {
         lambda x, y: sympy.Abs(x) ** Rational(-1, 3),
         normal(lambda g: abs(g) ** mpmath.mpf(-1 / 3) if g else 0),
     ),
+    "a pole in a norm": (
+        lambda x, y: sympy.sin(x) / x / sqrt((sympy.sin(x) / x) ** 2 + x**2),
+        normal(lambda g: mpmath.sin(g) / g / mpmath.hypot(mpmath.sin(g) / g, g) if g else 1),
+    ),
     "product": (
         lambda x, y: sympy.tanh(x) * sympy.tanh(y) / (x * y),
         normal(lambda g: mpmath.tanh(g) / g if g else 1) ** 2,

@@ -24,6 +24,7 @@ PIECES = {
     pieces.radial: 0.4,
     pieces.fluctuating: 0.6,
     seams.seam: 1.2,
+    seams.at_value: 0.5,
 }
 #: in training every gradient is trained along, jumps have none, and each step costs
 SMOOTHER = {**PIECES, pieces.paired: 0, pieces.radial: 0, seams.seam: 0.7, pieces.normed: 0.5, pieces.fluctuating: 0.2}
@@ -34,7 +35,7 @@ def begun(rng: random.Random) -> Draft:
     draft = Draft(rng)
     tokens = draft.chance(0.25)
     draft.argument("ξ", 'tp.Input["token", "d"]' if tokens else 'tp.Input["d"]')
-    draft.argument("U", 'tp.Vector["d"]')
+    draft.argument("U", 'tp.Vector["d"]', "tp.init(mean=0.3, std=1)" if draft.chance(0.1) else None)
     first = draft.let('tp.sum(U*ξ, over="d")', Value("ξ", axes=("token",) if tokens else ()), image=True)
     if draft.chance(0.3):
         draft.keep(Value(draft.argument("b", "tp.Vector", draft.some(("tp.init(mean=0.5, std=1)", "1"))), degree=1))
@@ -60,7 +61,7 @@ def read_out(draft: Draft, adversarial: bool = True) -> str:
     x = dependent(draft)
     kind = draft.rng.choices(
         ["plain", "two terms", "image", "bias", "outputs", "tied", "not fresh"],
-        [6, 2, 1, 1, 1, 1.5 * adversarial, 0.7 * adversarial],
+        [6, 2, 1, 1, 1, 1.5 * adversarial, 1.2 * adversarial],
     )[0]
     v = fresh(draft, x)
     if kind == "two terms":

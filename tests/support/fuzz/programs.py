@@ -21,6 +21,7 @@ PIECES = {
     pieces.radial: 1.5,
     pieces.fluctuating: 1,
     seams.seam: 3.5,
+    seams.at_value: 1,
 }
 
 

@@ -18,6 +18,7 @@ REASONS = {
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
     "readout not fresh": r"fresh",
+    "a value to be given": r"give its value",
     "two neurons": r"mixes two neurons|neurons inseparably",
     "too many variables": r"correlated variables with kinks, beyond the reach of quadrature",
     "sum of nonlinear functions": r"nonlinear function of a sum",
@@ -37,7 +38,13 @@ REASONS = {
 #: limits of the package that its documents state: a refusal that says so is no surprise
 DOCUMENTED = frozenset(
     {
-        *("fluctuation class", "readout not fresh", "tangent kernel through a jump", "two neurons"),
+        *(
+            "fluctuation class",
+            "readout not fresh",
+            "a value to be given",
+            "tangent kernel through a jump",
+            "two neurons",
+        ),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
         *("no polynomial of the state", "mixture", "kink where a logit settles"),
         *(
@@ -73,6 +80,8 @@ def judged(case: Case, reason: str, seen: frozenset[str]) -> str:
             return f"networks: {what}"
     if reason in SINGULAR and NO_LIMIT & set(case.traps):
         return "singular at a zero in disguise"
+    if reason == "lands on a jump" and case.regime == "training" and "kink at zero" in case.traps:
+        return "the gradient of a kink at a zero in disguise"
     if reason in ("lands on a jump", "not finite at a limit") and VANISHING in seen:
         return f"networks: {VANISHING}"
     return "documented" if reason in DOCUMENTED else "to read"

@@ -56,8 +56,23 @@ KINDS = {
 }
 #: traps at which there need be no limit, so that a refusal is right where it names them
 NO_LIMIT = frozenset({"jump at zero", "pole at zero", "root at zero"})
-#: corrections of order n^(-1/2) where programs have no power of √n written in them
-HALF_POWERS = frozenset({"kink at zero", "jump at zero", "pole at zero", "root at zero"})
+#: scalars with a limit that is no zero, and the limit as one writes it
+_VALUES = {
+    "tp.avg({a}**2)": "1",
+    "tp.avg(tp.step({g}))": "0.5",
+    "tp.avg({a}**4)": "3",
+    "tp.avg(tp.sigmoid({g}))": "1/2",
+}
+#: functions that are singular where such a scalar has its value, by what stands there
+_AT_VALUES = {
+    "kink at zero": (
+        *("{v}*tp.clip({s}, 0, {c})", "{v}*tp.maximum({s}, {c})", "tp.minimum({c}*{v}, {s}*{v})"),
+        *("tp.relu({v}*{s} - {c}*{v})", "{v}*tp.abs({s} - {c})", "{v}*tp.leaky_relu({c} - {s}, 0.1)"),
+    ),
+    "jump at zero": ("{v}*tp.step({s} - {c})", "tp.where({s} - {c}, {v}, 2)", "tp.sign({s}*{v} - {c}*{v})"),
+    "pole at zero": ("{v}/({s} - {c})", "{v}*tp.log({s} - {c})"),
+    "root at zero": ("{v}*tp.sqrt({s} - {c})",),
+}
 
 
 def zero(draft: Draft) -> Value | None:
@@ -86,3 +101,18 @@ def seam(draft: Draft) -> Value | None:
     if "{W}" in text:
         draft.argument("W", "tp.Matrix")
     return draft.let(text.format(v=v.text, s=s.text, W="W"), v, degree=1)
+
+
+def at_value(draft: Draft) -> Value | None:
+    """A function with a kink, a jump, a pole or a root at the value that a scalar tends to."""
+    of, v = draft.vector("n", ()), draft.vector()
+    if of is None or v is None or max(of.degree, v.degree) > 1:
+        return None
+    g = draft.let(f"{draft.argument('W', 'tp.Matrix')} @ {of.text}", of, image=True, degree=1)
+    text, limit = draft.some(sorted(_VALUES.items()))
+    s = draft.let(text.format(a=draft.argument("a", "tp.Vector"), g=g.text), of, width=None, axes=(), degree=0)
+    draft.values.remove(s)
+    kind = draft.rng.choices(list(_AT_VALUES), [4, 2, 1, 1])[0]
+    draft.trap(kind)
+    draft.trap("at a scalar's value")
+    return draft.let(draft.some(_AT_VALUES[kind]).format(v=v.text, s=s.text, c=limit), v, degree=1)

@@ -186,7 +186,7 @@ class _Analysis:
         bounded = self._by_argument(poles, others)
         if bounded is not None:
             return bounded
-        for pole in poles:
+        for pole in sorted(poles, key=sympy.count_ops, reverse=True):  # a pole inside of another is used up by it
             beside = self._beside_share(pole.base, pole.exp, [f for f in expr.args if f is not pole])
             if beside is not None:
                 return self.growth(sympy.Mul(*beside))
@@ -228,14 +228,14 @@ class _Analysis:
         ]
 
     def _beside_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> list[Expr] | None:
-        """What stands beside tᵏ / (t + non-negative terms)ᵏ, t ≥ 0, which is at most 1 (softmax weights); or None."""
-        # a softmax weight: exp(a)/(exp(a) + exp(b)) is at most 1, apart numerator and pole are exponential
-        if not power.is_Integer or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
+        """What stands beside |f|ᵏ / (|f|ᵐ + non-negative terms)^(k/m), at most 1 as softmax weights are; or None."""
+        if not power.is_Rational or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
             return None
-        for term in base.args:
-            factors = [f**-power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])]
-            if set(factors) <= set(others) and any(almost_never_zero(t, self.gaussians) for t in base.args):
-                return [f for f in others if f not in factors]
+        for term in (terms := base.args):
+            factors = {sympy.Abs(f) ** -power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])}
+            beside = [f for f in others if sympy.Abs(f) not in factors]
+            if len(beside) == len(others) - len(factors) and any(almost_never_zero(t, self.gaussians) for t in terms):
+                return beside
         return None
 
     def _exponential(self, exponent: Expr) -> Tail:

@@ -106,7 +106,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
             return True
     if isinstance(expr, (sympy.Mul, functions.maximum, functions.minimum)):
         return all(almost_never_zero(a, gaussians) for a in expr.args)
-    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:  # of a negative one the base has to be finite
         return almost_never_zero(expr.base, gaussians)
     # an analytic function that is not identically 0 vanishes on a null set, and one point tells that it is not
     return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
