@@ -170,7 +170,7 @@ def normed(first):
 
 
 def test_numbers_without_formulas_read_the_same_jump():
-    """A token that sees nothing has Y = 0 and keeps its vector: b_01 = −V_01/2 there, and 0 where all have gates of 1."""
+    """A token that sees nothing has Y = 0 and keeps its vector: b_01 = −V_01/2 there, and 0 where all gates are 1."""
     V = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.0]])
     assert abs(normed(1.0).layer_at(V)[0]).max() < 1e-9
     with pytest.raises(tp.NoLimitError, match=r"Nor are there numbers: .*kink or jump .*does not fluctuate by 1/√n"):
@@ -223,7 +223,11 @@ def test_two_scalars_without_tokens():
     """E (sign Z + sign Y)² = 2 + 4/π arcsin ρ, with Cov(Z, Y) = V_01²/n."""
     V = np.array([[1.0, 0.5, 0.2], [0.5, 2.0, 0.1], [0.2, 0.1, 0.7]])
     expected = (2 + 4 / np.pi * np.arcsin(0.25 / 2)) * V
-    np.testing.assert_allclose(gated(tp.sign, tp.sign).drift_at(V), expected, rtol=1e-12)
+    sde = gated(tp.sign, tp.sign)
+    np.testing.assert_allclose(sde.drift_at(V), expected, rtol=1e-12)
+    # a mean without tokens is a number, no κ of summed tokens
+    assert "2·κ0 V[αβ]" in str(sde) and "\n  κ0        = E[sign(u) sign(u′)]" in str(sde)
+    assert r"\kappa_{0} &=" in sde.latex() and "{}" not in sde.latex()
 
 
 def test_a_block_of_a_stack_is_known_by_its_own_jump():

@@ -59,7 +59,7 @@ class Basis(NamedTuple):
 @remembered(1 << 12)
 def _parity(function: Expr) -> int | None:
     """1 for an odd function, 0 for an even one."""
-    flipped = function.xreplace({U: -U}).replace(softplus, _reflected)
+    function, flipped = (f.replace(softplus, _reflected) for f in (function, function.xreplace({U: -U})))
     if sympy.expand(flipped - function) == 0:
         return 0
     return 1 if sympy.expand(flipped + function) == 0 else None

@@ -147,8 +147,20 @@ class Around:
                 # a width inside of the function comes out with its powers: √n tanh(y√n) has n^(k/2) before y^k
                 further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
                 found += [lowest(c) for c in further.values()]
+                self._insist_on_decrease(further)
                 break
         return min(found)
+
+    def _insist_on_decrease(self, pieces: Mapping[tuple[Rational, bool], Poly]) -> None:
+        """Refuse a series all of whose powers are of one size: |y|/(|y| + n^(−1/2)) is random as a whole."""
+        small = self.parts()[1]
+        sizes = [(p, lowest(c) + p * lowest(small)) for (p, _), c in pieces.items() if p > 0 and c.terms]
+        if small.terms and sizes and max(sizes)[0] > self.lowering.limit and max(sizes)[1] <= min(sizes)[1]:
+            raise NotSmall(
+                f"{self.lowering.where}: not perturbative: the width stands inside of `{self.shown}` beside its "
+                "argument y, which is as large, so that all powers of y are of one size and the function is random as "
+                "a whole. Such functions have a place on a branch of size n^(-1/2), or of size 1/n."
+            )
 
     def _power(self, power: int) -> Poly:
         """y^power."""

@@ -24,7 +24,6 @@ from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
 from tplimits.regimes.depth.derivation.means import held_labels
-from tplimits.regimes.depth.derivation.model import Jump
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.sizes import laws
 from tplimits.regimes.depth.derivation.vanishing import vanishes
@@ -34,6 +33,7 @@ from tplimits.regimes.depth.derivation.writing import defined, text
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.algebra import Factor, Factors
+    from tplimits.regimes.depth.derivation.model import Jump
     from tplimits.regimes.depth.derivation.order_one import Law, Weight
 
 #: orientations of more arrays than this are not all tried

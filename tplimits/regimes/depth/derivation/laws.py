@@ -125,7 +125,7 @@ class Laws(Cumulants):
         return found
 
     def merged(self, kinks: Sequence[Factor], order: int = 0) -> list[Factor]:
-        """Powers of one scalar at one place multiplied, in a term of an order; what has to be apart from zero is noted."""
+        """Powers of one scalar at one place multiplied, in a term of an order; what must not be zero is noted."""
         for kink in squared_signs(kinks):
             variance = self.variance(scalar_of(kink), len(kink[1]))
             # told with its arrays: another scalar has another name

@@ -97,8 +97,8 @@ class Model:
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
     indices OPEN − 1, ….
-    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions that are
-    not differentiable at a value of their argument.
+    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
+    that are not differentiable at a value of their argument.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
