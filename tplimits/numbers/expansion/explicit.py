@@ -100,9 +100,10 @@ class Explicit:
         numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
         function = expr.xreplace(numbers).xreplace({entry: y})
         total = number(0.0)
-        for (p, sign), coefficient in self.series.at_zero(
-            function, int(sympy.ceiling(2 + 2 * _most(bodies, expr)))
-        ).items():
+        terms, tell = self.series.at_zero(function, int(sympy.ceiling(2 + 2 * _most(bodies, expr))))
+        if not (tell or self.averages.values_only):
+            self._powers.fluctuation(x, lambda why: _refused(bodies, expr, why))
+        for (p, sign), coefficient in terms.items():
             for term in sympy.Add.make_args(sympy.expand(coefficient)):
                 (power, ratios), rest = bodies.powers_of_widths(term)
                 scale = ratios * float(evaluate(sympy.Mul(*rest), {}))

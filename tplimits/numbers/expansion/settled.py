@@ -43,8 +43,8 @@ class Series(Protocol):
     def argument(self) -> Symbol:
         """The variable of a function."""
 
-    def at_zero(self, function: Expr, most: int) -> Mapping[tuple[Rational, bool], Expr]:
-        """A function of `argument` around 0: coefficients of |y|^p sgn(y)^s by (p, s)."""
+    def at_zero(self, function: Expr, most: int) -> tuple[Mapping[tuple[Rational, bool], Expr], bool]:
+        """A function of `argument` around 0: coefficients of |y|^p sgn(y)^s by (p, s); whether they tell it at 0."""
 
     def in_widths(self, expr: Expr, widths: Mapping[Symbol, float]) -> Mapping[int, Expr]:
         """An expression of order 1 beside its widths ρn, as coefficients of n^(−k/2) up to k = 2."""
@@ -95,19 +95,25 @@ class Settled:
 
     def _law(self, x: Jet, power: float, sign: bool, refuse: Callable[[str], NoLimitError]) -> _Power:
         do = self.averages
-        slopes = numpy.zeros(len(do.known))
-        for i, d in x.slopes.items():
-            if i != ROOT:
-                slopes[i] = float(d.values)
+        slopes, variance = self.fluctuation(x, refuse)
         moved = sum(float(d.values) * do.root(i) for i, d in x.slopes.items())
-        variance = float(slopes @ do.covariance @ slopes)
-        if variance <= _NOTHING**2:
-            raise refuse("has a kink at the limit of its argument, which does not fluctuate by 1/√n")
         beside = [do.covariance[j] @ slopes for j in self._known]
         # R must be centred normal: not off by n^(−1/2), nor correlated with a Z before, which is no normal variable
         if abs(moved) > _NOTHING * sqrt(variance) or any(abs(c) > _NOTHING for c in beside):
             raise refuse("has a kink where its argument is no normal variable around it")
         return _Power(power, sign, slopes, sqrt(variance))
+
+    def fluctuation(self, x: Jet, refuse: Callable[[str], NoLimitError]) -> tuple[Array, float]:
+        """R by averages, and its variance, which has to be there."""
+        do = self.averages
+        slopes = numpy.zeros(len(do.known))
+        for i, d in x.slopes.items():
+            if i != ROOT:
+                slopes[i] = float(d.values)
+        variance = float(slopes @ do.covariance @ slopes)
+        if variance <= _NOTHING**2:
+            raise refuse("has a kink or jump at the limit of its argument, which does not fluctuate by 1/√n")
+        return slopes, variance
 
     def _beside(self, made: _Power) -> Jet:
         """Z."""

@@ -200,7 +200,7 @@ class CovarianceSDE(Told):
     def _given(self, V: Any, ratios: Any, constants: Any, named: Any, asked: str) -> tuple[Any, dict[Symbol, float]]:
         V = numbers.covariance.positive(numbers.covariance.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, asked, EvaluationError), ratios)
-        numbers.validity.insist_on_chance(self.limit, V, values)
+        numbers.validity.insist_on_chance(self.limit, V, values, asked)
         return V, values
 
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
@@ -308,7 +308,7 @@ class CovarianceSDE(Told):
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
-        numbers.validity.insist_on_chance(self.limit, V, values)
+        numbers.validity.insist_on_chance(self.limit, V, values, "simulate")
         compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         if n is not None:

@@ -76,7 +76,7 @@ def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
         plain = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
         axes = ", ".join(a.name for a in plain.values())
         shown = render.body_text(weight.program, weight.function.xreplace(plain))
-        lines.append(f"  {f'{arrays[label]}[{axes}]':<9} = {shown}")
+        lines.append(f"  {writing.indexed(arrays[label], axes):<9} = {shown}")
     programs = {w.program.name: w.program for w in limit.weights.values()}
     for name, law in limit.laws.items():
         for (one, two), form in law.items():
@@ -84,7 +84,7 @@ def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
                 first, second = (programs[name][p] for p in (one, two))
                 letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(len(first.axes) + len(second.axes))]
                 a, b = letters[: len(first.axes)], letters[len(first.axes) :]
-                pair = f"{first.name}[{''.join(a)}], {second.name}[{''.join(b)}]"
+                pair = ", ".join(writing.indexed(s.name, "".join(x)) for s, x in ((first, a), (second, b)))
                 lines.append(f"              with √n ⟨…⟩ Gaussian given V, Cov({pair}) = {writing.text(form, arrays)}")
     return lines
 
@@ -231,10 +231,13 @@ def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str])
     if label == "I":
         return rf"1_{{{inside}}}"
     if label[0] in ARRAYS or label[0] == "Y":
-        return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
-    if definition_of(label):
-        return f"{latex_names.name(arrays[label])}^{{{inside}}}"
-    return f"{label}^{{{inside}}}"
+        return _raised(latex_names.name(arrays[label]), rf"\,{inside}" if inside else "")
+    return _raised(latex_names.name(arrays[label]) if definition_of(label) else label, inside)
+
+
+def _raised(name: str, indices: str) -> str:
+    """A name with its indices above, if it has any."""
+    return f"{name}^{{{indices}}}" if indices else name
 
 
 def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
@@ -248,9 +251,10 @@ def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
         " ".join(summed(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
         for terms in definition.covariances
     ]
-    left = rf"{latex_names.name(arrays[label])}^{{{' '.join(map(_index, own))}}}"
+    left = _raised(latex_names.name(arrays[label]), " ".join(map(_index, own)))
     if isinstance(definition, Deviation):
-        return Formula(left, "=", (rf"\left({laws[0]}\right)^{{{sympy.latex(definition.power / 2)}}}",))
+        power = sympy.latex(definition.power / 2)
+        return Formula(left, "=", (laws[0] if power == "1" else rf"\left({laws[0]}\right)^{{{power}}}",))
     names = ["u", "u'"][: len(definition.functions)]
     inner = r"\,".join(
         FormulaPrinter().doprint(f.xreplace({U: Symbol(v, real=True)}))

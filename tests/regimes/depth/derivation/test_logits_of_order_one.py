@@ -236,3 +236,40 @@ def test_what_is_printed():
     assert "φ[token, key] = " in repr(sde) and "Cov(_" in repr(sde) and "Y|" not in repr(sde)
     assert r"\operatorname{E}\left[\varphi^{\,\alpha \nu} \varphi^{\,\beta \kappa}\right] V^{\nu \kappa}" in sde.latex()
     assert str(sde.drift) == "g**2*Sum(E(φ[α, ν]*φ[β, κ])*V[ν, κ], (ν, 1, m), (κ, 1, m))"
+
+
+@pytest.mark.parametrize("written", ["in front", "inside"])
+def test_a_quotient_with_a_kink_in_which_the_width_is_as_large_as_the_logits(written):
+    """b_αβ = ½ Σ_ν E φ_αν V_νβ + (α ↔ β), φ = |S|/(|S| + 1), S of variance V_αα V_νν."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        v = WV @ x
+        y = tp.avg((WQ @ x) * (WK @ x).rename(token="key"))
+        size, one = (abs(y), 1 / tp.sqrt(tp.n)) if written == "in front" else (abs(tp.sqrt(tp.n) * y), 1)
+        F = size / (size + one) / tp.n
+        return tp.sqrt(0.5) * x + tp.sqrt(0.5) * (v + tp.sum(F * v.rename(token="key"), over="key"))
+
+    def mean(variance):
+        σ = np.sqrt(variance)
+        return quad(lambda z: 2 * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * σ * z / (1 + σ * z), 0, 12)[0]
+
+    φ = np.vectorize(mean)(np.outer(np.diag(V), np.diag(V)))
+    found, error = tp.derive(attention, tp.Proportional()).drift_estimate_at(V)
+    assert (abs(found - (φ @ V + V @ φ.T) / 2) < 5 * error + 1e-9).all() and error.max() < 1e-2
+
+
+def test_a_weight_of_a_sum_of_tokens_has_a_name_without_indices():
+    """b = E tanh²(S) V with S = √n Σ_α p_α q_α·k_α/n of variance Σ p_α p_β V_αβ²."""
+
+    @tp.block
+    def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, U: tp.Matrix):
+        logit = tp.sum(tp.constant([0.6, 0.8], "token") * tp.avg((WQ @ x) * (WK @ x)), over="token")
+        return x + tp.tanh(tp.sqrt(tp.n) * logit) * (U @ x) / tp.sqrt(tp.n)
+
+    sde = tp.derive(gate, tp.Proportional())
+    assert "b[αβ]     = E[φ φ] V[αβ]" in str(sde) and str(sde.drift) == "E(φ**2)*V[α, β]"
+    σ = np.sqrt(0.36 * V[0, 0] ** 2 + 0.64 * V[1, 1] ** 2 + 0.96 * V[0, 1] ** 2)
+    mean = quad(lambda z: np.tanh(σ * z) ** 2 * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), -12, 12)[0]
+    found, error = sde.drift_estimate_at(V)
+    assert (abs(found - mean * V) < 5 * error + 1e-9).all() and error.max() < 1e-2

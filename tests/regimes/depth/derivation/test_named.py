@@ -195,3 +195,27 @@ def test_means_at_four_tokens_have_no_compiled_steps():
         sde.simulate(V, γ=0.7, τ0=0.8, paths=2, dt=0.5)
     paths = sde.simulate(V, T=0.02, dt=0.01, paths=2, method="dense", γ=0.7, τ0=0.8)
     assert np.isfinite(paths.V).all()
+
+
+def test_softplus_is_half_its_argument_beside_an_even_function():
+    """E u (softplus(u′) − u′/2) = 0, so that nothing of order n^(−1/2) is left; with softplus alone V/2 is."""
+
+    def block(g):
+        @tp.block
+        def branch(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+            u = W @ x
+            return tp.sqrt(0.5) * x + tp.sqrt(0.5) * (U @ (u + g(u) / tp.sqrt(tp.n)))
+
+        return branch
+
+    def even(x):
+        return np.logaddexp(0, x) - x / 2
+
+    found = derived(block(lambda u: tp.softplus(u) - u / 2)).drift_at(V)
+    for i, j in np.ndindex(V.shape):
+        if i < j:
+            assert abs(found[i, j] - kernel(even, even, i, j) / 2) < 1e-9
+    turned = derived(block(lambda u: tp.softplus(-u) + u / 2)).drift_at(V)
+    np.testing.assert_allclose(turned, found, rtol=1e-9)
+    with pytest.raises(tp.NoLimitError, match=r"the term 1/2·V\[αβ\] of order n\^\(-1/2\)"):
+        derived(block(tp.softplus))

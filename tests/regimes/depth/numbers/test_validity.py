@@ -65,7 +65,7 @@ ZERO = np.array([[1.0, 0.0, 0.2], [0.0, 0.0, 0.0], [0.2, 0.0, 0.7]])
 STEP = {"a step": tp.step, "from above": lambda y: 1 - tp.step(-y), "where": lambda y: tp.where(y, 1, 0)}
 
 
-def weighted(weights):
+def weighted(weights, **asked):
     """√(1 − γ²) x + γ (v + Σ F v), γ = 0.7, with logits q·k/n."""
 
     @tp.block
@@ -74,15 +74,15 @@ def weighted(weights):
         F = weights(tp.avg((WQ @ x) * (WK @ x).rename(token="key")))
         return tp.sqrt(0.51) * x + 0.7 * (v + tp.sum(F * v.rename(token="key"), over="key"))
 
-    return tp.derive(attention, tp.Proportional())
+    return tp.derive(attention, tp.Proportional(**asked))
 
 
-def dense(function, first=None):
+def dense(function, first=None, **asked):
     @tp.block
     def perceptron(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
         return x + U @ function(W @ x) / tp.sqrt(tp.n)
 
-    return tp.derive(tp.stack(first, perceptron) if first else perceptron, tp.Proportional())
+    return tp.derive(tp.stack(first, perceptron) if first else perceptron, tp.Proportional(**asked))
 
 
 @pytest.mark.parametrize("name", STEP)
@@ -99,6 +99,82 @@ def test_a_step_is_no_half_where_a_token_is_zero(name):
     means = 0.49 / 2 * V.sum(axis=0)
     np.testing.assert_allclose(sde.drift_at(V), means[:, None] + means, rtol=1e-12)
     np.testing.assert_allclose(sde.drift_at(np.ones((2, 2))), np.full((2, 2), 0.98), rtol=1e-12)
+
+
+def test_what_comes_with_1_over_n_is_not_in_the_diffusion():
+    """Σ is that of √(1 − γ²) x + γ v whatever F(0) is."""
+    expected = weighted(lambda y: 0 * y).diffusion_at(ZERO)
+    for name in STEP:
+        found = weighted(lambda y, name=name: STEP[name](y) / tp.n).diffusion_at(ZERO)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    sde = weighted(lambda y: (tp.sign(y) ** 2 + y) / tp.n)
+    np.testing.assert_allclose(sde.diffusion_at(ZERO), expected, rtol=1e-12)
+    with pytest.raises(tp.EvaluationError, match=r"jumps where its argument is 0"):
+        sde.drift_at(ZERO)
+    for sde in (dense(tp.step), gated(tp.step)):
+        assert (sde.diffusion_at(np.diag([0.0, 1.0, 1.0])) == 0).all()  # the noise of a layer is o(1/n)
+
+
+def test_a_jump_of_order_1_is_in_the_diffusion():
+    @tp.block
+    def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, U: tp.Matrix):
+        of_first = tp.constant(np.eye(3)[0], "token") * tp.avg((WQ @ x) * (WK @ x))
+        return tp.sqrt(0.51) * x + 0.7 * tp.sign(tp.sum(of_first, over="token")) ** 2 * (U @ x)
+
+    sde = tp.derive(gate, tp.Proportional())
+    assert sde.diffusion_at(np.eye(3)).max() > 0.1
+    with pytest.raises(tp.EvaluationError, match=r"jumps where its argument is 0"):
+        sde.diffusion_at(np.diag([0.0, 1.0, 1.0]))
+
+
+TURNED = {
+    "a step of logits": (lambda **k: weighted(lambda y: tp.step(y) / tp.n, **k), "jumps"),
+    "relu of a layer": (lambda **k: dense(tp.relu, **k), "has a kink"),
+    "abs of a layer": (lambda **k: dense(abs, **k), "has a kink"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_tangents_need_a_derivative(name):
+    """At x = 0 relu(W x) has none: E relu′(u)² = ½ is no number of backpropagation there, which has 0 or 1."""
+    make, told = TURNED[name]
+    sde = make(tangent=True)
+    for asked in (
+        lambda: sde.drift_at(ZERO, 0 * ZERO, np.eye(3)),
+        lambda: sde.diffusion_at(ZERO, 0 * ZERO, np.eye(3)),
+        lambda: sde.simulate(ZERO, 0, T=0.1, paths=4),
+    ):
+        with pytest.raises(tp.EvaluationError, match=rf"{told} where its argument is 0.* V\[1,1\] = 0\. "):
+            asked()
+    kept = ZERO[np.ix_([0, 2], [0, 2])]
+    assert np.isfinite(sde.drift_at(kept, 0 * kept, np.eye(2)).D).all()
+
+
+def test_tangents_of_smooth_functions_have_numbers_at_a_zero_token():
+    """u = 0: δX′ = δX + φ′(0) U W δX/√n."""
+    found = dense(tp.tanh, tangent=True).drift_at(ZERO, 0 * ZERO, np.eye(3)).D
+    assert abs(found[1, 1] - 1) < 1e-12
+    assert abs(weighted(lambda y: tp.relu(y) ** 2, tangent=True).drift_at(ZERO, 0 * ZERO, np.eye(3)).D[1, 1]) < 1e-12
+
+
+def normed(first):
+    """A gate sign(Y)² with Y a product of the state and of what a token sees of the others."""
+    seen = np.array([[first, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+
+    @tp.block
+    def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        before = tp.sum(tp.constant(seen, ("token", "key")) * x.rename(token="key"), over="key")
+        return tp.layers.rms_norm(x + tp.sign(tp.avg((WQ @ x) * (WK @ before))) ** 2 * (WV @ x) / tp.sqrt(tp.n))
+
+    return tp.derive(gate, tp.Proportional())
+
+
+def test_numbers_without_formulas_read_the_same_jump():
+    """A token that sees nothing has Y = 0 and keeps its vector: b_01 = −V_01/2 there, and 0 where all gates are 1."""
+    V = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.0]])
+    assert abs(normed(1.0).layer_at(V)[0]).max() < 1e-9
+    with pytest.raises(tp.NoLimitError, match=r"Nor are there numbers: .*kink or jump .*does not fluctuate by 1/√n"):
+        normed(0.0)
 
 
 def test_what_is_the_mean_of_both_sides_has_its_drift_at_a_zero_token():
@@ -147,7 +223,11 @@ def test_two_scalars_without_tokens():
     """E (sign Z + sign Y)² = 2 + 4/π arcsin ρ, with Cov(Z, Y) = V_01²/n."""
     V = np.array([[1.0, 0.5, 0.2], [0.5, 2.0, 0.1], [0.2, 0.1, 0.7]])
     expected = (2 + 4 / np.pi * np.arcsin(0.25 / 2)) * V
-    np.testing.assert_allclose(gated(tp.sign, tp.sign).drift_at(V), expected, rtol=1e-12)
+    sde = gated(tp.sign, tp.sign)
+    np.testing.assert_allclose(sde.drift_at(V), expected, rtol=1e-12)
+    # a mean without tokens is a number, no κ of summed tokens
+    assert "2·κ0 V[αβ]" in str(sde) and "\n  κ0        = E[sign(u) sign(u′)]" in str(sde)
+    assert r"\kappa_{0} &=" in sde.latex() and "{}" not in sde.latex()
 
 
 def test_a_block_of_a_stack_is_known_by_its_own_jump():

@@ -19,7 +19,7 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.functions import elementary, step
+from tplimits.program.nodes.functions import elementary, softplus, step
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion, laurent
@@ -59,10 +59,15 @@ class Basis(NamedTuple):
 @remembered(1 << 12)
 def _parity(function: Expr) -> int | None:
     """1 for an odd function, 0 for an even one."""
-    flipped = function.xreplace({U: -U})
+    function, flipped = (f.replace(softplus, _reflected) for f in (function, function.xreplace({U: -U})))
     if sympy.expand(flipped - function) == 0:
         return 0
     return 1 if sympy.expand(flipped + function) == 0 else None
+
+
+def _reflected(x: Expr) -> Expr:
+    """softplus(−x) by softplus(x), one of both for either sign of u."""
+    return softplus(-x) + x if x.could_extract_minus_sign() else softplus(x)
 
 
 def odd_together(bases: Iterable[Basis]) -> bool:

@@ -105,26 +105,28 @@ class Around:
         # nothing fluctuates: the function of a constant is a constant, kink or not
         if small.cut is None and not _opened(small, tuple(self.env.values())):
             return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
-        pieces, exact, central = self._pieces(fixed, lowering.limit)
+        pieces, series = self._pieces(fixed, lowering.limit)
+        off = [e.off for e in series if e.off != 0]
         # the powers that are left out begin one beyond the limit, less what their coefficients grow by
         rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
-        if central and all(is_smooth(*key) for key in pieces):
+        if not off and all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
                 insist_on_small(lowering, self.shown, small, self.env)
             found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]
             return lowering.arranged(total([*found, rest]))
         scalar, at, order = _scalar(lowering, small, self.env, self.shown)
-        if order <= 0 and not exact:
+        if order <= 0 and not all(e.exact for e in series):
             refused = NotSmall if order == 0 else NoLimitError  # what is random may be so on a small branch
             raise refused(
                 f"{lowering.where}: not perturbative: the argument y of `{self.shown}` fluctuates by order "
                 f"{size(order)}, so that the function is random of order 1 in every layer; divide its argument, an "
                 "average of keys times queries, by τ0·sqrt(n/k)."
             )
-        if not central:
+        if any(e.bends for e in series):
             variance = Laws(lowering.model, lowering.arrays).variance(scalar, len(at))
-            lowering.model.jumps[f"`{self.shown}` in {lowering.where}"] = variance
+            size_ = min((lowest(lowering.number(o.xreplace(self.constants))) for o in off), default=None)
+            lowering.model.note(f"`{self.shown}` in {lowering.where}", variance, size_)
         found = []
         for (power, sign), coefficient in pieces.items():
             if power * order <= lowering.limit:
@@ -143,10 +145,22 @@ class Around:
             found.append(lowest(lowering.number(front.xreplace(self.constants))))
             if inner.free_symbols & widths:  # coefficients may grow with the power
                 # a width inside of the function comes out with its powers: √n tanh(y√n) has n^(k/2) before y^k
-                further, *_ = self._pieces(fixed, lowering.limit + _FURTHER)
+                further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
                 found += [lowest(c) for c in further.values()]
+                self._insist_on_decrease(further)
                 break
         return min(found)
+
+    def _insist_on_decrease(self, pieces: Mapping[tuple[Rational, bool], Poly]) -> None:
+        """Refuse a series all of whose powers are of one size: |y|/(|y| + n^(−1/2)) is random as a whole."""
+        small = self.parts()[1]
+        sizes = [(p, lowest(c) + p * lowest(small)) for (p, _), c in pieces.items() if p > 0 and c.terms]
+        if small.terms and sizes and max(sizes)[0] > self.lowering.limit and max(sizes)[1] <= min(sizes)[1]:
+            raise NotSmall(
+                f"{self.lowering.where}: not perturbative: the width stands inside of `{self.shown}` beside its "
+                "argument y, which is as large, so that all powers of y are of one size and the function is random as "
+                "a whole. Such functions have a place on a branch of size n^(-1/2), or of size 1/n."
+            )
 
     def _power(self, power: int) -> Poly:
         """y^power."""
@@ -165,8 +179,8 @@ class Around:
         powers = times(self.lowering.model.zero_powers, 0, -steps)
         return Poly((ProductTerm(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
 
-    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], bool, bool]:
-        """Coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or arrays; whether there are no more, and all central."""
+    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], list[Expansion]]:
+        """Coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or arrays; the expansions around all points."""
         known: dict[Expr, Expansion] = {}
 
         def expansion(point: Expr) -> Expansion:
@@ -186,7 +200,7 @@ class Around:
         points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
         keys = sorted({key for point in points for key in expansion(point).terms})
         found = {key: self._piece(fixed, coefficient(key)) for key in keys}
-        return found, all(e.exact for e in known.values()), all(e.central for e in known.values())
+        return found, list(known.values())
 
     def _piece(self, fixed: Poly, value: Callable[[Expr], Expr]) -> Poly:
         """A function of the fixed part of a scalar, a number or a constant array."""

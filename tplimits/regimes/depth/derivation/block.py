@@ -33,6 +33,7 @@ from tplimits.regimes.depth.derivation.writing import defined, text
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.algebra import Factor, Factors
+    from tplimits.regimes.depth.derivation.model import Jump
     from tplimits.regimes.depth.derivation.order_one import Law, Weight
 
 #: orientations of more arrays than this are not all tried
@@ -105,8 +106,8 @@ class BlockLimit:
     laws: Mapping[str, Law] = field(default_factory=dict)
     #: arguments of functions that were expanded, with n times their variance: small where the limit describes networks
     expanded: Mapping[str, Form] = field(default_factory=dict)
-    #: functions with a value at a jump that the forms do not tell, with the variance of the argument: not zero
-    jumps: Mapping[str, Form] = field(default_factory=dict)
+    #: functions that are not differentiable at zero, or have a value there that the forms do not tell
+    jumps: Mapping[str, Jump] = field(default_factory=dict)
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool = False) -> BlockLimit:
@@ -134,6 +135,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
     root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
     forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
+    known, jumps = layer.arrays.values, layer.jumps
     steps = (
         Step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
         Step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
@@ -147,12 +149,12 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
         (*assumed(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
-        {**_arrays_in([*layer.model.expanded.values(), *layer.model.jumps.values()], layer.arrays.values), **arrays},
+        {**_arrays_in([*layer.model.expanded.values(), *(j.variance for j in jumps.values())], known), **arrays},
         (),
         rootless,
         *_weights(program, layer, b),
         layer.model.expanded,
-        layer.model.jumps,
+        jumps,
     )
 
 
@@ -229,8 +231,9 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         )
         raise NoLimitError(sentence, DepthVerdict("none", sentence, conditions or ()))
     drift, diffusion, roots = Form({}), Form({}), []
-    for k, part in enumerate(parts):
-        before = sympy.Mul(*(p.scale for p in parts[:k]))
+    # the V that each block meets, as a multiple of that of the stack
+    met = [(sympy.Mul(*(p.scale for p in parts[:k])), part) for k, part in enumerate(parts)]
+    for k, (before, part) in enumerate(met):
         after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
         # to order 1/n the parts add up: each sees V as scaled by those before, and is scaled by those after
         drift = drift + part.drift.degree_scaled(before).scaled(after)
@@ -260,15 +263,6 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
         {name: law for p in parts for name, law in p.laws.items()},
-        _in_place([p.expanded for p in parts], parts),
-        _in_place([p.jumps for p in parts], parts),
+        {name: form.degree_scaled(s) for s, p in met for name, form in p.expanded.items()},
+        {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},
     )
-
-
-def _in_place(held: Sequence[Mapping[str, Form]], parts: Sequence[BlockLimit]) -> dict[str, Form]:
-    """Forms of the blocks of a stack at the V that each of them meets."""
-    return {
-        name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
-        for k, forms in enumerate(held)
-        for name, form in forms.items()
-    }

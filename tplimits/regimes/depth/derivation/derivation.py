@@ -36,7 +36,7 @@ from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
-from tplimits.regimes.depth.derivation.model import KinkLabel, Layer, Model
+from tplimits.regimes.depth.derivation.model import Jump, KinkLabel, Layer, Model
 from tplimits.regimes.depth.derivation.powers import differentiated, scalar_of
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 
@@ -74,6 +74,13 @@ class OneLayer:
     def groups(self, average: int) -> frozenset[int]:
         """The matrices that an average over neurons depends on."""
         return self.reading.matrices_of[average]
+
+    @property
+    def jumps(self) -> dict[str, Jump]:
+        """The jumps of the model, with orders that hold for the next covariance too."""
+        # where a part grows with n, what is small may be multiplied by it: nothing is known of its size
+        grows = self.most > MOST
+        return {k: j._replace(order=0) if grows and j.order else j for k, j in self.model.jumps.items()}
 
     @property
     def contraction(self) -> Contraction:
@@ -231,7 +238,7 @@ class OneLayer:
         for t in poly.terms:
             kinks = [f for f in t.factors if f[0][0] == "G"]
             rest = [f for f in t.factors if f[0][0] != "G"]
-            terms.append(t._replace(factors=(*rest, *self.laws.merged(kinks))) if len(kinks) > 1 else t)
+            terms.append(t._replace(factors=(*rest, *self.laws.merged(kinks, t.pert))) if len(kinks) > 1 else t)
         return Poly(tuple(terms), poly.cut)
 
     def _placed(self, kink: Factor, beyond: int) -> Iterator[ProductTerm]:

@@ -32,12 +32,17 @@ class AtPole(NoLimitError):
 class Expansion:
     """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others, and no kinks elsewhere.
 
-    `central` tells whether the function is at y = 0 what the terms say, the mean of both sides: a step is 0 there.
+    `off` is what the function is at y = 0 beside what the terms say, the mean of both sides: a step is 0 there.
     """
 
     terms: dict[tuple[Rational, bool], Expr]
     exact: bool
-    central: bool
+    off: Expr
+
+    @property
+    def bends(self) -> bool:
+        """Whether it has no derivative at y = 0."""
+        return self.off != 0 or any(p <= 1 and not is_smooth(p, sign) for p, sign in self.terms)
 
 
 def is_smooth(power: Rational, sign: bool) -> bool:
@@ -72,9 +77,10 @@ def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) 
             if settled != 0 and sympy.simplify(settled) != 0:
                 found[Rational(k, roots), sign] = settled
     alone = all(_is_power(jump.args[0].xreplace({ARGUMENT: point + ARGUMENT})) for jump in body.atoms(step))
-    there = body.xreplace({ARGUMENT: point}) - found.get(MEAN, S.Zero)
-    central = not body.has(step) or sympy.simplify(there) == 0
-    return Expansion(found, alone and right.cut is None and left.cut is None, central)
+    off = S.Zero
+    if body.has(step):
+        off = sympy.simplify(body.xreplace({ARGUMENT: point}) - found.get(MEAN, S.Zero))
+    return Expansion(found, alone and right.cut is None and left.cut is None, off)
 
 
 def _is_power(argument: Expr) -> bool:

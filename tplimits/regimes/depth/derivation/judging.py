@@ -17,7 +17,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import poles, singular_places
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.root import ends_of_domains, roots
-from tplimits.program.nodes.entries import AxisSum, Entry, N, with_names
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, with_names
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.derivation.algebra import lowest
@@ -43,6 +43,9 @@ class ScalarReader:
         """A number, 0 for an array of which an entry is 0, and a symbol for what the state or a vector decides."""
         lowering, free = self.lowering, Dummy(real=True)
         if not lowering.reading.is_scalar(expr):
+            return free
+        # |y| + n^(−1/2) tends to zero and is kept off it by its own size: the whole function is judged where it stands
+        if any(t.has(N) and not t.has(Entry, ArrayEntry, AxisSum) for t in sympy.Add.make_args(expr)):
             return free
         try:
             fixed, small = parts(lowering, lowering.lower(expr, self.env))

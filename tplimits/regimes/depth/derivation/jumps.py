@@ -1,8 +1,9 @@
-"""Functions of a dense layer with a jump at zero: at zero itself they are not what both sides say."""
+"""Functions of a dense layer with a kink or jump at zero: at zero itself they are not what both sides say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S
@@ -12,21 +13,25 @@ from tplimits.regimes.depth.derivation.activations import Basis, U, shown
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.forms import Form
 
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.model import Model
 
-def jumps(function: Expr, parts: Iterable[tuple[Expr, Basis]], where: str) -> dict[str, Form]:
-    """The variance that must not be zero, V_αα, where at u = 0 a function is not what its components say.
+
+#: V_αα
+OWN_VARIANCE = Form({(("V", (-4, -4), 0),): S.One})
+
+
+def note_jump(model: Model, function: Expr, parts: Sequence[tuple[Expr, Basis]], where: str) -> None:
+    """Note where at u = 0 a function is not what its components say, or not differentiable.
 
     There a sign is 0, and a step with it a half.
-
-    >>> from tplimits.regimes.depth.derivation.activations import components
-    >>> [len(jumps(f, components(f, 2)[0], "line 1")) for f in (step(U), step(U) - step(-U), step(U) * sympy.cos(U))]
-    [1, 0, 0]
     """
     body, at_zero = elementary(function), {U: S.Zero}
     if not body.has(step):
-        return {}
+        return
     off = sympy.simplify(body.xreplace(at_zero) - sum(c * b.expr.xreplace(at_zero) for c, b in parts))
     # what is left of a series in ε is no jump
-    if not off.xreplace({EPS: S.Zero}).is_nonzero:
-        return {}
-    return {f"`{shown(function)}` in {where}": Form({(("V", (-4, -4), 0),): S.One})}
+    if off.xreplace({EPS: S.Zero}).is_nonzero:
+        model.note(f"`{shown(function)}` in {where}", OWN_VARIANCE, 0)
+    elif any(basis.sign and basis.power <= 1 for _, basis in parts):
+        model.note(f"`{shown(function)}` in {where}", OWN_VARIANCE, None)

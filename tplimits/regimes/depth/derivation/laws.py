@@ -124,13 +124,13 @@ class Laws(Cumulants):
             found = [(a * b, (*f, *g)) for a, f in found for b, g in values]
         return found
 
-    def merged(self, kinks: Sequence[Factor]) -> list[Factor]:
-        """Powers of one scalar at one place multiplied; the variance of what has to be apart from zero is noted."""
+    def merged(self, kinks: Sequence[Factor], order: int = 0) -> list[Factor]:
+        """Powers of one scalar at one place multiplied, in a term of an order; what must not be zero is noted."""
         for kink in squared_signs(kinks):
             variance = self.variance(scalar_of(kink), len(kink[1]))
             # told with its arrays: another scalar has another name
             told = "".join(defined(variance, self.arrays.values))
-            self.model.jumps[f"`sign(y)**2`, y of variance {told},"] = variance
+            self.model.note(f"`sign(y)**2`, y of variance {told},", variance, order)
         return merged(kinks)
 
     def variance(self, scalar: int, axes: int) -> Form:

@@ -49,7 +49,7 @@ from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.growth import insist_on_all
 from tplimits.regimes.depth.derivation.judging import insist_on_regular
-from tplimits.regimes.depth.derivation.jumps import jumps
+from tplimits.regimes.depth.derivation.jumps import note_jump
 from tplimits.regimes.depth.derivation.kinks import bent
 from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
@@ -322,7 +322,7 @@ class Lowering:
             self.fail(str(error))
         if any(basis != Basis(basis.power, False) for _, basis in parts):
             need_fresh(self, position)
-        self.model.jumps |= jumps(function, parts, self.where)
+        note_jump(self.model, function, parts, self.where)
         found = []
         for coefficient, basis in parts:
             dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)

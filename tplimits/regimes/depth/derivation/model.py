@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sympy import Rational
 
@@ -58,6 +58,17 @@ class Scalar:
     dimensions: tuple[int, ...]
 
 
+class Jump(NamedTuple):
+    """A function with a kink or jump where its argument is zero: the variance of the argument, which has to be there.
+
+    `order` is the power of n^(−1/2) that its value at the jump comes with, and None where that is what the terms say:
+    there the derivative alone is in doubt.
+    """
+
+    variance: Form
+    order: int | None
+
+
 @dataclass(frozen=True)
 class Layer:
     """A function of the dense layer (matrix × operand): the factor "F|…" stands for it.
@@ -86,8 +97,8 @@ class Model:
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
     indices OPEN − 1, ….
-    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions with a
-    value at a jump that the terms do not tell, with the variance of the argument that has to be there.
+    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
+    that are not differentiable at a value of their argument.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
@@ -102,7 +113,7 @@ class Model:
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
-    jumps: dict[str, Form] = field(default_factory=dict)
+    jumps: dict[str, Jump] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`
     sequences: tuple[int, ...] = ()
 
@@ -117,6 +128,12 @@ class Model:
     def order_of(self, powers: tuple[int, ...]) -> int:
         """The power of ε = n^(−1/2) in some powers of widths."""
         return -sum(p for p, d in zip(powers, self.dimensions, strict=True) if d.width and d.grows)
+
+    def note(self, name: str, variance: Form, order: int | None) -> None:
+        """A jump of the least order at which it was met."""
+        known = self.jumps.get(name)
+        orders = [o for o in (order, known.order if known else None) if o is not None]
+        self.jumps[name] = Jump(variance, min(orders, default=None))
 
     def outermost_first(self) -> list[int]:
         """The matrices in the order in which they are averaged."""

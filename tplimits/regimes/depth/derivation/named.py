@@ -11,7 +11,7 @@ from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.functions import elementary, step
+from tplimits.program.nodes.functions import elementary, softplus, step
 from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.derivation.means import U
@@ -29,9 +29,25 @@ def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
         number, g = term.as_independent(U, as_Add=False)
         if g.has(EPS) or in_powers(g):
             rest.append(term)
-        else:
-            named[g] = named.get(g, S.Zero) + number
+            continue
+        straight, g = _apart(g)
+        rest.append(number * straight)
+        named[g] = named.get(g, S.Zero) + number
     return {g: c for g, c in named.items() if c != 0}, sympy.Add(*rest) if named else function
+
+
+def _apart(g: Expr) -> tuple[Expr, Expr]:
+    """A function as powers of u and what is even or odd: softplus(x) is x/2 beside an even function.
+
+    >>> from tplimits.program.nodes.functions import softplus
+    >>> _apart(U * softplus(U))
+    (u**2/2, u*(-u/2 + softplus(u)))
+    """
+    factors = [f for f in sympy.Mul.make_args(g) if isinstance(f, softplus) and in_powers(f.args[0])]
+    if len(factors) != 1 or not in_powers(g / factors[0]):
+        return S.Zero, g
+    half = factors[0].args[0] / 2
+    return sympy.expand(g / factors[0] * half), g / factors[0] * (factors[0] - half)
 
 
 def moved(function: Expr, limit: int, mean: MeanSeries | None) -> Expr | None:

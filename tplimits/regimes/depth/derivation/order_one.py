@@ -139,14 +139,14 @@ def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
 #: functions of several arguments that are sums and products of functions of one
 SEVERAL = (leaky_relu, maximum, minimum, where)
 #: f(c y) = c^degree f(y) for c > 0
-_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0}
+_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
 
 
 def _led(expr: Expr) -> Expr:
     """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
     plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
     powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
-    return powers.replace(lambda h: h.func in _DEGREES and h.has(N), _lead)
+    return powers.replace(lambda h: h.func in _DEGREES and h.args[0].has(N), _lead)
 
 
 def _lead(expr: Expr) -> Expr:
@@ -158,7 +158,7 @@ def _lead(expr: Expr) -> Expr:
     if order is None:
         return expr
     rest = expand(argument * N**-order)
-    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest))
+    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
 
 
 def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:

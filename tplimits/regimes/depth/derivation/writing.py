@@ -112,17 +112,26 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     if label == "s":
         return f"√V[{inside * 2}]"
     known = "p" if label[0] in ARRAYS else "φ" if label[0] == "Y" else "κ" if definition_of(label) else label
-    return f"{arrays.get(label, known)}[{inside}]"
+    return indexed(arrays.get(label, known), inside)
+
+
+def indexed(name: str, indices: str) -> str:
+    """A name at its indices; what has none, as the mean of a scalar without tokens, is a number with a name."""
+    return f"{name}[{indices}]" if indices else name
 
 
 def array_names(forms: Iterable[Form]) -> dict[str, str]:
-    """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …"""
+    """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …
+
+    Means without tokens are numbers, κ0, which no summed token is called.
+    """
     held = [f for form in forms for factors in form.terms for f in factors]
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
     found: dict[str, str] = {}
     for letter, labels in (
         ("p", dict.fromkeys([f[0] for f in held if f[0][0] in ARRAYS] + inside)),
-        ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]))),
+        ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and f[1])),
+        ("κ0", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and not f[1])),
         ("φ", dict.fromkeys(f[0] for f in held if f[0][0] == "Y")),
     ):
         found |= {label: letter if i == 0 else f"{letter}{i + 1}" for i, label in enumerate(labels)}
@@ -145,9 +154,9 @@ def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
         own = "αβδωνκμξ"[: definition.rank]
         arguments = {LOCAL + i: free_index(i) for i in range(definition.rank)}
         shown = [text(_renamed_form(c, arguments), names, letters=own) for c in definition.covariances]
-        left = f"{name}[{own}]"
+        left = indexed(name, own)
         if isinstance(definition, Deviation):
-            lines.append((left, f"({shown[0]})^({definition.power / 2})"))
+            lines.append((left, shown[0] if definition.power == 2 else f"({shown[0]})^({definition.power / 2})"))
             continue
         variables = ["u", "u′"][: len(definition.functions)]
         product = " ".join(
@@ -211,7 +220,8 @@ def expression(
         for label, at, _ in factors:
             inside = [names[i] for i in at]
             if label[0] == "Y":
-                random *= IndexedBase((arrays or {}).get(label, "φ"), real=True)[tuple(inside)]
+                name = (arrays or {}).get(label, "φ")
+                random *= IndexedBase(name, real=True)[tuple(inside)] if inside else Symbol(name, real=True)
             elif label in _COVARIANCES:
                 product *= IndexedBase(label, real=True)[tuple(inside)]
             elif label == "s":

@@ -83,8 +83,9 @@ def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitErr
         layers = Layers.at(program, m, known, None)
         # tried before the map is judged: where there is no expansion, the refusal of the formulas says more
         layers.moved(fixed_at(V))
-    except (NoLimitError, EvaluationError):
-        raise refused from None
+    except (NoLimitError, EvaluationError) as error:
+        # that norms have no formulas is the reason of nothing: others of them have numbers
+        raise NoLimitError(f"{refused} Nor are there numbers: {error}") if normalises(program) else refused from None
     try:
         for part in parts:
             refuse_fixed(part)

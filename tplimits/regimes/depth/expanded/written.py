@@ -28,17 +28,17 @@ class Written:
     argument = ARGUMENT
 
     def __init__(self) -> None:
-        self._powers: dict[tuple[Expr, int], Mapping[tuple[Rational, bool], Expr]] = {}
+        self._powers: dict[tuple[Expr, int], tuple[Mapping[tuple[Rational, bool], Expr], bool]] = {}
         self._widths: dict[Expr, Mapping[int, Expr]] = {}
 
-    def at_zero(self, function: Expr, most: int) -> Mapping[tuple[Rational, bool], Expr]:
-        """Coefficients of |y|^p sgn(y)^s by (p, s)."""
+    def at_zero(self, function: Expr, most: int) -> tuple[Mapping[tuple[Rational, bool], Expr], bool]:
+        """Coefficients of |y|^p sgn(y)^s by (p, s); whether they tell the function at 0."""
         key = function, most
         if key not in self._powers:
             positive = {w: sympy.Dummy(w.name, positive=True) for w in function.free_symbols - {ARGUMENT}}
             back = {d: w for w, d in positive.items()}
-            found = at_point(function.xreplace(positive), S.Zero, most).terms
-            self._powers[key] = {k: c.xreplace(back) for k, c in found.items()}
+            found = at_point(function.xreplace(positive), S.Zero, most)
+            self._powers[key] = {k: c.xreplace(back) for k, c in found.terms.items()}, found.off == 0
         return self._powers[key]
 
     def in_widths(self, expr: Expr, widths: Mapping[Symbol, float]) -> Mapping[int, Expr]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.regimes.depth.derivation.algebra import MOST
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.numbers import covariance
 
@@ -44,10 +45,16 @@ def _tokens(form: Form) -> int:
     return max((5 + i for factors in form.terms for f in factors for i in f[1] if i < 0), default=0)
 
 
-def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> None:
-    """EvaluationError where a function has to be known at its jump: the variance of its argument is zero."""
+def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float], asked: str) -> None:
+    """EvaluationError where a function has to be known at its jump: the variance of its argument is zero.
+
+    `asked` is what is asked for: "diffusion_at" holds nothing of what comes with 1/n, "tangents" hold slopes too.
+    """
     arrays = {k: numpy.asarray(abs(a), dtype=numpy.float64) for k, a in limit.arrays.items()}
-    for name, form in limit.jumps.items():
+    for name, (form, order) in limit.jumps.items():
+        small = asked == "diffusion_at" and (not limit.diffusion or (order is not None and order >= MOST))
+        if small or (order is None and asked != "tangents"):
+            continue
         tokens = _tokens(form)
         variance = covariance.contracted(form, V, values, limit.arrays, tokens)
         # what the terms come to if none cancels: equal tokens leave rounding alone
@@ -60,10 +67,11 @@ def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]
         entries = [f"V[{t},{t}] = 0" for t in dict.fromkeys(at) if diagonal[t] == 0]
         where = f" at tokens {', '.join(map(str, at))}" if at else ""
         where += f": {' and '.join(entries)}" if entries else ""
+        there = "has no derivative" if order is None else "is not the mean of both sides"
         raise EvaluationError(
-            f"{name} jumps where its argument is 0, and at this V the variance of the argument is 0{where}. In "
-            "networks it is exactly 0 there, where the function is not the mean of both sides, or small, which V does "
-            "not tell: leave such tokens out."
+            f"{name} {'has a kink' if order is None else 'jumps'} where its argument is 0, and at this V the variance "
+            f"of the argument is 0{where}. In networks it is exactly 0 there, where the function {there}, or small, "
+            "which V does not tell: leave such tokens out."
         )
 
 

@@ -62,10 +62,17 @@ def finite_array(found: Array) -> Array:
     return found
 
 
+def _values(sde: TangentSDE, V: Array, ratios: Any, constants: Any) -> dict[Any, float]:
+    """Numbers for the symbols; EvaluationError where a function has no derivative at V."""
+    values = sde.values(V.shape[-1], constants, ratios)
+    numbers.validity.insist_on_chance(sde.limit.sequences, V, values, "tangents")
+    return values
+
+
 def drift_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> list[Array]:
     """b of V, C and D at matrices."""
     V, C, D = joint_state(*state)
-    values, forms = sde.values(V.shape[-1], constants, ratios), sde.limit.forms.drift
+    values, forms = _values(sde, V, ratios, constants), sde.limit.forms.drift
     with numpy.errstate(all="ignore"):
         return [finite_array(contracted(forms[k], (V, C, D), values, sde.limit.arrays, 2)) for k in "VCD"]
 
@@ -74,7 +81,7 @@ def diffusion_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> Ar
     """Σ over pairs of the 2m vectors."""
     V, C, D = joint_state(*state)
     m, forms = V.shape[-1], sde.limit.forms.diffusion
-    values = sde.values(m, constants, ratios)
+    values = _values(sde, V, ratios, constants)
     with numpy.errstate(all="ignore"):
         each = {pair: contracted(form, (V, C, D), values, sde.limit.arrays, 4) for pair, form in forms.items()}
     a, b = covariance.pairs(2 * m)
@@ -120,7 +127,7 @@ def simulated(
         V,
     )
     m = V.shape[-1]
-    values = sde.values(m, constants, ratios)
+    values = _values(sde, V, ratios, constants)
     D = E if isinstance(E, numpy.ndarray) and E.ndim == 3 else gram(E, m, "E")
     if D.ndim == 3 and D.shape != (settings.paths, m, m):
         raise EvaluationError(f"E has shape {D.shape}; it is a token, ({m}, {m}), or (paths, {m}, {m}).")
