@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tplimits.pages.files import check_writable, write
+from tplimits.pages.files import check_writable, short, write, write_by
+from tplimits.program.files.locks import alone
 
 
 def test_text_and_bytes(tmp_path):
@@ -83,3 +84,16 @@ def test_folders_without_write_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(PermissionError):
         check_writable(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
+def test_names_may_be_as_long_as_files_take_them(tmp_path, name):
+    """New files beside it, and its lock, have names of their own; another file of a long name keeps its parts."""
+    path, other = tmp_path / name, tmp_path / f"{name[:-1]}y"
+    part = tmp_path / f"{short(other.name)}.1-2.part"
+    part.write_bytes(b"")
+    write(path, "one")
+    with alone("path", path):
+        assert len(list(tmp_path.iterdir())) == 3
+        write_by(path, lambda file: file.write(b"two"))
+    assert path.read_bytes() == b"two" and sorted(tmp_path.iterdir()) == sorted([path, part])
