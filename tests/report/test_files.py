@@ -52,6 +52,16 @@ def test_devices_are_written_to():
     assert not Path(os.devnull).is_file()
 
 
+def test_devices_and_pipes_stay_what_they_are(tmp_path):
+    """A file took their place, /dev/null's too, where its writer fills it by a function."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_by(pipe, lambda file: file.write(b"whole"))
+    assert os.read(reader, 10) == b"whole" and pipe.is_fifo()
+    os.close(reader)
+
+
 def test_open_files_and_pipes_are_added_to(tmp_path):
     out, into = os.pipe()
     write(Path(f"/dev/fd/{into}"), "down the pipe")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Callable
@@ -78,10 +79,6 @@ def _append(path: Path, data: bytes) -> None:
 def write(path: Path, content: str | bytes) -> None:
     """Put the content into a file beside `path`, then rename it: readers see the old file or the new one."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    check_writable(path)
-    if _special(path):
-        _append(path, data)
-        return
     place = path.resolve()
     new = place.with_name(f".{short(place.name)}.{os.getpid()}.new")
     _renamed(path, new, "xb", lambda file: file.write(data))
@@ -92,7 +89,6 @@ def write_by(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
 
     What a process that is killed leaves beside the file, `clear_parts` removes.
     """
-    check_writable(path)
     place = path.resolve()
     _renamed(path, place.with_name(f"{short(place.name)}.{os.getpid()}-{threading.get_ident()}.part"), "wb", fill)
 
@@ -112,7 +108,13 @@ def short(name: str) -> str:
 
 
 def _renamed(path: Path, new: Path, mode: str, fill: Callable[[BinaryIO], Any]) -> None:
-    """Fill the file `new`, then let it take the place of `path`."""
+    """Fill the file `new`, then let it take the place of `path`, unless this is a device or a pipe: it stays."""
+    check_writable(path)
+    if _special(path):
+        whole = io.BytesIO()
+        fill(whole)
+        _append(path, whole.getvalue())
+        return
     try:
         with open(new, mode) as file:
             fill(cast(BinaryIO, file))
