@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tplimits.pages.files import check_writable, write
+from tplimits.pages.files import check_writable, short, write, write_by
+from tplimits.program.files.locks import alone
 
 
 def test_text_and_bytes(tmp_path):
@@ -51,6 +52,16 @@ def test_devices_are_written_to():
     assert not Path(os.devnull).is_file()
 
 
+def test_devices_and_pipes_stay_what_they_are(tmp_path):
+    """A file took their place, /dev/null's too, where its writer fills it by a function."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_by(pipe, lambda file: file.write(b"whole"))
+    assert os.read(reader, 10) == b"whole" and pipe.is_fifo()
+    os.close(reader)
+
+
 def test_open_files_and_pipes_are_added_to(tmp_path):
     out, into = os.pipe()
     write(Path(f"/dev/fd/{into}"), "down the pipe")
@@ -83,3 +94,16 @@ def test_folders_without_write_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(PermissionError):
         check_writable(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
+def test_names_may_be_as_long_as_files_take_them(tmp_path, name):
+    """New files beside it, and its lock, have names of their own; another file of a long name keeps its parts."""
+    path, other = tmp_path / name, tmp_path / f"{name[:-1]}y"
+    part = tmp_path / f"{short(other.name)}.1-2.part"
+    part.write_bytes(b"")
+    write(path, "one")
+    with alone("path", path):
+        assert len(list(tmp_path.iterdir())) == 3
+        write_by(path, lambda file: file.write(b"two"))
+    assert path.read_bytes() == b"two" and sorted(tmp_path.iterdir()) == sorted([path, part])

@@ -119,6 +119,9 @@ def test_bad_input_is_refused():
     kernel = tp.sklearn.NetworkKernel(biased)
     with pytest.raises(tp.EvaluationError, match="it needs \\(N, d\\)"):
         kernel(X[0])
+    for call in (kernel, kernel.diag):
+        with pytest.raises(tp.EvaluationError, match="at least one input"):
+            call(X[:0])
     with pytest.raises(tp.EvaluationError, match="X2 has 2 entries along `d`"):
         kernel(X, X[:, :2])
     with pytest.raises(tp.EvaluationError, match="NaN"):

@@ -262,8 +262,15 @@ REFUSED = {
         Model(between(lambda h: F.local_response_norm(h.unsqueeze(-1), 3).squeeze(-1)), X),
         "windows along it",
     ),
-    "dropout": (Model(between(lambda h: F.dropout(h, 0.5, training=True)), X), "dropout in training mode"),
-    "batch statistics": (Model(between(lambda h: F.batch_norm(h, None, None, training=True)), X), "training mode"),
+    "dropout": (Model(between(lambda h: F.dropout(h, 0.5, training=True)), X), "dropout whatever the mode is"),
+    "batch statistics": (
+        Model(between(lambda h: F.batch_norm(h, None, None, training=True)), X),
+        "statistics of the batch",
+    ),
+    "dropped weights": (
+        Model(between(lambda h: F.scaled_dot_product_attention(h[None], h[None], h[None], dropout_p=0.1)[0]), X),
+        "whatever the mode is",
+    ),
     "control flow": (
         Model(between(lambda h: -h if h.sum() > 0 else h), X),
         "control flow depends on values of tensors",

@@ -200,6 +200,11 @@ def test_constants_are_powers_of_n():
     [
         (lambda s: setattr(s, "c", copy.deepcopy(s.b)), "starts with the numbers of `b.weight`"),
         (lambda s: nn.init.orthogonal_(s.b.weight), "starts orthogonal"),
+        (lambda s: s.a.weight.data[1::2].copy_(-s.a.weight.data[::2]), "numbers that it holds several times"),
+        (lambda s: s.a.weight.data[:, 1].copy_(s.a.weight.data[:, 0]), "numbers that it holds several times"),
+        (lambda s: s.a.weight.data[:, 0].mul_(2), "rows or columns that are larger"),
+        (lambda s: s.b.weight.data[: len(s.b.weight) // 2].mul_(2), "rows or columns that are larger"),
+        (lambda s: s.b.weight.data.mul_(torch.rand(len(s.b.weight), 1)), "rows or columns that are larger"),
     ],
 )
 def test_entries_that_depend_on_one_another(started, words):
@@ -208,6 +213,20 @@ def test_entries_that_depend_on_one_another(started, words):
     with pytest.raises(tp.NoLimitError, match=words):
         tp.derive(net.gaussian().leading(), tp.Kernels())
     assert tp.derive(net.gaussian().leading().independent(), tp.Kernels())
+
+
+@pytest.mark.parametrize("law", [nn.init.uniform_, nn.init.normal_, lambda w: nn.init.sparse_(w, 0.9)])
+def test_laws_of_independent_entries_are_alike(law):
+    assert not imported(model(started=lambda s: law(s.a.weight.data))).dependent
+
+
+@pytest.mark.parametrize("part", ["b", "o"])
+def test_limits_are_those_of_products_of_order_1(part):
+    """Entries of 0.02 at every width: what networks compute grows like √n."""
+    net = imported(model(started=lambda s: nn.init.normal_(getattr(s, part).weight, std=0.02)))
+    with pytest.raises(tp.NoLimitError, match=rf"`{part}.weight` starts at normal.*go like n\^\(1/2\)"):
+        tp.derive(net.gaussian().leading(), tp.Kernels())
+    assert "n^(1/2)" in str(net.classify(tp.SGD()))
 
 
 def test_what_training_alone_does_is_told():

@@ -17,30 +17,15 @@ from tplimits.terminal import show
 REJECTED = 1
 
 
+@of.spread
 def check(
     target: of.Target,
+    options: limits.NumberOptions,
     widths: Annotated[str | None, typer.Option(metavar="N,N,…", help="widths to sample at")] = None,
     draws: Annotated[str | None, typer.Option(metavar="D|D,D,…", help="networks at each width")] = None,
-    seed: of.Seed = 0,
     level: Annotated[float, typer.Option(help="the probability to reject a true limit")] = 1e-2,
     claim: Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="judge this value instead")] = [],  # noqa: B006
-    set_: of.Sets = [],  # noqa: B006
-    size: of.Sizes = [],  # noqa: B006
-    ratio: of.Ratios = [],  # noqa: B006
-    data: of.Data = [],  # noqa: B006
-    regime: of.AskedRegime = None,
-    infinite: of.Infinite = [],  # noqa: B006
-    train: of.Train = [],  # noqa: B006
-    optimizer: of.Optimizer = None,
-    weight_decay: of.Decay = None,
-    targets: of.Targets = None,
-    lr: of.Rate = None,
-    steps: of.Times = None,
-    f0: of.Start = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture: .png, .pdf or .svg")] = None,
-    method: of.Method = None,
-    particles: of.Particles = None,
-    replicates: of.Replicates = None,
     latex: of.Latex = None,
     html: of.Html = None,
     json: of.Json = None,
@@ -49,23 +34,10 @@ def check(
     training; exit status 1 when it is rejected."""
     drawable(plot)
     writable(plot, latex, html, json)
-    constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
-    options = limits.Options.among(locals())
-    kind = limits.with_numbers(regime, options)
-    inputs = limits.inputs(kind, options)
-    limit = limits.limit(kind, target, limits.bound(target, size), options, constants)
-    verdict = check_limit(
-        limit,
-        at,
-        counts[0] if counts and len(counts) == 1 else counts,
-        seed,
-        level,
-        claims or None,
-        ratios=ratios,
-        constants=constants,
-        **inputs,
-    )
+    limit, given = limits.with_numbers(target, options)
+    each = counts[0] if counts and len(counts) == 1 else counts
+    verdict = check_limit(limit, at, each, level=level, claims=claims or None, **given)
     show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
     if plot:
         write(plot, picture(verdict, plot.suffix.lower()[1:]))

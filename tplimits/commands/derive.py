@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from tplimits.commands import limits
-from tplimits.commands.options import Decay, Html, Infinite, Json, Latex, Optimizer, Sets, Sizes, Target, Train
+from tplimits.commands.options import Html, Json, Latex, Sets, Sizes, Target, spread
 from tplimits.commands.output import writable, write_report
 from tplimits.regimes.protocol import Limit
 from tplimits.terminal import show
@@ -15,15 +16,21 @@ from tplimits.terminal import show
 _HELP = "width; depth: it grows with width, for a block; of a network: kernels, feature, operator"
 
 
+@dataclass(frozen=True)
+class DeriveOptions(limits.Options):
+    """What is said about a regime that is derived."""
+
+    fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="depth: a width that stays")] = field(
+        default_factory=list
+    )
+    tangent: Annotated[bool, typer.Option("--tangent", help="depth: a perturbation too, for gradients")] = False
+
+
+@spread
 def derive(
     target: Target,
+    options: DeriveOptions,
     regime: Annotated[str, typer.Option(help=_HELP)] = "width",
-    fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="depth: a width that stays")] = [],  # noqa: B006
-    tangent: Annotated[bool, typer.Option("--tangent", help="depth: a perturbation too, for gradients")] = False,
-    infinite: Infinite = [],  # noqa: B006
-    train: Train = [],  # noqa: B006
-    optimizer: Optimizer = None,
-    weight_decay: Decay = None,
     size: Sizes = [],  # noqa: B006 - typer reads the default, nothing changes it
     set_: Sets = [],  # noqa: B006
     steps: Annotated[bool, typer.Option("--steps", help="print the derivation step by step")] = False,
@@ -32,7 +39,6 @@ def derive(
     json: Json = None,
 ) -> None:
     """Derive the infinite-width limit and print it."""
-    options = limits.Options(fixed, tangent or None, infinite, train, optimizer, weight_decay)
     kind = limits.regime_named(regime, options)
     writable(latex, html, json)
     limit: Limit = limits.limit(kind, target, limits.bound(target, size, set_), options)

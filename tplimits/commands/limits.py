@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 from typer.exceptions import TyperException
 
+from tplimits.commands import options as of
 from tplimits.commands.assignments import assigned, optimizer_named
 from tplimits.commands.loading import array, batch, complete, infinite_axes, load, targets_in
 from tplimits.derive import derive as derive_limit
@@ -28,44 +28,49 @@ BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}
 _KNOWN = {**BY_WORD, **{kind.formerly: kind for kind, _ in REGIMES if kind.formerly is not None}}
 #: what `evaluate` calls the things that options give
 _ARGUMENTS = {"data": ("X", "X1"), "targets": ("error",)}
+#: options that every regime has
+_OF_ALL = ("regime", "seed", "set_", "size", "ratio")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is given for a regime and its numbers; None or () where it is left out."""
+    """What is said about a regime; None or [] where it is left out."""
 
-    fixed: Sequence[str] = ()
-    tangent: bool | None = None
-    infinite: Sequence[str] = ()
-    train: Sequence[str] = ()
-    optimizer: str | None = None
-    weight_decay: float | None = None
-    data: Sequence[Path] = ()
-    targets: Path | None = None
-    lr: float | None = None
-    steps: int | None = None
-    f0: Path | None = None
-    checkpoint: Path | None = None
-    method: str | None = None
-    particles: int | None = None
-    replicates: int | None = None
-
-    @classmethod
-    def among(cls, arguments: Mapping[str, Any]) -> Options:
-        """Those of the arguments of a command that have these names."""
-        return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments})
+    infinite: of.Infinite = field(default_factory=list)
+    train: of.Train = field(default_factory=list)
+    optimizer: of.Optimizer = None
+    weight_decay: of.Decay = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that are there."""
-        return {name: value for name, value in vars(self).items() if value is not None and value != () and value != []}
+        return {n: v for n, v in vars(self).items() if v is not None and v is not False and v != []}
 
     def refuse_foreign(self, kind: type[Regime]) -> None:
         """Refuse options of other regimes."""
         for name in self.given:
-            if not _takes(kind, name):
+            if name not in _OF_ALL and not _takes(kind, name):
                 regimes = " or ".join(f"--regime {word}" for word, other in BY_WORD.items() if _takes(other, name))
                 raise TyperException(f"--{name.replace('_', '-')} goes with {regimes}.")
+
+
+@dataclass(frozen=True)
+class NumberOptions(Options):
+    """What is said about a regime and its numbers."""
+
+    regime: of.AskedRegime = None
+    data: of.Data = field(default_factory=list)
+    targets: of.Targets = None
+    lr: of.Rate = None
+    steps: of.Times = None
+    f0: of.Start = None
+    method: of.Method = None
+    particles: of.Particles = None
+    replicates: of.Replicates = None
+    seed: of.Seed = 0
+    set_: of.Sets = field(default_factory=list)
+    size: of.Sizes = field(default_factory=list)
+    ratio: of.Ratios = field(default_factory=list)
 
 
 def _takes(kind: type[Regime], option: str) -> bool:
@@ -81,8 +86,16 @@ def regime_named(word: str, options: Options) -> type[Regime]:
     return _KNOWN[word]
 
 
-def with_numbers(asked: str | None, options: Options) -> type[Regime]:
-    """The regime of `evaluate` and `check`: kernels where something is said about them, else width."""
+def with_numbers(target: str, options: NumberOptions) -> tuple[Any, dict[str, Any]]:
+    """The limit that `evaluate` and `check` are about, and what both are given for its numbers."""
+    constants, ratios = assigned("--set", options.set_), assigned("--ratio", options.ratio)
+    kind = _regime_with_numbers(options.regime, options)
+    given = {**inputs(kind, options), "seed": options.seed, "ratios": ratios, "constants": constants}
+    return limit(kind, target, bound(target, options.size), options, constants), given
+
+
+def _regime_with_numbers(asked: str | None, options: NumberOptions) -> type[Regime]:
+    """Kernels where something is said about them, else width."""
     known = [word for word, kind in BY_WORD.items() if kind.inputs is not None]
     if asked is not None and (asked not in _KNOWN or _KNOWN[asked].inputs is None):
         raise TyperException(f"--regime {asked}: numbers are those of {', '.join(known)}.")
@@ -114,8 +127,8 @@ def limit(
 def _fields(kind: type[Regime], target: str, program: Program, options: Options) -> dict[str, Any]:
     """The fields of the regime; a network of the zoo says itself which of its axes are infinite."""
     found: dict[str, Any] = {
-        "fixed": tuple(options.fixed),
-        "tangent": bool(options.tangent),
+        "fixed": tuple(vars(options).get("fixed", ())),
+        "tangent": vars(options).get("tangent", False),
         "train": tuple(options.train) or None,
         "infinite": tuple(options.infinite) or infinite_axes(target, program),
         "optimizer": optimizer_named(options.optimizer or "sgd"),
@@ -136,7 +149,7 @@ def _refuse_others(program: Program) -> None:
         )
 
 
-def inputs(kind: type[Regime], options: Options) -> dict[str, Any]:
+def inputs(kind: type[Regime], options: NumberOptions) -> dict[str, Any]:
     """The arguments of `evaluate` and `check` that are read from files, and numbers of training."""
     taken = kind.inputs or ()
     found: dict[str, Any] = {n: getattr(options, n) for n in ("method", "particles", "replicates") if n in taken}
@@ -149,7 +162,7 @@ def inputs(kind: type[Regime], options: Options) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _training(word: str, options: Options) -> dict[str, Any]:
+def _training(word: str, options: NumberOptions) -> dict[str, Any]:
     if len(options.data) != 1:
         raise TyperException(f"--regime {word} takes its inputs from --data FILE, one batch.")
     for option, value in (("targets FILE", options.targets), ("lr 0.1", options.lr), ("steps 10", options.steps)):
@@ -162,7 +175,7 @@ def _training(word: str, options: Options) -> dict[str, Any]:
         "lr": options.lr,
         "steps": options.steps,
         "f0": None if options.f0 is None else array(options.f0),
-        "checkpoint": options.checkpoint,
+        "checkpoint": vars(options).get("checkpoint"),
     }
 
 
@@ -192,8 +205,8 @@ def _read(program: Program, source: int, place: int) -> Iterator[Expr]:
     for s in program.instructions:
         if isinstance(s, MatMul) and s.matrix == source:
             yield s.matrix_indices[place]
-        for field in fields(s):
-            value = getattr(s, field.name)
+        for part in fields(s):
+            value = getattr(s, part.name)
             if isinstance(value, Expr):
                 yield from (e.indices[place] for e in entries(value) if e.source == source)
     if source in program.returns:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -42,3 +45,27 @@ Start = Annotated[
 Latex = Annotated[Path | None, typer.Option(metavar="FILE", help="write the formulas as LaTeX; - is the output")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write a page with everything; - is the output")]
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="write it for other programs; - is the output")]
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every field of its dataclasses, so that options of several are stated once."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    def run(**given: Any) -> None:
+        made = {name: kind(**{f.name: given.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        command(**given, **made)
+
+    def options() -> Iterator[Parameter]:
+        for name, own in signature(command).parameters.items():
+            if name not in groups:
+                yield Parameter(name, Parameter.KEYWORD_ONLY, default=own.default, annotation=hints[name])
+                continue
+            annotations = get_type_hints(groups[name], include_extras=True)
+            for f in fields(groups[name]):
+                default = [] if f.default is MISSING else f.default
+                yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotations[f.name])
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = Signature(list(options()))  # type: ignore[attr-defined]
+    return run

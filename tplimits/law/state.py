@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
@@ -99,13 +99,15 @@ class Derivation:
     least: dict[Expr, Expr] = field(default_factory=dict, repr=False)
     #: names of doubts that the user takes on himself
     assumed: tuple[str, ...] = ()
+    #: data that are indices, by position, where these are known
+    data: Mapping[int, Any] = field(default_factory=dict, repr=False)
     #: values with intervals, while the numerical stage asks for them
     numbers: Numbers = unread
     #: the same derivation with nothing closed, once numbers have been integrated that way
     opened: Derivation | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.unroller = Unroller(self.program)
+        self.unroller = Unroller(self.program, self.data)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
         self._numbers: dict[Symbol, Expr] = {}
         self._labels: dict[Key, str] = {}

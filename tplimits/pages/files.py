@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
+import io
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tplimits.errors import EvaluationError, shown
+
+#: bytes of a name from which on a new file beside it has a digest for a name
+_LONG = 200
 
 
 def place_of(what: str, path: Any) -> Path:
@@ -74,12 +79,8 @@ def _append(path: Path, data: bytes) -> None:
 def write(path: Path, content: str | bytes) -> None:
     """Put the content into a file beside `path`, then rename it: readers see the old file or the new one."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    check_writable(path)
-    if _special(path):
-        _append(path, data)
-        return
     place = path.resolve()
-    new = place.with_name(f".{place.name}.{os.getpid()}.new")
+    new = place.with_name(f".{short(place.name)}.{os.getpid()}.new")
     _renamed(path, new, "xb", lambda file: file.write(data))
 
 
@@ -88,21 +89,32 @@ def write_by(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
 
     What a process that is killed leaves beside the file, `clear_parts` removes.
     """
-    check_writable(path)
     place = path.resolve()
-    _renamed(path, place.with_name(f"{place.name}.{os.getpid()}-{threading.get_ident()}.part"), "wb", fill)
+    _renamed(path, place.with_name(f"{short(place.name)}.{os.getpid()}-{threading.get_ident()}.part"), "wb", fill)
 
 
 def clear_parts(path: Path) -> None:
     """Remove what killed processes have left beside a file; for who holds its lock."""
     place = path.resolve()
-    for part in place.parent.glob(f"{glob.escape(place.name)}.*.part"):
+    for part in place.parent.glob(f"{glob.escape(short(place.name))}.*.part"):
         with suppress(OSError):
             part.unlink()
 
 
+def short(name: str) -> str:
+    """A name that leaves room for more: file systems take 255 bytes."""
+    data = os.fsencode(name)
+    return name if len(data) < _LONG else hashlib.sha256(data).hexdigest()
+
+
 def _renamed(path: Path, new: Path, mode: str, fill: Callable[[BinaryIO], Any]) -> None:
-    """Fill the file `new`, then let it take the place of `path`."""
+    """Fill the file `new`, then let it take the place of `path`, unless this is a device or a pipe: it stays."""
+    check_writable(path)
+    if _special(path):
+        whole = io.BytesIO()
+        fill(whole)
+        _append(path, whole.getvalue())
+        return
     try:
         with open(new, mode) as file:
             fill(cast(BinaryIO, file))

@@ -73,7 +73,7 @@ class NetworkKernel(Kernel):
     def diag(self, X: Any) -> Array:
         """The kernel of each input with itself, (N,)."""
         inputs = as_inputs(X, self.shape)
-        parts = [inputs[i : i + _DIAGONAL] for i in range(0, len(inputs), _DIAGONAL)]
+        parts = [inputs[i : i + _DIAGONAL] for i in range(0, max(len(inputs), 1), _DIAGONAL)]
         return numpy.concatenate([self._gram(part, None).diagonal() for part in parts])
 
     def is_stationary(self) -> bool:

@@ -1,32 +1,38 @@
-"""Initial entries that depend on one another: copies, symmetric and orthogonal matrices."""
+"""Initial entries that depend on one another or are not alike: copies, symmetric, orthogonal and uneven matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest.mock import patch
 
+import numpy
+import scipy
 import torch
 
 from tplimits.torch.exporting import quietly
 
+#: models of one width that are looked at
+SEEDS = 4
 #: relative rounding of entries in single precision
 ROUNDING = 1e-4
-#: fewer entries than this may agree by chance, as signs do
-FEW = 8
+#: fewer entries than this may agree by chance, as signs do; so may many numbers in single precision, and what share
+FEW, MANY, SHARE = 8, 2**18, 0.2
+#: how rare differences between groups of entries are if these are alike, and how much of the variance they have to be
+RARE, PART = 1e-8, 0.02
 
 
 def dependent(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[str, str]:
-    """What of the start is not independent, by parameter, in words; seen in two models of one width."""
+    """What of the start is not independent and alike, by parameter, in words; seen in a few models of one width."""
     many = []
     with torch.random.fork_rng(devices=()):
-        for seed in range(2):
+        for seed in range(SEEDS):
             torch.manual_seed(seed)
             with patch.object(torch, "manual_seed"):
                 module = quietly(make, n)
             tensors = dict(module.named_parameters(remove_duplicate=False))
             many.append({k: tensors[k].detach().double() for k in names if k in tensors})
-    first, second = many
+    first, second = many[:2]
     drawn = [k for k, v in first.items() if v.numel() >= FEW and v.std() > 0 and not torch.equal(v, second[k])]
     found: dict[str, str] = {}
     seen: dict[tuple[float, ...], str] = {}
@@ -39,7 +45,42 @@ def dependent(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[
             found[name] = "starts orthogonal"
         elif _is_symmetric(first[name]):
             found[name] = "starts symmetric"
+        elif _repeats(first[name].numpy()):
+            found[name] = "starts with numbers that it holds several times"
+        elif not _is_alike(numpy.stack([m[name].numpy() for m in many])):
+            found[name] = "starts with rows or columns that are larger than others"
     return found
+
+
+def _repeats(w: numpy.ndarray) -> bool:
+    """Whether entries are copies of others, but for their sign; two values alone are random signs."""
+    if w.size > MANY:
+        return False
+    sizes, counts = numpy.unique(abs(w[w != 0]).astype(numpy.float32), return_counts=True)
+    return len(sizes) > FEW and bool(counts[counts > 1].sum() > SHARE * w.size)
+
+
+def _is_alike(models: numpy.ndarray) -> bool:
+    """Whether entries of several models have the same mean and the same size along every dimension."""
+    return all(_same(groups) for values in (models, abs(models)) for groups in _groups(values))
+
+
+def _groups(values: numpy.ndarray) -> Iterator[numpy.ndarray]:
+    """A row for each index of a dimension, in all models together and in each of them."""
+    for axis in range(1, values.ndim):
+        moved = numpy.moveaxis(values, axis, 0)
+        yield moved.reshape(len(moved), -1)
+        yield moved.reshape(len(moved) * len(values), -1)
+
+
+def _same(groups: numpy.ndarray) -> bool:
+    """Whether rows differ no more than chance lets them: Fisher's test, which bears laws that are not normal."""
+    many, each = groups.shape
+    within = float(groups.var(axis=1).mean()) * each / max(each - 1, 1)
+    if many < 2 or each < 2 or within <= ROUNDING * float((groups**2).mean()):
+        return True
+    ratio = each * float(groups.mean(axis=1).var()) * many / (many - 1) / within
+    return (ratio - 1) / each < PART or bool(scipy.stats.f.sf(ratio, many - 1, many * (each - 1)) > RARE)
 
 
 def _is_symmetric(w: Any) -> bool:

@@ -79,7 +79,7 @@ def only_evaluated(module: Any) -> tuple[str, ...]:
 def called(module: Any, example: tuple[Any, ...], n: int) -> None:
     """ProgramError where the model cannot be called with the example."""
     try:
-        with torch.no_grad(), _silently():
+        with torch.no_grad(), silently():
             module(*example)
     except Exception as error:  # whatever a user's code raises
         said = " ".join(str(error).split())[:300]
@@ -95,7 +95,7 @@ def exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
     """The program of torch.export."""
     try:
         # with gradients: without them a region under torch.no_grad() would leave no trace
-        with torch.enable_grad(), _silently(), _masks_as_given():
+        with torch.enable_grad(), silently(), _masks_as_given():
             return torch.export.export(module, example, strict=False)
     except Exception as error:  # torch.export raises what it meets; the first lines say what and where
         said = " ".join(str(error).split())[:400]
@@ -140,7 +140,7 @@ def _masks_as_given() -> Iterator[None]:
 
 
 @contextmanager
-def _silently() -> Iterator[None]:
+def silently() -> Iterator[None]:
     """Without what torch.export prints and logs of a model that it cannot follow: the error says it."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

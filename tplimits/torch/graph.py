@@ -11,7 +11,7 @@ import torch
 
 from tplimits.errors import ProgramError
 from tplimits.torch.derivatives import refuse_own_derivatives
-from tplimits.torch.exporting import exported, module_of
+from tplimits.torch.exporting import exported, module_of, silently
 from tplimits.torch.rewriting import SAME, is_in_place, opened, refuse_mutation, unrolled, writes_in_place, written_out
 from tplimits.torch.tying import aliases_of
 
@@ -158,10 +158,12 @@ def export(
     # of one width: whether a backward pass is written by hand does not depend on n
     refuse_own_derivatives(modules[0], first, example)
     others = (exported(m, example, n) for m, n in zip(modules[1:], widths[1:], strict=True))
-    programs = tuple(written_out(unrolled(opened(p)), known, _op_name) for p in (first, *others))
+    with silently():
+        programs = tuple(written_out(unrolled(opened(p)), known, _op_name) for p in (first, *others))
     if any(writes_in_place(p) for p in programs):
         # with no decompositions this only makes in-place operations functional: ATen names stay as rules know them
-        programs = tuple(p.run_decompositions({}) for p in programs)
+        with silently():
+            programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):
             refuse_mutation(p, n)
     return _joined(programs, modules, widths)

@@ -31,7 +31,7 @@ from tplimits.torch.permutation import permutation_error
 from tplimits.torch.report import ImportReport, reported
 from tplimits.torch.rows import one_row
 from tplimits.torch.scaling.optimizers import rule_of
-from tplimits.torch.starting import at_infinity, unlike_order_one
+from tplimits.torch.starting import at_infinity, unlike_order_one, unlike_products
 
 if TYPE_CHECKING:
     from tplimits.program.network.heads import Head
@@ -116,10 +116,11 @@ class TorchProgram(Program):
                     "multiply by the power of n in forward."
                 )
         yield from unlike_order_one(self, self.entries)
+        yield from unlike_products(self, self.entries)
         for name, how in self.dependent.items():
             yield (
-                f"`{name}` {how}, and limits are those of independent entries: draw it independently in make, or say "
-                "net.independent() for the model with independent entries."
+                f"`{name}` {how}, and limits are those of independent entries of one law: draw it so in make, or "
+                "say net.independent() for the model with such entries."
             )
 
     def independent(self) -> TorchProgram:

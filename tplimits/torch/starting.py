@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.laws import NORMAL, Law
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.laws import GIVEN, NORMAL, Law
 from tplimits.program.parametrization.roles import roles
 
 if TYPE_CHECKING:
@@ -54,6 +62,22 @@ def unlike_order_one(program: Program, entries: Mapping[str, Entries]) -> Iterat
                     f"`{s.name}` starts at {e} and multiplies neurons, but no readout: the model returns a function of "
                     "their sum, of several sums, or none. Return that sum alone, or take net.headed()."
                 )
+
+
+def unlike_products(program: Program, entries: Mapping[str, Entries]) -> Iterator[str]:
+    """Matrices and readouts whose products with n neurons are of another order than limits take them to be."""
+    readouts, half = roles(program).named("readout"), Fraction(1, 2)
+    for s in program:
+        e = entries.get(s.name)
+        if e is None or e.shape in ("constant", GIVEN):
+            continue
+        # readouts may be smaller: those of μP are
+        if (isinstance(s, InitialMatrix) and e.power != half) or (s.name in readouts and e.power < half):
+            yield (
+                f"`{s.name}` starts at {e}: its products with n neurons go like n^({half - e.power}), and limits are "
+                "those of products of order 1. Initialise it with c·n**(-0.5) in make; net.classify and tp.scaling "
+                "count other powers."
+            )
 
 
 def _small(program: Program, entries: Mapping[str, Entries]) -> frozenset[str]:

@@ -7,6 +7,7 @@ import math
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.classification.derivation.disguise import vanishes_at_generic_data
 
 
 def unread(function):
@@ -171,3 +172,23 @@ def test_differences_are_seen_where_a_vector_multiplies_their_terms(name):
 
     assert network(SPREAD_OUT[name]).regime == "trivial"
     assert network(SPREAD_OUT_NEAR[name]).regime == "operator"
+
+
+@tp.network
+def of_tokens(x: tp.Input["token"].of("vocab"), E: tp.Vector["vocab"], W: tp.Matrix):
+    h = tp.sum(E.sel(vocab=x), over="token")
+    return (tp.sigmoid(W @ h) - 0.5) * tp.sigmoid(E)
+
+
+@tp.network
+def tied_tokens(x: tp.Input["token"].of("vocab"), E: tp.Vector["vocab"], W: tp.Matrix):
+    h = tp.sum(E.sel(vocab=x), over="token")
+    return (h + tp.tanh(W @ h)) * E
+
+
+def test_data_that_are_indices_are_read():
+    """Σ E_t · E_v is 1 for the tokens that are there; (σ(W h) − ½) σ(E_v) has the mean 0 by symmetry alone."""
+    for net, zero in ((of_tokens, True), (tied_tokens, False)):
+        bound = net.bind(vocab=4, token=2)
+        assert vanishes_at_generic_data(bound, bound.returns[0]) is zero
+        assert tp.classify(bound, tp.SP, tp.SGD()).regime is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.pages.files import clear_parts
+from tplimits.pages.files import clear_parts, short
 from tplimits.program.files.fields import parse
 
 try:
@@ -80,7 +80,7 @@ def alone(what: str, path: Path | None) -> Iterator[None]:
     with ExitStack() as stack:
         if path is not None:
             try:
-                stack.enter_context(FileLock(path.with_name(f".{path.name}.lock"), stays=False))
+                stack.enter_context(FileLock(path.with_name(f".{short(path.name)}.lock"), stays=False))
                 clear_parts(path)
             except BusyError as error:
                 raise EvaluationError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sympy import S
 
@@ -46,14 +46,15 @@ def derive_width(
     with_dots: bool = True,
     effort: Effort | None = None,
     reading: Callable[[int], None] = lambda position: None,
+    data: Mapping[int, Any] | None = None,
 ) -> Derivation:
     """Kets of all vectors and limits of all scalars (Yang & Littwin, Def. 2.6.5 and Thm 2.6.10).
 
     `table=()` leaves every mean beyond polynomials unevaluated; `with_dots=False` drops the dot-kets,
     which gives the (wrong) limit one would get by treating W and Wᵀ as independent.  `reading` is told each
-    instruction before it is read, and TooMuch raised when `effort` is spent.
+    instruction before it is read, and TooMuch raised when `effort` is spent; `data` are inputs that are indices.
     """
-    state = Derivation(program, Expectations(Gaussians(), table, effort=effort), with_dots)
+    state = Derivation(program, Expectations(Gaussians(), table, effort=effort), with_dots, data=data or {})
     rules = _Rules(state)
     for position, instruction in enumerate(program.instructions):
         reading(position)

@@ -114,7 +114,8 @@ def evaluate(
 
 def integrated(program: Program, ratios: Mapping[str, float], constants: Mapping[str, Any]) -> dict[str, Number]:
     """What a program returns, a scalar, derived and integrated at given numbers."""
-    state, none = derive_width(program), Particles(16, 2, 0, "white")
+    indices = {program.names[s.name]: constants[s.name] for s in program if isinstance(s, InitialScalar) and s.of}
+    state, none = derive_width(program, data=indices), Particles(16, 2, 0, "white")
     returned = [o for o in all_observables(program) if isinstance(o, ScalarObservable) and o.key[0] in program.returns]
     return evaluate(program, state, returned, "quadrature", none, ratios, constants)
 
@@ -152,7 +153,9 @@ class _Evaluation:
     def opened(self) -> Derivation:
         """The same derivation with nothing closed: another route to the same numbers, for all calls."""
         if self.state.opened is None:
-            self.state.opened = derive_width(self.program, table=(), with_dots=self.state.with_dots)
+            self.state.opened = derive_width(
+                self.program, table=(), with_dots=self.state.with_dots, data=self.state.data
+            )
         return self.state.opened
 
     def numbers(self, observables: Sequence[Observable]) -> dict[str, Number]:

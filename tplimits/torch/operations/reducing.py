@@ -186,7 +186,7 @@ def attention(low: Lowering, node: Node) -> Tensor:
     """softmax(Q Kᵀ/√d + mask) V."""
     q, k, v = (low.operand(node, name) for name in ("query", "key", "value"))
     if node.arguments[0].get("dropout_p"):
-        refuse(node, "it drops weights", "call .eval() on the module")
+        refuse(node, "it drops weights whatever the mode is", "give it dropout_p where self.training alone")
     if node.arguments[0].get("enable_gqa"):
         k, v = (_shared(low, node, q, x) for x in (k, v))
     rank = len(q.dims)
@@ -290,7 +290,11 @@ def group_norm(low: Lowering, node: Node) -> Any:
 def batch_norm(low: Lowering, node: Node) -> Any:
     """(x − m)/√(v + ε) with the running mean and variance, with gain and bias by channel."""
     if node.arguments[0].get("training"):
-        refuse(node, "it is a batch norm in training mode, which mixes inputs", "call .eval() on the module")
+        refuse(
+            node,
+            "it takes statistics of the batch whatever the mode is, which mixes inputs",
+            "give it running ones, as nn.BatchNorm has",
+        )
     x = low.operand(node, "input")
     m, v = (spread(low.operand(node, k), x.dims, [1]) for k in ("running_mean", "running_var"))
     eps = low.literal(node, "eps")

@@ -27,7 +27,9 @@ ENTRYWISE = (
 def entrywise(axes: Axes, node: Node) -> None:
     """Dimensions are those of the operands, matched from the right."""
     if "dropout" in node.op and node.arguments[0].get("train"):
-        refuse(node, "it is dropout in training mode", "call .eval() on the module")
+        refuse(
+            node, "it is dropout whatever the mode is", "give it training=self.training, which evaluation switches off"
+        )
     if any(v in (torch.float16, torch.bfloat16) for v in node.arguments[0].values() if isinstance(v, torch.dtype)):
         refuse(node, "it casts to half precision", "import the model in single precision")
     for r in node.refs:

@@ -201,6 +201,8 @@ def test_where_files_cannot_be(tmp_path):
         LIMIT.evaluate(X, out=tmp_path / "nowhere" / "gram")
     with pytest.raises(tp.EvaluationError, match='out=3: give a folder, as in out="gram"'):
         LIMIT.evaluate(X, out=3)
+    with pytest.raises(tp.EvaluationError, match="it has no name; give a folder"):
+        LIMIT.evaluate(X, out="a\0b")
     (tmp_path / "file").write_text("")
     with pytest.raises(tp.EvaluationError, match="it is a file; give a folder"):
         LIMIT.evaluate(X, out=tmp_path / "file")

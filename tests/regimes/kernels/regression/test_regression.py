@@ -220,3 +220,13 @@ def test_a_mixture_has_no_single_posterior():
     limit = tp.derive(softmax_heads.bind(head=1), tp.Kernels())
     with pytest.raises(tp.EvaluationError, match="the limit is a mixture"):
         limit.posterior(np.ones((2, 3, 4)), [0, 1])
+
+
+def test_predictions_beyond_double_precision_are_refused():
+    limit = tp.derive(linear, tp.Kernels())
+    huge = 1.7e308 * np.sign(Y)
+    calls = (lambda: limit.posterior(X, huge, X[:2], noise=0.1), lambda: limit.train(X, huge, X[:2], time=3.0))
+    for call in calls:
+        with pytest.raises(tp.EvaluationError, match="the targets are too large"):
+            call()
+    assert np.isfinite(limit.posterior(X, 1e-3 * huge, X[:2], noise=0.1).mean).all()

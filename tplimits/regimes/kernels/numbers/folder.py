@@ -49,7 +49,7 @@ class GramFolder:
             self.path = Path(place)
         except TypeError:
             raise EvaluationError(f'out={place!r}: give a folder, as in out="gram".') from None
-        if not self.path.name:
+        if not self.path.name or "\0" in self.path.name:
             raise self.refused('it has no name; give a folder of its own, as in out="gram"')
         if not self.path.absolute().parent.is_dir():
             raise self.refused(f"there is no folder {str(self.path.parent)!r} to make it in")

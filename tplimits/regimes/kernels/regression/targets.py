@@ -24,7 +24,12 @@ class Targets:
     single: bool
 
     def folded(self, found: Array, outputs: Sequence[int]) -> Array:
-        """Predictions (…, rows, columns) in the shape of targets: (…, N, *axes) and a last axis if these have one."""
+        """Predictions (…, rows, columns) in the shape of targets: (…, N, *axes) and a last axis if these have one.
+
+        Raises EvaluationError where they are no finite numbers.
+        """
+        if not numpy.isfinite(found).all():
+            raise EvaluationError("the targets are too large: predictions leave the range of double precision.")
         shape = (*found.shape[:-2], -1, *outputs)
         return found[..., 0].reshape(shape) if self.single else found.reshape(*shape, found.shape[-1])
 

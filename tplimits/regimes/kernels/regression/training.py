@@ -44,7 +44,8 @@ def trained(
     values, vectors = eigen(blocks.gram("ntk", TRAIN, TRAIN), variance, "ntk")
     reached = _reached(values, schedule, blocks.many(TRAIN), variance, μ)
     projected = blocks.gram("ntk", TRAIN, TEST).T @ vectors
-    means = numpy.stack([(projected * g) @ (vectors.T @ targets.matrix) for g in reached])
+    with numpy.errstate(over="ignore", invalid="ignore"):  # what is not finite is told
+        means = numpy.stack([(projected * g) @ (vectors.T @ targets.matrix) for g in reached])
     mean = targets.folded(means[0] if schedule.single else means, blocks.outputs(TEST))
     if not covariance:
         return Prediction(mean)
