@@ -6,8 +6,8 @@ import pytest
 import sympy
 from sympy import Rational, S
 
-from tplimits.law.rules.powers import _powers
 from tplimits.program.nodes.entries import N
+from tplimits.program.nodes.scale import powers_of_n
 
 x = sympy.Symbol("x", real=True)
 
@@ -27,4 +27,4 @@ x = sympy.Symbol("x", real=True)
     ids=str,
 )
 def test_they_are_those_of_all_terms_or_none(expr, found):
-    assert set(_powers(expr)) == set(found)
+    assert set(powers_of_n(expr)) == set(found)

@@ -67,6 +67,94 @@ def test_a_quotient_tends_to_its_continuation(case):
     assert abs(network - value) < 0.2 * abs(value)
 
 
+#: functions of a scalar that tends to 1
+AT_ONE = {
+    "log(s)/(s − 1)": (lambda s: tp.log(s) / (s - 1), 1),
+    "(s³ − 1)/(s² − 1)": (lambda s: (s**3 - 1) / (s**2 - 1), 3 / 2),
+    "1/(s − 1) − 2/(s² − 1)": (lambda s: 1 / (s - 1) - 2 / (s**2 - 1), 1 / 2),
+    "(√s − 1)/log s": (lambda s: (tp.sqrt(s) - 1) / tp.log(s), 1 / 2),
+}
+#: functions of two scalars with one limit, which is 1
+OF_TWO = {
+    "(s − t)/(s² − t²)": (lambda s, t: (s - t) / (s**2 - t**2), 1 / 2),
+    "log(s/t)/(s − t)": (lambda s, t: tp.log(s / t) / (s - t), 1),
+    "(exp s − exp t)/(s − t)": (lambda s, t: (tp.exp(s) - tp.exp(t)) / (s - t), np.e),
+    "1 + a b/√(a² + b²)": (lambda s, t: 1 + (s - 1) * (t - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2), 1),
+    "1 + a²/(|a| + |b|)": (lambda s, t: 1 + (s - 1) ** 2 / (tp.abs(s - 1) + tp.abs(t - 1)), 1),
+}
+STAY_OF_TWO = {
+    "(s − t)/(s² − t²)²": lambda s, t: (s - t) / (s**2 - t**2) ** 2,
+    "(s − 1)/(s − t)": lambda s, t: (s - 1) / (s - t),
+    "a b/(a² + b²)": lambda s, t: (s - 1) * (t - 1) / ((s - 1) ** 2 + (t - 1) ** 2),
+    "a/√(a² + b²)": lambda s, t: (s - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2),
+}
+
+
+def of_two(f):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return f(tp.avg(x * x), tp.avg((W @ x) ** 2))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, W: tp.Matrix, v: tp.Vector):
+        return v * tp.sum(U * ξ, over="d") * f(tp.avg(b * b), tp.avg((W @ b) ** 2))
+
+    return program, network
+
+
+@pytest.mark.parametrize("case", [*AT_ONE, *OF_TWO])
+def test_quotients_are_continued_at_any_limit(case):
+    """Difference quotients tend to derivatives wherever their scalars do; what has order 1/√n may fluctuate."""
+    f, value = AT_ONE.get(case) or OF_TWO[case]
+    program, network = of_two((lambda s, t: f(s)) if case in AT_ONE else f)
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(value, rel=1e-12)
+    assert tp.derive(network, tp.Kernels()).evaluate(X).nngp.item() == pytest.approx(value**2, rel=1e-12)
+    runs = [program.run(n=1000, seed=seed)["return"] for seed in range(20)]
+    assert np.mean(runs) == pytest.approx(value, abs=0.06 * value) and np.std(runs) < 0.2
+
+
+@pytest.mark.parametrize("case", STAY_OF_TWO)
+def test_quotients_of_two_scalars_without_a_limit_are_refused(case):
+    program, network = of_two(STAY_OF_TWO[case])
+    for derived in (lambda: tp.derive(program).evaluate(), lambda: tp.derive(network, tp.Kernels()).evaluate(X)):
+        with pytest.raises(tp.TplimitsError, match="not finite at the limit"):
+            derived()
+
+
+#: functions of s = S/√n with 1/n beside s in a pole, and the mean of their squares
+BESIDE_N = {
+    "s/√(s² + 1/n)": (lambda s: s / tp.sqrt(s * s + 1 / tp.n), lambda S: S**2 / (S**2 + 1)),
+    "s/(|s| + 2/√n)": (lambda s: s / (tp.abs(s) + 2 / tp.sqrt(tp.n)), lambda S: (S / (abs(S) + 2)) ** 2),
+    "1/(n s² + 1)": (lambda s: 1 / (tp.n * s**2 + 1), lambda S: (1 / (S**2 + 1)) ** 2),
+    "1/(1 + 3/n + s)": (lambda s: 1 / (1 + 3 / tp.n + s), lambda S: 1.0 + 0 * S),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE_N)
+def test_powers_of_n_stay_beside_scalars_that_are_as_small(case):
+    """1/n is as large as s²: functions of √n s, and not of sign(s), which has no limit."""
+    f, square = BESIDE_N[case]
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    S = 5 * (nodes + 1)
+    expected = np.sum(weights * 10 * square(S) * np.exp(-(S**2) / 2)) / np.sqrt(2 * np.pi)
+
+    @tp.program
+    def program(x: tp.Vector):
+        return f(tp.avg(x))
+
+    found = tp.derive(program).evaluate()["return"]
+    assert found.variance + found.value**2 == pytest.approx(expected, rel=1e-6)
+    runs = [program.run(n=400, seed=seed)["return"] ** 2 for seed in range(600)]
+    assert abs(np.mean(runs) - expected) < 5 * np.std(runs) / 600**0.5 + 0.01
+
+
+def test_a_kernel_with_1_over_n_beside_a_logit_is_random():
+    limit = tp.derive(of_kernels(lambda s: s / tp.sqrt(s * s + 1 / tp.n)), tp.Kernels())
+    kernels = limit.sample(X, draws=20000, seed=1).nngp
+    # E S²/(S² + 1) = 1 − √(π/2) e^½ erfc(1/√2)
+    assert np.mean(kernels) == pytest.approx(0.3443205, abs=0.012)
+
+
 @pytest.mark.parametrize("case", STAY)
 def test_a_pole_that_stays_is_refused(case):
     for derived in (

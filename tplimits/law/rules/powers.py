@@ -8,6 +8,7 @@ around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import sympy
@@ -17,7 +18,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.reading import key_of
-from tplimits.law.rules.removable import brought_out, continued, is_spread, smooth
+from tplimits.law.rules.removable import brought_out, brought_up, continued, is_spread, smooth
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
@@ -25,7 +26,7 @@ from tplimits.program import parts
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite
+from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite, powers_of_n
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -44,18 +45,25 @@ _SMALL = 120
 
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
+    body = in_widths_of_n(body, state.program)
+    raised = brought_up(body, lambda entry: state.scalars.get(key_of(entry)))
+    if raised != body:
+        return _with_fluctuations(state, key, raised)
     # first without averages around their limits: most bodies have negative powers alone and end here
-    body = scaled_out(in_widths_of_n(body, state.program), growing=False)
+    body = scaled_out(body, growing=False)
     if N not in parts.found(body, Symbol):
         return body
     # at_infinity refuses positive powers with ValueError; only then may fluctuations have to absorb them
-    try:
+    with contextlib.suppress(ValueError):
         found = at_infinity(body)
         # a jump at what still holds n and tends to 0 would be read at 0, where its value is a convention
         _refuse_scales(state, key, body, JUMPS)
         return found
-    except ValueError:
-        pass
+    return _with_fluctuations(state, key, body)
+
+
+def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
+    """The body as n → ∞ with averages around their limits, which absorb its positive powers of n."""
     centred, averages = _around_limits(state, body, brought_out([body], (N,)))
     centred = scaled_out(centred)
     _refuse_scales(state, key, centred, JUMPS)
@@ -99,7 +107,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
         arguments = [sympy.expand(a) for a in expr.args[first:last]]
         # the largest power of all homogeneous arguments together: after it the leading term is O(1), the others vanish
-        scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
+        scale = max((p for a in arguments for p in powers_of_n(a)), default=S.Zero)
         if scale != 0 and (scale < 0 or growing or degree):
             inner = (sympy.expand(a / N**scale) for a in arguments)
             expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
@@ -140,44 +148,30 @@ def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, .
             )
 
 
-def _powers(expr: Expr) -> list[Expr]:
-    """The powers of n in the terms of a sum; none where n stands inside a function."""
-    found = []
-    for term in sympy.Add.make_args(expr):
-        power, rest = S.Zero, []
-        for factor in sympy.Mul.make_args(term):
-            base, exponent = factor.as_base_exp()
-            if base == N:
-                power += exponent
-            else:
-                rest.append(factor)
-        # an n inside a function has no single power: taking out one of the others would leave the head with ∞ or 0
-        # inside
-        if term == 0 or any(f.has(N) for f in rest) or not power.is_Rational:
-            return []
-        found.append(power)
-    return found
-
-
 def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
-    """A body without poles that are removable at scalars that tend to 0 and are not 0 before."""
+    """A body without poles that are removable at the limits of scalars, which are beside these before."""
 
-    def vanishes(entry: Entry) -> bool:
+    def moves(entry: Entry) -> bool:
         key = key_of(entry)
-        return state.scalars.get(key) == 0 and key not in state.exact and is_spread(state.program, key[0])
+        return key not in state.exact and is_spread(state.program, key[0])
 
-    return continued(body, vanishes, order)
+    return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order)
 
 
 def without_removable_poles(state: Derivation, program: Program, order: int) -> Program:
     """The program of a state, with constants put in, and with Taylor polynomials in place of removable poles."""
 
-    def vanishes(entry: Entry) -> bool:
-        keys = [(entry.source, index) for index in indices(program, program[entry.source].axes)]
-        zero = all(state.scalars.get(key) == 0 and key not in state.exact for key in keys)
-        return zero and is_spread(state.program, entry.source)
+    def keys(entry: Entry) -> list[Key]:
+        return [(entry.source, index) for index in indices(program, program[entry.source].axes)]
 
-    return smooth(program, vanishes, order)
+    def tends(entry: Entry) -> Expr | None:
+        first, *others = {state.scalars.get(key) for key in keys(entry)}
+        return None if others else first
+
+    def moves(entry: Entry) -> bool:
+        return state.exact.isdisjoint(keys(entry)) and is_spread(state.program, entry.source)
+
+    return smooth(program, tends, moves, order)
 
 
 def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dict[Symbol, Key]]:

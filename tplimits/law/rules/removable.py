@@ -3,15 +3,17 @@
     N(s, θ) / g(s)^k → N_m(θ) / (g_1)^k   as s → 0,   N = N_m s^m + …,  g = g_1 s^(m/k) + …
 
 where N and g are analytic in s near 0 and N vanishes there to the order of the denominator for every θ: then the
-quotient is continued by a function that is continuous at (0, θ), and the continuous mapping theorem holds.  So are
-powers of s beside logarithms, s log|s| → 0.  It is
-asked of poles at scalars whose limit is 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
+quotient is continued by a function that is continuous at (0, θ), and the continuous mapping theorem holds.  s is the
+distance of a scalar from its limit, log(s)/(s − 1) at s = 1, or from another one with that limit, as in difference
+quotients.  Powers of s beside logarithms, s log|s| → 0, and numerators of a higher order than a denominator that
+vanishes in several scalars together, as s t/√(s² + t²), take them along.  It is asked of
+poles at limits that are 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
 Where a power of n may bring out what fluctuates beside the limit, the quotient is continued by more of its series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,12 +21,17 @@ import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
-from tplimits.program.nodes.entries import Entry, entries
+from tplimits.law.hypotheses.vanishing import locus
+from tplimits.law.hypotheses.vanishing import order as order_beside
+from tplimits.law.rules.cancelling import cancelled
+from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
@@ -35,32 +42,82 @@ _MOST = 6
 _SCALAR = sympy.Dummy("s", real=True)
 
 
-def continued(body: Expr, vanishes: Callable[[Entry], bool], order: int = 0) -> Expr:
-    """A body with its removable poles at scalars that vanish replaced by Taylor polynomials of this order.
+def continued(
+    body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Entry], bool], order: int = 0
+) -> Expr:
+    """A body with its removable poles at the limits of scalars replaced by Taylor polynomials of this order.
 
-    >>> s = Entry(S(1), S(0))
-    >>> continued(sympy.log(1 + s) / s, lambda entry: True)
+    `tends` tells what scalars tend to, `moves` those that are beside it at finite width with probability 1.
+
+    >>> s, t = Entry(S(1), S(0)), Entry(S(2), S(0))
+    >>> continued(sympy.log(s) / (s - 1), lambda entry: S(1), lambda entry: True)
     1
-    >>> continued(sympy.exp(s) / s, lambda entry: True) == sympy.exp(s) / s
+    >>> continued((s - t) / (s**2 - t**2), lambda entry: S(1), lambda entry: True)
+    1/(2*Entry(2, 0))
+    >>> continued(sympy.exp(s) / s, lambda entry: S(0), lambda entry: True) == sympy.exp(s) / s
     True
     """
-    for scalar in _singular(body, vanishes):
-        # product by product, a sum of poles is none of them: 1/s − cos(s)/s stays for `pole` to refuse
-        for product in sorted(found(body, sympy.Mul), key=sympy.default_sort_key):
-            value = (None if order else _tamed(product, scalar)) or _quotient(product, scalar, order)
+    for _, argument in singular_places(body):
+        limits = {e: tends(e) for e in entries(argument)}
+        if None in limits.values() or not any(map(moves, limits)) or not _is_zero(argument.xreplace(limits)):
+            continue
+        moving = [e for e in limits if moves(e)]
+        # a sum of quotients after its products: 1/s − cos(s)/s is one, with a numerator that vanishes
+        for part in sorted(found(body, sympy.Mul, sympy.Add), key=lambda x: (x.is_Add, sympy.default_sort_key(x))):
+            if not part.has(argument):
+                continue
+            value = _value(_over_one(part), argument, moving, limits, order)
             if value is not None:
-                body = put_in(body, {product: value}, {})
+                body = put_in(body, {part: value}, {})
     return body
 
 
-def smooth(program: Program, vanishes: Callable[[Entry], bool], order: int) -> Program:
-    """A program with all its bodies continued, to an order beyond what powers of its widths bring out."""
+def _value(product: Expr, argument: Expr, moving: list[Entry], limits: Mapping[Expr, Expr], order: int) -> Expr | None:
+    """What a product tends to as an argument of it tends to 0; None where it has no limit that is seen."""
+    if len(limits) == 1 and limits[moving[0]] == 0 and not order:
+        tamed = _tamed(product, moving[0])
+        if tamed is not None:
+            return tamed
+    for scalar in moving:
+        for place in _zeros(argument, scalar, limits):
+            value = _quotient(product, scalar, place, order)
+            if value is not None:
+                return value
+    return None if order else _vanishing(product, limits)
+
+
+def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
+    """A body with √n (s − lim s) for scalars beside a power of n in a pole: s/√(s² + 1/n) is S/√(S² + 1), S = √n s."""
+    for _, argument in singular_places(body) if N in found(body, Symbol) else ():
+        limits = {e: tends(e) for e in entries(argument)}
+        if not limits or None in limits.values() or not argument.has(N):
+            continue
+        moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
+        near = sympy.expand(argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits}))
+        scale = max(powers_of_n(near), default=S.Zero)
+        if scale < 0:
+            whole = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
+            body = put_in(body, {argument: N**scale * sympy.expand(near / N**scale).xreplace(whole)}, {})
+    return body
+
+
+def smooth(
+    program: Program, tends: Callable[[Entry], Expr | None], moves: Callable[[Entry], bool], order: int
+) -> Program:
+    """A program with all its bodies continued, to an order beyond what powers of its widths bring out.
+
+    Where a limit is no number, what stands at it is left: it may be another at other data.
+    """
     widths = program.known.width_symbols
+
+    def number(entry: Entry) -> Expr | None:
+        limit = tends(entry)
+        return limit if limit is not None and limit.is_Number else None
 
     def changed(s: Instruction) -> Instruction:
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             return s
-        body = continued(s.body, vanishes, order + brought_out([s.body], widths))
+        body = continued(s.body, number, moves, order + brought_out([s.body], widths))
         return s if body is s.body else replace(s, body=body)
 
     return program.replace(instructions=tuple(map(changed, program)))
@@ -81,10 +138,32 @@ def is_spread(program: Program, position: int) -> bool:
     return not any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin)))
 
 
-def _singular(body: Expr, vanishes: Callable[[Entry], bool]) -> list[Entry]:
-    """Scalars that vanish and are divided by, or have a logarithm, each alone there."""
-    alone = [entries(a) for _, a in singular_places(body)]
-    return sorted({e[0] for e in alone if len(e) == 1 and vanishes(e[0])}, key=str)
+def _is_zero(limit: Expr) -> bool:
+    return bool(cancelled(sympy.expand(limit)) == 0)
+
+
+def _zeros(argument: Expr, scalar: Entry, limits: Mapping[Expr, Expr]) -> list[Expr]:
+    """Where an argument vanishes as a function of a scalar near its limit: at a number, or at another scalar."""
+    if len(limits) == 1:
+        return [limits[scalar]]
+    alone = argument.xreplace({scalar: _SCALAR})
+    if not alone.is_polynomial(_SCALAR) or sympy.degree(alone, _SCALAR) > 2:
+        return []
+    places = [place.xreplace({_SCALAR: scalar}) for place in sympy.roots(alone, _SCALAR)]
+    return [place for place in places if _is_zero(place.xreplace(limits) - limits[scalar])]
+
+
+def _over_one(expr: Expr) -> Expr:
+    """A sum of quotients of scalars over one denominator, as long as none of its terms is a quotient of others."""
+    if not expr.is_Add:
+        return expr
+    below: dict[Expr, int] = {}
+    for term in expr.args:
+        for pole in _poles(sympy.Mul.make_args(term)):
+            below[pole.base] = max(below.get(pole.base, 0), -int(pole.exp))
+    whole = sympy.Mul(*(base**power for base, power in below.items()))
+    above, poles = sympy.Add(*(term * whole for term in expr.args)), (base**-power for base, power in below.items())
+    return sympy.Mul(above, *poles, evaluate=False)
 
 
 def _tamed(product: Expr, scalar: Entry) -> Expr | None:
@@ -107,40 +186,57 @@ def _poles(factors: Iterable[Expr]) -> list[Expr]:
     return [f for f in factors if f.is_Pow and f.exp.is_Integer and f.exp.is_negative and entries(f.base)]
 
 
-def _quotient(product: Expr, scalar: Entry, order: int) -> Expr | None:
-    """A product as a scalar in a denominator of it tends to 0, as a polynomial; None where it has no limit."""
-    poles = [f for f in _poles(product.args) if entries(f.base) == (scalar,)]
+def _quotient(product: Expr, scalar: Entry, place: Expr, order: int) -> Expr | None:
+    """A product near the place of a scalar at which its denominator vanishes, as a polynomial; None without a limit."""
+    poles = [f for f in _poles(product.args) if scalar in entries(f.base)]
     # what may have poles of its own stays to be judged, also where the quotient vanishes
     others = [f for f in product.args if scalar not in entries(f) and singular_places(f)]
     # an Entry is no symbol that SymPy differentiates by
-    below = sympy.Mul(*(1 / f for f in poles)).xreplace({scalar: _SCALAR})
-    above = sympy.Mul(*(f for f in product.args if f not in (*poles, *others))).xreplace({scalar: _SCALAR})
+    near = {scalar: place + _SCALAR}
+    below = sympy.Mul(*(1 / f for f in poles)).xreplace(near)
+    above = sympy.Mul(*(f for f in product.args if f not in (*poles, *others))).xreplace(near)
     if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
         return None
     down = _taylor(below, _MOST + order)
     first = next((k for k, c in enumerate(down) if c != 0), 0)
-    # a leading coefficient in other scalars may vanish at some of their values, and the order jumps there; order 0: the
-    # denominator does not vanish at all and nothing is to be continued
-    if first in (0, _MOST + 1) or not down[first].is_number:
+    # order 0: the denominator does not vanish at all and nothing is to be continued
+    if first in (0, _MOST + 1):
         return None
     up = _taylor(above, first + order)
     # numerators must vanish to the whole order of the denominator for every value of the others, else the pole stays
     if any(c != 0 for c in up[:first]):
         return None
     found: list[Expr] = []
+    # a leading coefficient in other scalars may vanish at some of their values: it stays below, to be judged
     for k in range(order + 1):
         taken = sympy.Add(*(down[first + i] * found[k - i] for i in range(1, k + 1)))
         found.append((up[first + k] - taken) / down[first])
-    value = sympy.Add(*(c * scalar**k for k, c in enumerate(found)))
+    value = sympy.Add(*(c * (scalar - place) ** k for k, c in enumerate(found)))
     if value == 0 and any(entries(argument) for _, argument in singular_places(above)):
         return None
-    return sympy.Mul(value or scalar ** (order + 1), *others)
+    return sympy.Mul(value or (scalar - place) ** (order + 1), *others)
+
+
+def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
+    """A quotient that tends to 0, as s t/√(s² + t²): its numerator is of a higher order than its denominator."""
+    moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
+    law, centred = independent(moved.values()), {e: limits[e] + moved[e] for e in limits}
+    factors = {f: f.xreplace(centred) for f in product.args}
+    poles = [f for f, near in factors.items() if near.is_Pow and near.exp.is_negative and law.of(near)]
+    zeros = locus(factors[poles[0]].base, law) if len(poles) == 1 else None
+    if zeros is None:
+        return None
+    orders = {f: order_beside(near, zeros, law) for f, near in factors.items() if f not in poles and law.of(near)}
+    if sympy.Add(*orders.values()) + factors[poles[0]].exp <= 0:
+        return None
+    small = next(e - limits[e] for e in limits)
+    return sympy.Mul(small, *(f for f in product.args if f not in poles and not orders.get(f)))
 
 
 def _taylor(expr: Expr, order: int) -> list[Expr]:
     """The coefficients at 0."""
     found = []
     for k in range(order + 1):
-        found.append(sympy.expand(expr.xreplace({_SCALAR: S.Zero})) / sympy.factorial(k))
+        found.append(cancelled(sympy.expand(expr.xreplace({_SCALAR: S.Zero}))) / sympy.factorial(k))
         expr = expr.diff(_SCALAR)
     return found

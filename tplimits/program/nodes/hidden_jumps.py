@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import mpmath
@@ -32,6 +32,8 @@ _LONG = 2000
 _FAR = 1e15
 #: intervals between whole numbers in which zeros are looked for, and what keeps their ends off simple numbers
 _GRID, _OFF = 8, mpmath.mpf("0.0123")
+#: stand for what does not jump
+_NUMBERS = tuple(Dummy(f"c{k}", real=True) for k in range(8))
 Numeric = Callable[..., Any]
 _KINKS = (sympy.Abs, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum)
 _KNOWN: tuple[type, ...] = tuple({head for head, _ in HEADS.values()} - {DiracDelta})
@@ -109,8 +111,30 @@ def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
     names: dict[Expr, Symbol] = {}
     flat = _flat(expr, names)
     back = {name: node for node, name in names.items()}
-    candidates = dict.fromkeys(place for base in divisors(flat) for place in _places(base))
+    candidates: dict[Expr, list[Expr]] = {}
+    for base in divisors(flat):
+        for place in _places(base):
+            candidates.setdefault(place, []).append(base)
     return tuple(place.xreplace(back) for place in (candidates if _is_long(flat) else _jumping(flat, candidates)))
+
+
+def _near(expr: Expr, place: Expr, bases: Collection[Expr], depth: int = 0) -> Expr:
+    """What may jump of a function where some of what it divides by vanishes, beside one number for all that does not.
+
+    >>> x, y, z = sympy.symbols("x y z", real=True)
+    >>> _near(y * sympy.tanh(sympy.Abs(x) / x + sympy.sin(y) * z), x, [x])
+    _c0*tanh(_c2 + Abs(x)/x)
+    """
+    if expr.is_Add:  # what is not divided by anything that vanishes does not jump
+        kept = [a for a in expr.args if any(b.free_symbols <= a.free_symbols and a.has(b) for b in bases)]
+    elif expr.is_Mul:  # what does not move along a variable of the place is as good as a number
+        kept = [a for a in expr.args if a.free_symbols & place.free_symbols]
+    else:
+        kept = list(expr.args) if isinstance(expr, Function) else []
+    if depth == len(_NUMBERS) or not kept:
+        return expr
+    number = _NUMBERS[depth : depth + (len(kept) < len(expr.args))]
+    return expr.func(*([_near(kept[0], place, bases, depth + 1)] if len(kept) == 1 else kept), *number)
 
 
 def _is_long(expr: Expr) -> bool:
@@ -172,34 +196,59 @@ def _leading(place: Expr) -> Symbol | None:
     return None
 
 
-def _in_order(expr: Expr) -> list[Symbol]:
-    return sorted(expr.free_symbols, key=lambda s: (s.name, s.sort_key()))
+def _in_order(expr: Expr) -> tuple[Symbol, ...]:
+    return tuple(sorted(expr.free_symbols, key=lambda s: (s.name, s.sort_key())))
 
 
-def _jumping(flat: Expr, places: Iterable[Expr]) -> Iterator[Expr]:
+def _jumping(flat: Expr, places: Mapping[Expr, Collection[Expr]]) -> Iterator[Expr]:
     """The places where a function has other values before a zero than behind it."""
-    order = _in_order(flat)
-    try:
-        value = _numeric(order, flat, _EXACT)
-    except (TypeError, ValueError, KeyError, NameError, AttributeError):  # no function of numbers
-        return
     with mpmath.workdps(_DIGITS):
-        yield from [place for place in places if _jumps(value, order, place)]
+        for place, bases in places.items():
+            zeros = [base for base in bases if _leading(place) is None or _vanishes(base, place)]
+            if zeros and _jumps(_near(flat, place, zeros), place):
+                yield place
 
 
-def _jumps(value: Numeric, order: list[Symbol], place: Expr) -> bool:
-    leading = _leading(place)
-    moving = order.index(leading or _in_order(place)[0])
-    zero, quick = (_numeric(order, place, library) for library in (_EXACT, _QUICK))
+def _vanishes(base: Expr, place: Expr) -> bool:
+    """Whether something is 0 at the zeros of a linear form in it, as x² + y² is not where x is."""
+    for at, moving, value in _lines(base, place):
+        root = _root(_along(at, moving, _numeric(_in_order(base), place, "mpmath")))
+        try:
+            here, beside = value(root), value(root + _NEAR[0])
+            if not abs(here) > abs(beside) / 2:
+                return True
+        except (TypeError, ValueError, ArithmeticError):  # no real number here, but perhaps at another point
+            return True
+    return False
+
+
+def _jumps(part: Expr, place: Expr) -> bool:
+    leading, order = _leading(place), _in_order(part)
+    zero, quick = (_numeric(order, place, library) for library in _LIBRARIES)
     try:
-        for at in (_point(k, len(order)) for k in range(_POINTS)):
-            along = functools.partial(_along, at, moving)
-            roots = _roots(along(zero), along(quick)) if leading is None else [_root(along(zero))]
-            if any(_height(along(value), root) for root in roots):
+        for at, moving, value in _lines(part, place):
+            roots = (
+                [_root(_along(at, moving, zero))]
+                if leading is not None
+                else _roots(_along(at, moving, zero), _along(at, moving, quick))
+            )
+            if any(_height(value, root) for root in roots):
                 return True
     except (TypeError, ValueError, ArithmeticError, NameError, AttributeError):  # no function of numbers
         pass
     return False
+
+
+def _lines(expr: Expr, place: Expr) -> Iterator[tuple[list[mpmath.mpf], int, Numeric]]:
+    """An expression along a variable of a place, at some points of all others."""
+    order = _in_order(expr)
+    try:
+        value = _numeric(order, expr, "mpmath")
+    except (TypeError, ValueError, KeyError, NameError, AttributeError):  # no function of numbers
+        return
+    moving = order.index(_leading(place) or _in_order(place)[0])
+    for at in (_point(k, len(order)) for k in range(_POINTS)):
+        yield at, moving, _along(at, moving, value)
 
 
 def _along(at: list[mpmath.mpf], moving: int, function: Numeric) -> Numeric:
@@ -207,8 +256,9 @@ def _along(at: list[mpmath.mpf], moving: int, function: Numeric) -> Numeric:
     return lambda x: function(*at[:moving], x, *at[moving + 1 :])
 
 
-def _numeric(order: list[Symbol], expr: Expr, library: Sequence[object]) -> Numeric:
-    found: Numeric = sympy.lambdify(order, functions.elementary(expr), library, cse=True)
+@remembered(1 << 8)
+def _numeric(order: tuple[Symbol, ...], expr: Expr, library: str) -> Numeric:
+    found: Numeric = sympy.lambdify(order, functions.elementary(expr), _LIBRARIES[library], cse=True)
     return found
 
 
@@ -255,5 +305,7 @@ _FUNCTIONS = {
     "softplus": lambda x: mpmath.log1p(_bounded("exp")(x)),
 }
 #: what functions are in 60 digits, and in as many as processors have
-_EXACT: tuple[object, ...] = (_FUNCTIONS, "mpmath")
-_QUICK: tuple[object, ...] = ({name: _FUNCTIONS[name] for name in ("step", "softplus")}, "math")
+_LIBRARIES = {
+    "mpmath": [_FUNCTIONS, "mpmath"],
+    "math": [{name: _FUNCTIONS[name] for name in ("step", "softplus")}, "math"],
+}

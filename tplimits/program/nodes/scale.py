@@ -86,6 +86,25 @@ def highest_power(expr: Expr) -> Rational | None:
     return max(exponents)
 
 
+def powers_of_n(expr: Expr) -> list[Expr]:
+    """The powers of n in the terms of a sum; none where n stands inside a function."""
+    found = []
+    for term in sympy.Add.make_args(expr):
+        power, rest = sympy.S.Zero, []
+        for factor in sympy.Mul.make_args(term):
+            base, exponent = factor.as_base_exp()
+            if base == N:
+                power += exponent
+            else:
+                rest.append(factor)
+        # an n inside a function has no single power: taking out one of the others would leave the head with ∞ or 0
+        # inside
+        if term == 0 or any(f.has(N) for f in rest) or not power.is_Rational:
+            return []
+        found.append(power)
+    return found
+
+
 def at_infinity(expr: Expr) -> Expr:
     """The limit n → ∞ of an expression that holds only non-positive powers of n.
 

@@ -11,12 +11,13 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out, series_limit
-from tplimits.law.rules.removable import brought_out, continued, is_spread, smooth
+from tplimits.law.rules.removable import brought_out, brought_up, continued, is_spread, smooth
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
     AxisSum,
     DataIndex,
+    Entry,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -102,19 +103,15 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            whole = self._continued(s.body)
-            self.judged.body(position, whole)
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            body = self._limit(position, self.translated(whole), keep=True)
+            body = self._limit(position, self.translated(self._judged_body(position, s.body)), keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
-            if is_random(_at_infinity(body)):
+            if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            whole = self._continued(s.body)
-            self.judged.body(position, whole)
-            limit = self._limit(position, self.translated(whole, s))
+            limit = self._limit(position, self.translated(self._judged_body(position, s.body), s))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -227,19 +224,23 @@ class Recursion(Brackets):
                 return self.placed(found, node.axes, leaf)
         return super().opened(leaf)
 
-    # -- bodies -------------------------------------------------------------------------------
-
-    def _continued(self, body: Expr) -> Expr:
-        """A body without poles that a numerator takes away at the limit 0 of a scalar."""
-        return continued(body, lambda entry: self._vanishes(entry.source), self._brought_out)
+    def _judged_body(self, position: int, body: Expr) -> Expr:
+        """A body without poles that a numerator takes away at the limits of scalars; no other pole is left."""
+        body = brought_up(in_widths_of_n(body, self.program), self._tends)
+        body = continued(body, self._tends, self._moves, self._brought_out)
+        self.judged.body(position, body)
+        return body
 
     def smooth(self, program: Program, order: int) -> Program:
         """The network, with numbers put in, and with Taylor polynomials in place of removable poles."""
-        return smooth(program, lambda entry: self._vanishes(entry.source), order)
+        return smooth(program, self._tends, self._moves, order)
 
-    def _vanishes(self, position: int) -> bool:
-        known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)
-        return known and _at_infinity(self.scalars[position]) == 0 and is_spread(self.program, position)
+    def _tends(self, entry: Entry) -> Expr | None:
+        known = entry.source in self.scalars and not self.degree_of(entry.source)
+        return at_infinity(self.substituted(entry)) if known else None
+
+    def _moves(self, entry: Entry) -> bool:
+        return entry.source not in self.judged.exact and is_spread(self.program, entry.source)
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
@@ -292,7 +293,7 @@ class Recursion(Brackets):
         # √n·relu(S/√n) is relu(S): powers of n come out of homogeneous heads first
         body = scaled_out(body)
         try:
-            limit = at_infinity(body) if body.has(N) else body
+            limit = at_infinity(body)
         except ValueError as error:
             found = _in_series(body)
             if found is None:
@@ -317,10 +318,6 @@ class Recursion(Brackets):
 
 def _at_side(expr: Expr, side: Integer) -> Expr:
     return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})
-
-
-def _at_infinity(expr: Expr) -> Expr:
-    return at_infinity(expr) if expr.has(N) else expr
 
 
 def _in_series(body: Expr) -> Expr | None:

@@ -75,7 +75,20 @@ def evaluated_moment(
     return found.reshape(shape), error
 
 
+def _refuse_cancelled(variances: Array, function: MomentFunction) -> None:
+    """Refuse variances that rounding has left of sums that cancel, which it makes negative as often as not."""
+    least = float(numpy.min(variances, initial=0.0))
+    if least < 0:
+        raise EvaluationError(
+            f"the variance of a vector in E[{function.integrand}] is {least:.1e}, what rounding leaves of a sum that "
+            "cancels: the vector is a difference of equal ones, rounding in networks as well. Leave it out."
+        )
+
+
 def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
+    if len(covariances) < 6:
+        for variances in covariances[::2]:
+            _refuse_cancelled(variances, function)
     if len(covariances) == 3:
         c11, c12, c22 = covariances
         if c11.dtype != numpy.longdouble:
