@@ -15,6 +15,14 @@ MANY_FORMULAS := SYMPY_CACHE_SIZE=20000
 # stand, half of them at first ("worksteal"): tests of one file share what it derives, and two processes would derive it twice
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
+# Arrays of up to 32 MB come from memory that a process keeps: a new mapping for each spends a tenth of the time of tests
+# that draw networks on page faults
+KEPT_MEMORY := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_ARENA_MAX=1
+
+# Compiled sources are kept, also where the environment says no: tests start some forty processes, and each would compile
+# the package
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz attack worlds kills soak mutants particles paths bench bench-kernels bench-trainer bench-training browser tex site packages packages-lowest notebooks clean
 
 help:  ## list what can be made
@@ -24,10 +32,10 @@ demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket ma
 	$(RUN) -m tplimits.demo demo
 
 test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', the documents'
-	$(ONE_THREAD) $(MANY_FORMULAS) $(RUN) -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(KEPT_MEMORY) $(MANY_FORMULAS) $(RUN) -m pytest -n 2 --dist worksteal
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
-	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/torch tplimits/torch
+	$(ONE_THREAD) $(KEPT_MEMORY) $(TORCH)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/torch tplimits/torch
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
 

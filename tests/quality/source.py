@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -37,8 +37,12 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
-    def imports(self) -> Iterator[tuple[str, bool]]:
+    @cached_property
+    def imports(self) -> tuple[tuple[str, bool], ...]:
         """(imported module, only for the type checker) of every import anywhere in the file."""
+        return tuple(self._found())
+
+    def _found(self) -> Iterator[tuple[str, bool]]:
         typing_only = {
             id(inner)
             for node in ast.walk(self.tree)
@@ -78,6 +82,7 @@ class Module:
                         yield f"{function.name}: {ast.unparse(node)}"
 
 
+@cache
 def _exists(name: str) -> bool:
     """Whether a dotted name is a module of the package."""
     path = ROOT.joinpath(*name.split("."))

@@ -66,7 +66,7 @@ def test_each_rule_is_stated_in_one_file():
 def test_the_engines_read_the_file_of_a_rule(rule):
     for reader in READ[rule]:
         module = next(m for m in MODULES if m.name == f"tplimits.{reader}")
-        assert rule in {name for name, _ in module.imports()}, f"{module.place} does not read {rule}"
+        assert rule in {name for name, _ in module.imports}, f"{module.place} does not read {rule}"
 
 
 def test_angles_of_gaussians_are_taken_where_their_closed_form_stands():

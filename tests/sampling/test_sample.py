@@ -14,8 +14,9 @@ import threadpoolctl
 import tplimits as tp
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
+from tplimits.numbers.threads import one_thread
 from tplimits.progress import Report
-from tplimits.sampling.sample import Sampler, sample, single_threaded, tasks
+from tplimits.sampling.sample import Sampler, sample, tasks
 
 QUIET = Report(lambda done, total, text: None)
 
@@ -82,7 +83,7 @@ def test_batches_are_bounded_and_cover_the_draws(programs):
 
 def test_products_use_one_thread_each_while_sampling():
     before = [p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"]
-    with single_threaded():
+    with one_thread():
         assert {p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"} <= {1}
     assert [p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"] == before
 

@@ -10,6 +10,11 @@ import pickle
 from dataclasses import fields
 from typing import Any
 
+try:
+    from cloudpickle import dumps  # by what they do: functions of a test have no name to be found by
+except ImportError:  # the environment of PyTorch has none, and such networks are drawn anew there
+    from pickle import dumps
+
 from tplimits.sampling import sample
 
 
@@ -19,8 +24,8 @@ class Remembering:
     def __init__(self, source: Any, known: dict[Any, Any]) -> None:
         self._source, self._known = source, known
         try:
-            self._key: Any = pickle.dumps((type(source), [getattr(source, f.name) for f in fields(source)]))
-        except (pickle.PicklingError, AttributeError, TypeError):  # functions of a test have no name to be found by
+            self._key: Any = dumps((type(source), [getattr(source, f.name) for f in fields(source)]))
+        except (pickle.PicklingError, AttributeError, TypeError):
             self._key = None
 
     def __getattr__(self, name: str) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import threadpoolctl
@@ -11,11 +12,11 @@ import threadpoolctl
 
 def one_thread() -> AbstractContextManager[Any]:
     """For the duration of some work."""
-    found: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    found: AbstractContextManager[Any] = _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
     return found
 
 
-@lru_cache(maxsize=1)
-def _libraries() -> Any:
-    """What is loaded; looking for it takes milliseconds."""
+@cache
+def _libraries(scipy_too: bool) -> Any:
+    """What is loaded; looking for it takes milliseconds.  SciPy brings a library of its own."""
     return threadpoolctl.ThreadpoolController()

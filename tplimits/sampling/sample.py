@@ -17,11 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.errors import CheckError
 from tplimits.law.observables import BracketObservable, Observable
+from tplimits.numbers.threads import one_thread
 from tplimits.program.nodes.execution import Execution
 from tplimits.sampling.magnitude import Magnitudes, magnitudes, mean_squares, product_mean_square, read
 from tplimits.sampling.work import batch_size, work
@@ -192,15 +192,9 @@ def tasks(sampler: Source, n: int, first: int, draws: int) -> list[Task]:
 def _run_task(sampler: Source, task: Task, caller: int) -> list[Draws]:
     """What a worker does; a worker in another process keeps its linear algebra to one thread itself."""
     # limits of BLAS are of the process: threads of the caller are under the one that `sample` has set
-    with nullcontext() if os.getpid() == caller else single_threaded():
+    # workers already use every processor, and sums keep their order
+    with nullcontext() if os.getpid() == caller else one_thread():
         return [sampler.run(task.n, index, draws) for index, draws in task.batches]
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """One thread inside each matrix product: workers already use every processor, and sums keep their order."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 def sample(
@@ -214,7 +208,7 @@ def sample(
     cost = {n: sampler.work(n) for n in wanted}
     jobs = [t for n, (first, draws) in wanted.items() for t in tasks(sampler, n, first, draws)]
     found: dict[int, list[Draws]] = {n: [] for n in wanted}
-    with single_threaded(), _workers(executor) as workers:
+    with one_thread(), _workers(executor) as workers:
         for task, batches in zip(jobs, _in_order(workers, sampler, jobs), strict=True):
             for batch in batches:
                 _finite(sampler, batch)

@@ -42,6 +42,7 @@ def test_networks_draw_them():
     assert from_json(to_json(one_way)) == one_way
 
 
+@pytest.mark.sampling
 def test_one_way_they_have_the_limits_of_independent_entries():
     limit = tp.derive(one_way)
     assert "W is orthogonal, and applied in one direction alone" in limit.steps[0].conclusion
@@ -72,6 +73,7 @@ def twice(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix.orthogonal(), v: tp
     return v * (W @ h + h) * tp.sign(W @ (W @ h))
 
 
+@pytest.mark.sampling
 def test_kernels_are_those_of_independent_entries():
     """W²x and W³x beside Wx are independent: K = 2c·1, and Θ = K of v, W through W W x and W x, and U."""
     X = np.array([[1.0, 0.5], [0.2, -0.8]])

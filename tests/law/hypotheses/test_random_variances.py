@@ -52,6 +52,7 @@ def test_what_may_vanish_is_no_free_gaussian(scalar, body):
 
 
 @pytest.mark.parametrize(("body", "value"), [("step", 0.5), ("of an image", 0.5), ("of a kink", 1.0)])
+@pytest.mark.sampling
 def test_what_does_not_vanish_is(body, value):
     limit = tp.derive(program_of(loose, JUMPS[body]))
     assert limit.evaluate()["return"].value == pytest.approx(value, abs=1e-12)

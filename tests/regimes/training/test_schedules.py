@@ -128,6 +128,7 @@ def test_compiled_networks_of_a_check_are_those_of_the_interpreter():
     np.testing.assert_allclose(fast.f, slow.f, atol=1e-12)
 
 
+@pytest.mark.sampling
 def test_the_limit_of_particles_is_that_of_many_neurons_and_of_networks_at_finite_width():
     limit = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
     run = limit.evaluate(X, steps=3, particles=4096, replicates=4, c=warmer, **HOW)
@@ -145,6 +146,7 @@ def test_the_limit_of_particles_is_that_of_many_neurons_and_of_networks_at_finit
     assert not tp.check(limit, claims={"f": wrong.f}, draws=400, **how).accepted
 
 
+@pytest.mark.sampling
 def test_the_limit_with_matrices_is_where_networks_point():
     limit = tp.derive(deep, tp.MaximalUpdate(tp.SGD()))
     how = {"error": tp.squared_error(Y[:2]), "lr": 1.0, "steps": 2}
@@ -185,6 +187,7 @@ def kernel(x, s, z, t):
     return (both * np.tanh(a) * np.tanh(b)).sum() + gates * (x @ z)
 
 
+@pytest.mark.sampling
 def test_the_operator_regime_has_kernels_between_steps():
     limit = tp.derive(warm, tp.NeuralTangent(tp.SGD()))
     steps, still = 3, np.zeros((4, 3))

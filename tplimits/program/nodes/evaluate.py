@@ -275,5 +275,8 @@ def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapp
         )
     if law.shape == ORTHOGONAL:
         return orthogonal(g())
-    entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
-    return entries
+    entries: Array = evaluate(law.shaped(_g), {_g: g()})
+    # 1 and 0, which most laws have, cost no copy of a large array
+    if std != 1:
+        entries = std * entries
+    return entries if mean == 0 else mean + entries

@@ -71,18 +71,22 @@ def test_averages_between_two_matrices():
     V2 = x @ x.T
     found = tp.derive(block_of(branch), tp.Proportional()).drift_at(V2, γ=γ)
     rng, errors, means = np.random.default_rng(0), [], []
-    widths, draws = (200, 400, 800), (20000, 20000, 20000)
-    for n, many in zip(widths, draws, strict=True):
-        h = np.einsum("ab,dbi->dai", x, rng.standard_normal((many, 2, n)))
+    widths, batches, many = (200, 400, 800), 40, 500  # few networks at a time: they stay in the cache of a processor
+
+    def changes(n):
+        h = x @ rng.standard_normal((many, 2, n))
         u = h * (1 + (h * h).mean(axis=2, keepdims=True) - np.diag(V2)[:, None])
         root = np.linalg.cholesky(u @ u.transpose(0, 2, 1) / n)
-        o = np.einsum("dab,dbi->dai", root, rng.standard_normal((many, 2, n)))
+        o = root @ rng.standard_normal((many, 2, n))
         s = o * (1 + (o * o).mean(axis=2, keepdims=True) - np.diag(V2)[:, None])
         change = γ**2 * n * (s @ s.transpose(0, 2, 1) / n - V2)
         # h h and o o given u have known means: what they move by is no part of the drift
-        change -= γ**2 * n * (h @ h.transpose(0, 2, 1) / n - V2)
+        return change - γ**2 * n * (h @ h.transpose(0, 2, 1) / n - V2)
+
+    for n in widths:
+        change = np.concatenate([changes(n) for _ in range(batches)])
         means.append(change.mean(axis=0))
-        errors.append(change.std(axis=0) / np.sqrt(many))
+        errors.append(change.std(axis=0) / np.sqrt(len(change)))
     # L + b/n + c/n² through three widths
     weights = np.linalg.inv(np.vander(1 / np.array(widths), 3, increasing=True))[0]
     limit = np.einsum("w,wab->ab", weights, means)

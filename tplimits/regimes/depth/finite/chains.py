@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.numbers.threads import one_thread
 from tplimits.regimes.depth.finite.controls import LEAST_PER_CONTROL, controls, enough, moments
 from tplimits.regimes.depth.finite.ends import end_labels, end_values, pairs
 from tplimits.regimes.depth.finite.expected import Expectation
 from tplimits.regimes.depth.finite.layer import Layer, Weights
 from tplimits.regimes.depth.finite.states import Mirrored, Start, covariance
 from tplimits.sampling.adaptive import Inquiry
-from tplimits.sampling.sample import Draws, single_threaded
+from tplimits.sampling.sample import Draws
 from tplimits.sampling.work import layer_batch, layer_work
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class LayerInquiry(Inquiry):
 
     def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
         """The columns b and Σ of each width."""
-        with single_threaded():
+        with one_thread():
             return tuple(measured(self.chain, s) for s in samples)
 
 

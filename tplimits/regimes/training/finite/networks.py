@@ -212,9 +212,8 @@ class Networks:
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             # by the laws of the program, whatever the parametrization
             drawn = run._initial(s)
-            if name not in run.given and name not in at_rest(self.net):
-                drawn = drawn * n0 ** (natural - float(e.a + e.b))
-            self.held[name] = numpy.array(drawn)
+            rests = name in run.given or name in at_rest(self.net)
+            self.held[name] = numpy.array(drawn) if rests else drawn * n0 ** (natural - float(e.a + e.b))
 
     def outputs(self, run: Execution) -> Array:
         """f of all draws: (draws, inputs, *outputs)."""

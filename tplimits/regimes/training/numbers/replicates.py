@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
-import threadpoolctl
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.threads import one_thread
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.numbers import checkpoint
 
@@ -26,7 +26,7 @@ Begin = Callable[[int], checkpoint.Replicate]
 @contextmanager
 def quietly() -> Iterator[None]:
     """One thread of linear algebra, the same numbers on every machine; numbers that overflow are refused by name."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
+    with one_thread(), numpy.errstate(all="ignore"):
         yield
 
 

@@ -25,6 +25,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import CheckError, NoLimitError
+from tplimits.numbers.threads import one_thread
 from tplimits.regimes.depth.finite.request import LayersRequest
 from tplimits.regimes.depth.numbers.influence import of_correlation, of_quantile
 from tplimits.regimes.depth.tangent.finite.backpropagation import Network
@@ -41,7 +42,7 @@ from tplimits.regimes.depth.tangent.finite.responses import responses
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.powers import WHOLE
-from tplimits.sampling.sample import Draws, single_threaded
+from tplimits.sampling.sample import Draws
 from tplimits.sampling.verdict import concluded
 from tplimits.sampling.work import layer_batch, layer_work
 
@@ -165,7 +166,7 @@ class GradientInquiry(Inquiry):
 
     def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
         """One column for each quantile, of backpropagation and of its difference from responses."""
-        with single_threaded():
+        with one_thread():
             return tuple(self._measured(s) for s in samples)
 
     def _measured(self, sample: Draws) -> Draws:
