@@ -8,6 +8,7 @@ import sympy
 from sympy import Rational, pi, sqrt
 
 import tplimits as tp
+from tplimits.law import state
 from tplimits.regimes.width.derivation import derive_width
 
 
@@ -384,3 +385,22 @@ def test_array_constants_are_data_judged_at_1e_12():
     assert limit.evaluate()["return[0]"].variance == pytest.approx(1)
     remarks = [r for s in limit.steps for r in s.remarks]
     assert sum("array constants are data" in r for r in remarks) == 2
+
+
+def test_numbers_that_layers_share_are_worked_out_once():
+    def normalised(depth):
+        def program(W: tp.Matrix["n", "n", "layer"], x: tp.Vector):
+            for layer in range(depth):
+                h = tp.relu(W.sel(layer=layer) @ x)
+                x = (h - tp.avg(h)) / tp.sqrt(tp.avg((h - tp.avg(h)) ** 2))
+            return tp.avg(x * x)
+
+        return tp.program(program).bind(layer=depth)
+
+    made = []
+    for depth in (4, 12):
+        state._digits.cache_clear()
+        tp.derive(normalised(depth))
+        made.append(state._digits.cache_info().misses)
+    # three numbers a layer are asked for
+    assert made[1] - made[0] <= 12 - 4

@@ -146,6 +146,19 @@ def test_importing_the_package_loads_one_regime():
     assert loaded.isdisjoint({"jinja2", "latex2mathml", "tplimits.watch.making.asked"})
 
 
+def test_drifts_need_no_compiler_and_paths_no_statistics():
+    """Numba and scipy.stats take half a second each: a drift without Gaussian means is a product of arrays."""
+    block = [
+        "import numpy as np, tplimits as tp",
+        "def block(x: tp.State['token'], W: tp.Matrix, Q: tp.Matrix, K: tp.Matrix):",
+        "    v, Y = W @ x, tp.avg((Q @ x) * (K @ x).rename(token='key'))",
+        "    return (x + v + tp.sum(Y * v.rename(token='key'), over='key')) / tp.sqrt(2)",
+    ]
+    run = "\n".join([*block, "sde = tp.derive(tp.block(block), tp.Proportional())", "sde.drift_at(np.eye(2))"])
+    assert loaded_after(run).isdisjoint({"numba", "scipy.special"})
+    assert loaded_after(f"{run}\nsde.simulate(np.eye(2), T=0.02, dt=0.01, paths=2)").isdisjoint({"scipy.stats"})
+
+
 def test_a_function_stays_what_its_name_says_when_its_module_is_loaded():
     (package,) = (m for m in MODULES if m.name == "tplimits")
     names = {alias.name for node in package.listed() for alias in node.names}

@@ -240,7 +240,7 @@ class Derivation:
             # numbers of numbers, each made once: `_DIGITS` leaves room for cancellations down to `_NOTHING`
             inside = {s: self._number(s) for s in value.free_symbols if s != symbol and s in self.engine.moments}
             value = value.xreplace(inside)
-            known = value if value.is_Rational else value.evalf(_DIGITS)
+            known = value if value.is_Rational else _digits(value)
             self._numbers[symbol] = known if value.is_number else symbol
         return self._numbers[symbol]
 
@@ -305,9 +305,13 @@ def _is_nothing(value: Expr) -> bool:
 
 
 @remembered(4096)
+def _digits(value: Expr) -> Expr:
+    """Remembered: deep programs hold the same few numbers in many layers."""
+    return value.evalf(_DIGITS)
+
+
 def _is_hidden_zero(value: Expr) -> bool:
-    """Remembered: deep programs hold the same few sums in many layers."""
-    return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
+    return bool(value.is_number and not value.is_Rational and _is_nothing(_digits(value)))
 
 
 def width_ratio(width: str) -> Expr:

@@ -24,8 +24,8 @@ State = dict[str, Any]
 
 #: directions shorter than this, relative to the vector, are taken as repetitions
 REPEATED = 1e-6
-#: rows that the first one makes room for
-_FIRST = 4
+#: rows that the second one makes room for
+_SECOND = 4
 #: particles needed for every column
 PER_COLUMN = 4
 #: columns that fresh ones are made orthogonal to: more cost quadratically, and change no error bar that was measured
@@ -36,7 +36,7 @@ class Growing:
     """Rows of equal length in one array that grows by doubling.
 
     A spare block of long rows would be mapped and unmapped by the system for every matrix, also if it is applied once:
-    there is none before the first row, and a small one then.
+    the first rows are kept as they are given, and there is room for more with the second ones.
     """
 
     def __init__(self, size: int) -> None:
@@ -49,13 +49,16 @@ class Growing:
         return self._rows[: self.count]
 
     def append(self, rows: Array) -> None:
-        """Add rows at the end."""
+        """Add rows at the end; nobody writes into them afterwards."""
         needed = self.count + len(rows)
-        if needed > len(self._rows):
-            larger = numpy.empty((max(needed, 2 * len(self._rows), _FIRST), self._rows.shape[1]))
-            larger[: self.count] = self.rows
-            self._rows = larger
-        self._rows[self.count : needed] = rows
+        if not self.count:
+            self._rows = numpy.ascontiguousarray(rows, dtype=float)
+        else:
+            if needed > len(self._rows):
+                larger = numpy.empty((max(needed, 2 * len(self._rows), _SECOND), self._rows.shape[1]))
+                larger[: self.count] = self.rows
+                self._rows = larger
+            self._rows[self.count : needed] = rows
         self.count = needed
 
     def state(self) -> State:
@@ -81,7 +84,7 @@ class Basis(Growing):
         # a remainder that is small has lost digits in the subtraction: twice is enough.  By Pythagoras, it is less than
         # half where its square is less than a third of that of the coordinates, and these are few
         small = 3 * numpy.vecdot(left, left) < numpy.vecdot(coordinates, coordinates)
-        if small.any():
+        if numpy.count_nonzero(small):
             again = left[small] @ rows.T
             left[small] -= again @ rows
             coordinates[small] += again
@@ -102,7 +105,7 @@ def _lengths(x: Array) -> Array:
 
 def _finite_lengths(x: Array) -> Array:
     lengths = _lengths(x)
-    if not numpy.isfinite(lengths).all():
+    if numpy.count_nonzero(numpy.isfinite(lengths)) < len(lengths):
         raise EvaluationError("moment not established: a particle column is not finite.")
     return lengths
 
@@ -120,7 +123,7 @@ def orthonormal(x: Array, lengths: Array) -> Array:
         left = row
         for _ in range(2 if count else 0):
             left = left - (found[:count] @ left) @ found[:count]
-        rest = float(numpy.linalg.norm(left))
+        rest = math.sqrt(left @ left)
         # relative to the vector itself: what is left of a repetition is rounding, however long the vector
         if rest > REPEATED * length and rest > 0:
             found[count] = left / rest

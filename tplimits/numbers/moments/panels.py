@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 import numpy
-import scipy.optimize
+import scipy  # loads its parts on first use
 import sympy
 from sympy import Expr, Symbol
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
+from tplimits.numbers import moments
 from tplimits.program.nodes.given import real_array
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
@@ -20,6 +20,9 @@ from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
 from tplimits.regimes.depth.derivation.numbers import valued
+
+if TYPE_CHECKING:
+    from tplimits.numbers.moments.function import MomentFunction
 
 Array = NDArray[numpy.float64]
 #: a negative eigenvalue is rounding below this part of the trace
@@ -174,7 +177,7 @@ def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> Mom
     variables = tuple(Symbol(f"u{i}", real=True) for i in range(len(definition.functions)))
     integrand = sympy.Mul(*(f.xreplace({U: v}) for f, v in zip(definition.functions, variables, strict=True)))
     held = {s: float(values[s]) for f in definition.functions for s in f.free_symbols - {U}}
-    return moment(integrand, variables, with_constants(held))
+    return moments.function.moment(integrand, variables, moments.function.with_constants(held))
 
 
 def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array]) -> Array:

@@ -13,8 +13,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import scipy.special
-import scipy.stats
+import scipy  # loads its parts on first use
 from numpy.typing import NDArray
 from sympy import Dummy, Expr, Symbol
 

@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import scipy  # loads its parts on first use
 import sympy
 from numpy.typing import NDArray
-from scipy import special
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
@@ -256,5 +256,5 @@ def _points(many: int, seed: tuple[int, ...], dimension: int) -> Array:
     half = -(-many // 2)
     # a Kronecker sequence: multiples of square roots of primes spread evenly, moved at random they are unbiased
     places = (numpy.arange(half)[:, None] * numpy.sqrt(primes) + shift) % 1.0
-    points = special.ndtri(numpy.clip(places, 1e-16, 1 - 1e-16))
+    points = scipy.special.ndtri(numpy.clip(places, 1e-16, 1 - 1e-16))
     return numpy.concatenate([points, -points])
