@@ -7,7 +7,6 @@ finite numbers.  Updates that keep their size however small a gradient is divide
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
 
-#: a scalar nearer to zero than this is zero by rounding
-_ROUNDING = 1e-12
-#: and one that is so many of its standard errors from zero is not
-_ERRORS = 4.0
 #: neurons on either side of a matrix whose pairs are asked whether a gradient cancels
 _SEEN = 32
 
@@ -85,17 +81,14 @@ def _value(run: Execution, position: int, argument: Expr) -> Array:
     return run.scalar(ScalarNonlin("", axes, run.program[position].line, body=argument))
 
 
-def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
+def judge(total: TotalProgram, runs: Seen) -> None:
     """EvaluationError where one of them is zero within its error over replicates."""
     for number, one in enumerate(singular(total)):
-        key = f"singular {number}"
-        values = numpy.array([run[key] for run in runs if key in run])
-        if values.size:
-            mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
-            open_ = abs(mean) <= _ERRORS * error + _ROUNDING
-            if open_.any():
-                place = tuple(numpy.argwhere(open_)[0])
-                raise EvaluationError(_told(total.program, one.position, one.what, one.argument, float(mean[place])))
+        values, near = runs.vanishing(f"singular {number}")
+        if near.any():
+            place = tuple(numpy.argwhere(near)[0])
+            found = float(values.mean(axis=0)[place])
+            raise EvaluationError(_told(total.program, one.position, one.what, one.argument, found))
 
 
 def judge_signals(
@@ -111,8 +104,7 @@ def judge_signals(
         if not free:
             continue
         here = signals(t)
-        error = here.std(axis=0, ddof=1) / math.sqrt(len(here))
-        if here.any() and (abs(here.mean(axis=0)) <= _ERRORS * error + _ROUNDING).all():
+        if here.any() and (abs(here.mean(axis=0)) <= ERRORS * standard_error(here) + ROUNDING).all():
             raise EvaluationError(
                 f"no number: the error signals of step {t} are 0 within their error, {abs(here).max():.2g} at most, "
                 f"and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of them: networks, whose signals "
@@ -129,7 +121,7 @@ def refuse_cancelled(optimizer: Optimizer, t: int, gradient: Array, size: Callab
     if not _is_free_of_size(optimizer, t):
         return
     whole = size()
-    if ((whole > 0) & (abs(gradient) <= _ROUNDING * whole)).any():
+    if ((whole > 0) & (abs(gradient) <= ROUNDING * whole)).any():
         raise EvaluationError(
             f"no number: in step {t} the parts of a gradient that come from different inputs cancel, and {optimizer} "
             "moves as far by what rounding leaves of it, networks by their fluctuations, as by any other gradient "
@@ -180,7 +172,7 @@ def why_not_finite(run: Execution) -> str:
                 value = _value(run, position, argument)
                 # below a root the sign counts: a negative number is as bad as 0
                 found = numpy.nanmin(value if root else abs(value))
-                if numpy.isfinite(found) and found <= _ROUNDING:
+                if numpy.isfinite(found) and found <= ROUNDING:
                     return _told(program, position, what, argument, float(found))
     return ""
 
