@@ -18,7 +18,7 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
-from tplimits.regimes.training.numbers.feature_learning import Replicate, unpaired
+from tplimits.regimes.training.numbers.feature_learning import Replicate, judge
 from tplimits.regimes.training.numbers.request import request
 from tplimits.watch.making.engine import Engine
 
@@ -134,19 +134,8 @@ class Kets(Engine):
         return numpy.array(array[..., : self.asked.samples] if vector else array)
 
     def finish(self) -> None:
-        """EvaluationError where training lands on a jump of a scalar."""
-        seen = [replicate.result()["gates"] for replicate in self.replicates]
-        gates.judge(self.request.recursion.total, seen, self._again, lambda: unpaired(self.request))
-
-    def _again(self, total: TotalProgram) -> Array:
-        """The outputs of all replicates with another total program."""
-        found = []
-        for number in range(self.request.replicates):
-            replicate = Replicate(self.request, number, total)
-            while not replicate.finished():
-                replicate.advance()
-            found.append(numpy.array(replicate.f))
-        return numpy.array(found)
+        """EvaluationError where training lands on a jump, a pole or the end of a root of a scalar."""
+        judge(self.request, [replicate.result() for replicate in self.replicates])
 
     # -- leaving and coming back --------------------------------------------------------------
 

@@ -273,3 +273,35 @@ def test_a_weight_of_a_sum_of_tokens_has_a_name_without_indices():
     mean = quad(lambda z: np.tanh(σ * z) ** 2 * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), -12, 12)[0]
     found, error = sde.drift_estimate_at(V)
     assert (abs(found - mean * V) < 5 * error + 1e-9).all() and error.max() < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("f", "value"),
+    [
+        (tp.relu, lambda v: v),
+        (lambda s: tp.leaky_relu(-s, 0.5), lambda v: -v / 2),
+        (lambda s: tp.maximum(s, -s) - tp.relu(-s), lambda v: v),
+        (lambda s: tp.where(s, 2, 1), lambda v: 2.0),
+    ],
+)
+def test_a_scalar_with_a_mean_is_no_small_one_beside_its_kink(f, value):
+    """relu(avg(h·h)) is of order 1, not n^(−1/2): the branch has the variance V_αβ f(V_αα) f(V_ββ)."""
+
+    @tp.block
+    def gated(s: tp.State["token"], H: tp.Matrix, Y: tp.Matrix, M: tp.Matrix):
+        h = H @ s
+        return s + M @ ((Y @ s) * f(tp.avg(h * h))) / tp.sqrt(tp.n)
+
+    gates = np.array([value(v) * np.ones(()) for v in np.diag(V)])
+    found = tp.derive(gated, tp.Proportional()).drift_at(V)
+    np.testing.assert_allclose(found, V * np.outer(gates, gates), rtol=1e-7)
+
+
+def test_scores_of_the_state_itself_have_a_mean():
+    @tp.block
+    def scored(s: tp.State["token"], Y: tp.Matrix):
+        scores = tp.relu(tp.avg(s * s.rename(token="key")))
+        return s + tp.sum(scores * (Y @ s).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    A = np.maximum(V, 0)
+    np.testing.assert_allclose(tp.derive(scored, tp.Proportional()).drift_at(V), A @ V @ A.T, rtol=1e-7)

@@ -143,3 +143,40 @@ def test_poles_and_roots_inside_of_sums_over_an_axis_are_refused(f):
     asked = ASKED | {"X": np.array([[[1.0, 0.5], [0.2, -1.0]], [[-0.3, 0.8], [0.4, 0.6]]])}
     with pytest.raises((tp.NoLimitError, tp.EvaluationError), match=r"Keep .* away|under the root"):
         tp.derive(network, tp.MaximalUpdate(tp.SGD())).evaluate(**asked, steps=1)
+
+
+def of_a_mean(f):
+    """s = E h relu(h) − E h²/2 = 0 by symmetry, and not 0 on particles."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        y = tp.sum(U * ξ, over="d")
+        h = W @ y
+        return v * y * f(tp.avg(h * tp.relu(h)) - tp.avg(h * h) / 2)
+
+    return tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+
+
+ONE = ASKED | {"X": np.array([[0.6, 0.8]]), "error": tp.squared_error([1.0]), "lr": 1.0, "replicates": 2}
+
+
+@pytest.mark.parametrize(
+    ("f", "seeds"),
+    [
+        (lambda s: 2 + tp.sign(s), (15, 19, 26, 29)),
+        (lambda s: tp.sign(tp.relu(s)), (0, 2, 4, 6)),
+        (lambda s: tp.sign(tp.maximum(0, s)), (0, 2, 4, 6)),
+    ],
+)
+def test_two_replicates_that_happen_to_agree_are_no_proof(f, seeds):
+    """The error of a mean of two is often much less than its own; sign(relu(s)) may be 0 in both."""
+    for seed in seeds:
+        with pytest.raises(tp.EvaluationError, match="lands on a jump of a function"):
+            of_a_mean(f).evaluate(**ONE, steps=1, seed=seed)
+
+
+def test_two_replicates_are_enough_away_from_zero():
+    few = ASKED | {"replicates": 2, "steps": 1}
+    found = [of_a_mean(f).evaluate(**few).f for f in (lambda s: tp.sign(tp.relu(s - 3) + 1), lambda s: 1 + 0 * s)]
+    np.testing.assert_allclose(*found, atol=1e-12)
+    assert np.isfinite(of_a_mean(lambda s: 1 / (1 + s) + tp.relu(1 + s)).evaluate(**few).f).all()

@@ -164,13 +164,17 @@ def _arrays_in(forms: Iterable[Form], known: Mapping[str, numpy.ndarray]) -> dic
 
 
 def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:
-    """The weights of order 1 in a drift, and the law of their scalars."""
+    """The weights of order 1 in a drift, and the law of their scalars.
+
+    The law is asked for where a drift holds none, too: that relu(avg(x·x)) is of size n^(−1/2) rests on its mean zero.
+    """
+    if not layer.model.weights:
+        return {}, {}
+    law = laws(layer.model, layer.ring, layer.arrays)
     labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
     if not labels:
         return {}, {}
-    return {label: layer.model.weights[label] for label in sorted(labels)}, {
-        program.name: laws(layer.model, layer.ring, layer.arrays)
-    }
+    return {label: layer.model.weights[label] for label in sorted(labels)}, {program.name: law}
 
 
 def _responses(root: Root | None) -> list[Form]:

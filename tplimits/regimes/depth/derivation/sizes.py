@@ -24,6 +24,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.coefficients import Ring
 from tplimits.regimes.depth.derivation.contraction import Contraction, shifted
 from tplimits.regimes.depth.derivation.forms import Form, Orders, by_order
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.arrays import Arrays
@@ -84,7 +85,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
         mean = by_order(contraction.mean(terms), model, ring, arrays)
         layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
         if mean.forms or mean.opaque or not layers or any(layer.operand is not None for layer in layers):
-            raise NoLimitError(
+            raise NoFormulasError(
                 f"not covered: `{model.names[position]}`, of order 1, is read by a function that is not smooth on its "
                 "scale, and is no average of mean zero of products with the state alone; its limit law is not known."
             )

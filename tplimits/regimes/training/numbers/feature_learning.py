@@ -17,7 +17,7 @@ from tplimits.program.network.schedules import along
 from tplimits.regimes.training.numbers import checkpoint, gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
-from tplimits.regimes.training.numbers.replicates import quietly, replicated, whole
+from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, replicated, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,39 +138,45 @@ class Replicate:
 
 
 def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
-    """The outputs of all replicates with another total program."""
+    """The outputs with another total program, of as many replicates as tell whether they differ."""
     begin = partial(Replicate, asked, total=total)
-    return numpy.array([whole(begin, number)["f"] for number in range(asked.replicates)])
+    return numpy.array([whole(begin, number)["f"] for number in range(max(asked.replicates, ENOUGH))])
 
 
-def _signals(asked: TrainingRequest, found: Sequence[Trajectory], t: int) -> Array:
+def _signals(asked: TrainingRequest, outputs: Sequence[Array], t: int) -> Array:
     """The error signals of all replicates at a step."""
     signal, rows = error_signal(asked.error), slice(None) if asked.rows is None else asked.rows(t)
-    return numpy.array([signal(one.f[t], t)[rows] for one in found])
+    return numpy.array([signal(f[t], t)[rows] for f in outputs])
 
 
-def unpaired(asked: TrainingRequest) -> Mapping[str, Array]:
-    """The arguments of gates on one draw of particles without conditioning."""
-    found: Mapping[str, Array] = whole(partial(Replicate, replace(asked, white=False)), 0)["gates"]
+def _gates(asked: TrainingRequest, number: int) -> Mapping[str, Array]:
+    """The arguments of gates in one replicate."""
+    found: Mapping[str, Array] = whole(partial(Replicate, asked), number)["gates"]
     return found
 
 
-def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
-    """All replicates; the same numbers whoever runs them.
+def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:
+    """EvaluationError where training lands on a jump, a pole or the end of a root of a scalar.
 
-    Raises EvaluationError where training lands on a jump of a scalar (`tplimits.regimes.training.numbers.gates`).
+    `runs` are the results of all replicates: `tplimits.regimes.training.numbers.gates` and `singular`.
     """
+    total = asked.recursion.total
+    seen = Seen([run["gates"] for run in runs], partial(_gates, asked))
+    singular.judge(total, seen)
+    rates = [asked.rates_at(t) for t in range(asked.steps)]
+    singular.judge_signals(asked.recursion.optimizers, partial(_signals, asked, [run["f"] for run in runs]), rates)
+    # one draw without conditioning
+    gates.judge(total, seen, partial(_outputs, asked), partial(_gates, replace(asked, white=False), 0))
+
+
+def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
+    """All replicates, judged; the same numbers whoever runs them."""
     with quietly():
         refuse_too_few(asked)
         known = partial(_fingerprint, asked)
         runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
-        found = [Trajectory(**run) for run in runs]
-        seen = [one.gates for one in found]
-        singular.judge(asked.recursion.total, seen)
-        rates = [asked.rates_at(t) for t in range(asked.steps)]
-        singular.judge_signals(asked.recursion.optimizers, partial(_signals, asked, found), rates)
-        gates.judge(asked.recursion.total, seen, partial(_outputs, asked), partial(unpaired, asked))
-    return found
+        judge(asked, runs)
+    return [Trajectory(**run) for run in runs]
 
 
 def _fingerprint(asked: TrainingRequest) -> str:

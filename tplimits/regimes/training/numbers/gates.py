@@ -8,7 +8,6 @@ however wide the network is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,31 +22,37 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes, with_names
-from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.functions import JUMPS, maximum, minimum, relu
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
-#: a mean of replicates is zero if it is within so many of its standard errors, or below what rounding leaves
-_ERRORS, _ROUNDING = 4.0, 1e-12
+#: what has one side where a scalar passes zero, so that a jump of it does not pass
+_ONE_SIDED = (relu, maximum, minimum)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A jump of a scalar in bodies of a total program; it is read where it stands first."""
+    """A jump of a scalar in bodies of a total program, or a kink inside of one; it is read where it stands first."""
 
     positions: tuple[int, ...]
     node: Expr
 
     @property
+    def turns(self) -> int:
+        """Which of its arguments is moved: of a maximum one that is no constant."""
+        return 0 if entries(self.node.args[0]) else 1
+
+    @property
     def argument(self) -> Expr:
         """What crosses zero."""
-        argument: Expr = self.node.args[0]
-        return argument
+        crossed: Expr = self.node.args[self.turns]
+        return crossed - self.node.args[1 - self.turns] if isinstance(self.node, (maximum, minimum)) else crossed
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -65,8 +70,11 @@ def gates(program: Program) -> tuple[Gate, ...]:
     for position, s in enumerate(program):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             # sets of expressions come in another order in every process, and gates are numbered
-            for node in sorted(s.body.atoms(*JUMPS), key=str):
-                read = entries(node.args[0])
+            jumps = s.body.atoms(*JUMPS)
+            # sign(relu(s)) is 0 in half of the networks, and so it may be in all replicates
+            inside = {kink for jump in jumps for kink in jump.args[0].atoms(*_ONE_SIDED)}
+            for node in sorted(jumps | inside, key=str):
+                read = entries(Gate((), node).argument)
                 if all(e.neuron == NO_NEURON for e in read) and any(moving[int(e.source)] for e in read):
                     found.setdefault(node, []).append(position)
     return tuple(Gate(tuple(positions), node) for node, positions in found.items())
@@ -95,7 +103,7 @@ class Shifted(TotalProgram):
         program, node = super().program, self.gate.node
         assert self.by is not None
         place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.gate.axes))
-        moved = node.func(self.gate.argument + place, *node.args[1:])
+        moved = node.func(*(a + place if k == self.gate.turns else a for k, a in enumerate(node.args)))
         instructions = list(program)
         for position in self.gate.positions:
             s = program[position]
@@ -106,7 +114,7 @@ class Shifted(TotalProgram):
 
 def judge(
     total: TotalProgram,
-    runs: Sequence[Mapping[str, Array]],
+    runs: Seen,
     again: Callable[[TotalProgram], Array],
     plain: Callable[[], Mapping[str, Array]],
 ) -> None:
@@ -117,11 +125,7 @@ def judge(
     may be 0 that is not 0 in networks.
     """
     for number, gate in enumerate(gates(total.program)):
-        values = numpy.array([run[str(number)] for run in runs if str(number) in run])
-        if not values.size:
-            continue
-        mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
-        near = abs(mean) <= _ERRORS * error + _ROUNDING
+        values, near = runs.vanishing(str(number))
         # exactly 0 in all replicates is zero in networks too, unless the pairing of particles has made it so
         open_ = near & (values != 0).any(axis=0)
         # asked only then: it takes a run of its own
@@ -130,7 +134,7 @@ def judge(
         if not open_.any():
             continue
         # enough to put the jump on one side in every replicate
-        by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
+        by = 2 * float(abs(values[:, open_]).max()) + ROUNDING
         shape, axes = values.shape[values.ndim - len(gate.axes) :], tuple(a.partition(BOUND)[0] for a in gate.axes)
         above, *others = (
             again(Shifted(total.network, total.train, gate, IndexTable(by * signs, axes))) for signs in _patterns(shape)
@@ -138,10 +142,9 @@ def judge(
         for other in others:
             apart = above - other
             # replicate by replicate: both runs have the same particles, so that their noise drops out of the difference
-            spread = apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
-            if (abs(apart.mean(axis=0)) > _ERRORS * spread + _ROUNDING).any():
+            if (abs(apart.mean(axis=0)) > ERRORS * standard_error(apart) + ROUNDING).any():
                 place = tuple(numpy.argwhere(open_)[0])
-                raise EvaluationError(_landed(total, gate, place[0], mean[place], error[place]))
+                raise EvaluationError(_landed(total, gate, place[0], values[(slice(None), *place)]))
 
 
 def _patterns(shape: tuple[int, ...]) -> list[Array]:
@@ -154,7 +157,8 @@ def _patterns(shape: tuple[int, ...]) -> list[Array]:
     return [alike, -alike, mixed, -mixed]
 
 
-def _landed(total: TotalProgram, gate: Gate, t: int, mean: float, error: float) -> str:
+def _landed(total: TotalProgram, gate: Gate, t: int, values: Array) -> str:
+    mean, error = values.mean(), float(standard_error(values))
     program = total.program
     argument = with_names(gate.argument, lambda entry: program[entry.source].name, indexed=False)
     passed = "" if gate.positions[0] < len(total.network) else "the derivative of "

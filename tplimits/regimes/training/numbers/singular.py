@@ -7,7 +7,6 @@ finite numbers.  Updates that keep their size however small a gradient is divide
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from tplimits.law.rules.removable import continued
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
 
-#: a scalar nearer to zero than this is zero by rounding
-_ROUNDING = 1e-12
-#: and one that is so many of its standard errors from zero is not
-_ERRORS = 4.0
 #: neurons on either side of a matrix whose pairs are asked whether a gradient cancels
 _SEEN = 32
 #: the gradient of a network that is wider than any
@@ -91,17 +87,14 @@ def _value(run: Execution, position: int, argument: Expr) -> Array:
     return run.scalar(ScalarNonlin("", axes, run.program[position].line, body=argument))
 
 
-def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
+def judge(total: TotalProgram, runs: Seen) -> None:
     """EvaluationError where one of them is zero within its error over replicates."""
     for number, one in enumerate(singular(total)):
-        key = f"singular {number}"
-        values = numpy.array([run[key] for run in runs if key in run])
-        if values.size:
-            mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
-            open_ = abs(mean) <= _ERRORS * error + _ROUNDING
-            if open_.any():
-                place = tuple(numpy.argwhere(open_)[0])
-                raise EvaluationError(_told(total.program, one.position, one.what, one.argument, float(mean[place])))
+        values, near = runs.vanishing(f"singular {number}")
+        if near.any():
+            place = tuple(numpy.argwhere(near)[0])
+            found = float(values.mean(axis=0)[place])
+            raise EvaluationError(_told(total.program, one.position, one.what, one.argument, found))
 
 
 def judge_signals(
@@ -121,8 +114,7 @@ def judge_signals(
         if not free:
             continue
         here = signals(t)
-        error = here.std(axis=0, ddof=1) / math.sqrt(len(here))
-        if here.any() and (abs(here.mean(axis=0)) <= _ERRORS * error + _ROUNDING).all():
+        if here.any() and (abs(here.mean(axis=0)) <= ERRORS * standard_error(here) + ROUNDING).all():
             raise EvaluationError(
                 f"no number: the error signals of step {t} are 0 within their error, {abs(here).max():.2g} at most, "
                 f"and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of them: networks, whose signals "
@@ -181,7 +173,7 @@ def refuse_cancelled(
     if not (_divides_whole(optimizer) if whole else _is_free_of_size(optimizer, t)):
         return
     largest = numpy.asarray(size())
-    if ((largest > 0) & (numpy.abs(gradient) <= _ROUNDING * largest)).any():
+    if ((largest > 0) & (numpy.abs(gradient) <= ROUNDING * largest)).any():
         raise EvaluationError(
             f"no number: in step {t} the parts of a gradient that come from different inputs cancel, and {optimizer} "
             "moves as far by what rounding leaves of it, networks by their fluctuations, as by any other gradient "
@@ -236,7 +228,7 @@ def why_not_finite(run: Execution) -> str:
                 value = _value(run, position, argument)
                 # below a root the sign counts: a negative number is as bad as 0
                 found = numpy.nanmin(value if root else abs(value))
-                if numpy.isfinite(found) and found <= _ROUNDING:
+                if numpy.isfinite(found) and found <= ROUNDING:
                     return _told(program, position, what, argument, float(found))
     return ""
 
@@ -265,7 +257,8 @@ def _is_removable(program: Program, argument: Expr) -> bool:
     """Whether the first body that divides by a scalar has a limit where that vanishes; gradients come behind it."""
     for s in program:
         if isinstance(s, (OuterNonlin, ScalarNonlin)) and _divides(s.body, argument):
-            return not _divides(continued(s.body, lambda entry: entry == argument), argument)
+            tends = lambda entry: S.Zero if entry == argument else None  # noqa: E731 - short
+            return not _divides(continued(s.body, tends, lambda entry: True), argument)
     return False
 
 
