@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-from sympy import Dummy, Expr
+from sympy import Dummy, Expr, S
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.rules.removable import continued
-from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
+from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
@@ -255,9 +255,12 @@ def _told(program: Program, position: int, what: str, argument: Expr, value: flo
 
 def _is_removable(program: Program, argument: Expr) -> bool:
     """Whether the first body that divides by a scalar has a limit where that vanishes; gradients come behind it."""
+
+    def tends(entry: Entry) -> Expr | None:
+        return S.Zero if entry == argument else None
+
     for s in program:
         if isinstance(s, (OuterNonlin, ScalarNonlin)) and _divides(s.body, argument):
-            tends = lambda entry: S.Zero if entry == argument else None  # noqa: E731 - short
             return not _divides(continued(s.body, tends, lambda entry: True), argument)
     return False
 
