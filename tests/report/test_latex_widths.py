@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from sympy import S
+from sympy import Abs, S, symbols
 
 import tplimits as tp
 from tplimits.program.nodes.laws import Law, truncated_normal
 from tplimits.report.latex import Printer, _law
 from tplimits.report.latex_boxes import boxes_of, width_of
+from tplimits.report.latex_formulas import FormulaPrinter
 from tplimits.report.latex_lines import INDENT, lines
 
 
@@ -43,6 +44,13 @@ def test_a_line_that_fits_is_one_line_and_others_leave_room_for_an_indentation()
     assert wide(found[0]) <= 200 and all(wide(line) <= 200 - INDENT for line in found[1:])
     assert wide(found[0]) > 200 - INDENT - wide("+ x_{10}")  # the first has all the room
     assert "".join(found).replace(" ", "") == text.replace(" ", "")
+
+
+def test_bars_hold_no_braces_and_exponents_open():
+    a, b = symbols("a b", real=True)
+    assert FormulaPrinter().doprint(2 * Abs(a - b)) == r"2 \left|a - b\right|"
+    found = lines("e^{" + " + ".join(["x_{1}"] * 30) + "}", 200)
+    assert len(found) > 1 and found[0].startswith(r"\exp \bigl(") and found[-1].endswith(r"\bigr)")
 
 
 def test_products_are_broken_with_a_sign():
