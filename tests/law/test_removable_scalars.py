@@ -79,6 +79,7 @@ OF_TWO = {
     "(s − t)/(s² − t²)": (lambda s, t: (s - t) / (s**2 - t**2), 1 / 2),
     "log(s/t)/(s − t)": (lambda s, t: tp.log(s / t) / (s - t), 1),
     "(exp s − exp t)/(s − t)": (lambda s, t: (tp.exp(s) - tp.exp(t)) / (s - t), np.e),
+    "(√s − √t)/(s − t)": (lambda s, t: (tp.sqrt(s) - tp.sqrt(t)) / (s - t), 1 / 2),
     "1 + a b/√(a² + b²)": (lambda s, t: 1 + (s - 1) * (t - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2), 1),
     "1 + a²/(|a| + |b|)": (lambda s, t: 1 + (s - 1) ** 2 / (tp.abs(s - 1) + tp.abs(t - 1)), 1),
 }
@@ -218,6 +219,7 @@ def test_what_vanishes_hides_no_pole_of_others(make):
 BROUGHT_OUT = {
     "√n (log(1 + s)/s − 1)": (lambda s: tp.sqrt(tp.n) * (tp.log(1 + s) / s - 1), 0, 1 / 4),
     "n (sin(s)/s − 1)": (lambda s: tp.n * (tp.sin(s) / s - 1), -1 / 6, 3 / 36),
+    "n (s − log(1 + s))": (lambda s: tp.n * (s - tp.log(1 + s)), 1 / 2, 3 / 4),
     "√n s²/tanh s": (lambda s: tp.sqrt(tp.n) * s**2 / tp.tanh(s), 0, 1),
 }
 

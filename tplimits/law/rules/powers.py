@@ -29,6 +29,8 @@ from tplimits.program.nodes.kinds import Avg, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite, powers_of_n
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tplimits.law.kets import Key
     from tplimits.program.nodes.program import Program
 
@@ -206,17 +208,30 @@ def series_limit(expr: Expr, vectors: type[Expr] = Entry) -> Expr | None:
     # SymPy's limits take minutes on long ones
     if sympy.count_ops(expr) > _SMALL:
         return None
+    terms = sympy.Add.make_args(sympy.expand_multinomial(sympy.expand_mul(expr)))
+    halves = ((term.as_independent(N, as_Add=False), term.as_independent(vectors, as_Add=False)) for term in terms)
+    without_width, without_vectors = zip(*halves, strict=True)
+    found = _limits_apart(((*apart.as_coeff_Mul(), rest) for apart, rest in without_width), vectors)
+    # n log(1 + S/√n) and −√n S diverge each with what stands before them, and together they do not
+    return (
+        found
+        if found is not None
+        else _limits_apart(((S.One, apart, rest) for rest, apart in without_vectors), vectors)
+    )
+
+
+def _limits_apart(terms: Iterable[tuple[Expr, Expr, Expr]], vectors: type[Expr]) -> Expr | None:
+    """A sum of (number, factor without n, rest), the rests of one factor together."""
     by_factor: dict[Expr, list[Expr]] = {}
-    for term in sympy.Add.make_args(sympy.expand_multinomial(sympy.expand_mul(expr))):
-        apart, rest = term.as_independent(N, as_Add=False)
-        number, apart = apart.as_coeff_Mul()
+    for number, apart, rest in terms:
         by_factor.setdefault(apart, []).append(number * rest)
-    limits = [
-        apart * found
-        for apart, rests in by_factor.items()
-        if (found := _in_series(sympy.Add(*rests), vectors)) is not None
-    ]
-    return sympy.Add(*limits) if len(limits) == len(by_factor) else None
+    limits = []
+    for apart, rests in by_factor.items():
+        limit = None if apart.has(N) else _in_series(sympy.Add(*rests), vectors)
+        if limit is None:
+            return None
+        limits.append(apart * limit)
+    return sympy.Add(*limits)
 
 
 def _in_series(expr: Expr, vectors: type[Expr]) -> Expr | None:

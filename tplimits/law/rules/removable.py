@@ -80,9 +80,13 @@ def _value(product: Expr, argument: Expr, moving: list[Entry], limits: Mapping[E
             return tamed
     for scalar in moving:
         for place in _zeros(argument, scalar, limits):
-            value = _quotient(product, scalar, place, order)
+            # logarithms and roots are analytic where they stand if a limit is known to be positive
+            signed: dict[Expr, Expr] = {
+                e: sympy.Dummy(positive=True) for e, limit in limits.items() if e != scalar and limit.is_positive
+            }
+            value = _quotient(product.xreplace(signed), scalar, place.xreplace(signed), order)
             if value is not None:
-                return value
+                return value.xreplace({name: e for e, name in signed.items()})
     return None if order else _vanishing(product, limits)
 
 
