@@ -1,6 +1,7 @@
 """Which grids have room for a program, and long programs."""
 
 import numpy
+import pytest
 from expanded import recurrent, tied, tied_relu
 
 import tplimits as tp
@@ -44,3 +45,19 @@ def test_long_programs_are_read_on_points():
     assert found.limit.method == "particles"
     assert abs(float(found.limit) - k) < 6 * found.limit.error + 1e-6
     assert found.limit.error < 1e-2 * k
+
+
+@pytest.mark.parametrize("k", [50, 500, 2000])
+def test_functions_that_turn_between_two_nodes_are_met_by_more(k):
+    """E exp(−2k q g²) = m(q) = (1 + 4k q)^(−½) at q = |x|²/n, which has the variance 2/n: b = m″(1)."""
+
+    @tp.program
+    def sharp(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.exp(-k * (W @ x) ** 2) ** 2)
+
+    found = tp.derive(sharp, tp.FiniteWidth()).evaluate()["return"]
+    c = 4 * k + 1
+    assert found.limit.value == pytest.approx(c**-0.5, rel=1e-6)
+    assert found.bias.value == pytest.approx(12 * k**2 * c**-2.5, rel=1e-6)
+    own = (8 * k + 1) ** -0.5 - 1 / c
+    assert found.variance.value == pytest.approx(own + 2 * (2 * k * c**-1.5) ** 2, rel=1e-6)

@@ -117,7 +117,7 @@ def of_one(limit):
 def test_two_grids_that_have_room_tell_the_error(fine, coarse, monkeypatch):
     """Their difference and rounding; a grid without room is passed over, and one alone tells none."""
     bound, numbers = numbers_of(pair, {}, {})
-    left = iter((TooLarge, fine, coarse))
+    left = iter((TooLarge, fine, coarse, TooLarge))
 
     def read(*asked):
         value = next(left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ _POINTS = 2048, 1024
 METHODS = ("auto", "quadrature", "particles")
 #: relative rounding of sums over nodes
 _ROUNDING = 1e-13
+#: two resolutions agree that differ by so much, of a number or at all; nodes are brought as near as this
+_AGREED, _NOTHING, _FINEST = 1e-3, 1e-3, 0.003
 
 
 class NoRoom(EvaluationError):
@@ -177,17 +179,48 @@ def expanded(program: Program, constants: Mapping[str, Any], ratios: Mapping[str
 
 def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numbers, seen: Drawn) -> Table | None:
     found: list[Expanded] = []
-    for step in fitting(program, numbers, seen):
+    steps = fitting(program, numbers, seen)
+    for step in steps:
         try:
             found.append(on_grid(program, numbers, observables, seen, step))
         except TooLarge:
             continue
         if len(found) == 2:
-            fine, coarse = found
-            # the finer of two resolutions is stated, with what the coarser one is off
-            spread = _combined(lambda a, b: numpy.abs(a - b) + _ROUNDING * (1 + numpy.abs(a)), fine, coarse)
-            return Table(program, numbers, seen, tuple(o.label for o in observables), fine, spread, "quadrature")
+            return Table(
+                program,
+                numbers,
+                seen,
+                tuple(o.label for o in observables),
+                *_refined(found, lambda step: on_grid(program, numbers, observables, seen, step), steps[0]),
+                "quadrature",
+            )
     return None
+
+
+def _refined(found: list[Expanded], made: Callable[[float], Expanded], step: float) -> tuple[Expanded, Expanded]:
+    """The finest resolution, and what it is off: more are made until two agree, as where a function turns sharply."""
+    fine, coarse = found
+    while _differ(fine, coarse) and step > _FINEST:
+        step /= 2
+        try:
+            fine, coarse = made(step), fine
+        except TooLarge:
+            break
+        found.append(fine)
+    # two that agree tell what the finer is off; where none do, all that were made tell what any may be
+    others = found if _differ(fine, coarse) else [coarse]
+    spread = _combined(
+        lambda a, *others: numpy.max([numpy.abs(a - b) for b in others], axis=0) + _ROUNDING * (1 + numpy.abs(a)),
+        fine,
+        *others,
+    )
+    return fine, spread
+
+
+def _differ(a: Expanded, b: Expanded) -> bool:
+    """Whether some number of two resolutions is not known to three digits."""
+    pairs = ((a.limit, b.limit), (a.bias, b.bias), (a.covariance, b.covariance), (a.root, b.root))
+    return any((abs(x - y) > _AGREED * (abs(x) + abs(y)) + _NOTHING).any() for x, y in pairs)
 
 
 def _on_points(
