@@ -11,7 +11,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out, series_limit
-from tplimits.law.rules.removable import brought_out, continued, is_spread, smooth
+from tplimits.law.rules.removable import brought_out, continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -231,13 +231,10 @@ class Recursion(Brackets):
 
     def _continued(self, body: Expr) -> Expr:
         """A body without poles that a numerator takes away at the limit 0 of a scalar."""
-        return continued(body, lambda entry: self._vanishes(entry.source), self._brought_out)
+        return continued(body, lambda entry: self.vanishes(entry.source), self._brought_out)
 
-    def smooth(self, program: Program, order: int) -> Program:
-        """The network, with numbers put in, and with Taylor polynomials in place of removable poles."""
-        return smooth(program, lambda entry: self._vanishes(entry.source), order)
-
-    def _vanishes(self, position: int) -> bool:
+    def vanishes(self, position: int) -> bool:
+        """Whether a scalar tends to 0, and is not 0 before."""
         known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)
         return known and _at_infinity(self.scalars[position]) == 0 and is_spread(self.program, position)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.rules.removable import smooth
 from tplimits.numbers.columns import AntitheticPopulation, Array, Population
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
@@ -49,7 +50,7 @@ def _smooth(network: Program, infinite: tuple[str, ...]) -> Program:
         state = Recursion(network, Tangent(network, {}, len(network)), infinite)
     except NoLimitError:
         return network
-    return state.smooth(network, order=1)
+    return smooth(network, lambda entry: state.vanishes(entry.source), order=1)
 
 
 def roots(asked: TangentRequest) -> dict[int, Array]:
