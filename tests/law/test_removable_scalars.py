@@ -273,3 +273,43 @@ def test_the_denominator_is_divided_by_to_the_order_that_is_asked():
         return tp.sqrt(tp.n) * (s / (tp.exp(s) - 1) - 1 + s)
 
     assert tp.derive(program).evaluate()["return"].variance == pytest.approx(0.25, abs=1e-12)
+
+
+#: what is divided by is 0 at every width, or in every second network: nothing is beside the pole, and networks give NaN
+NOWHERE_ELSE = {
+    "a difference of kinks": lambda W, x, y: of_sine(tp.avg(tp.relu(x) - tp.relu(-x) - x)),
+    "the positive part of a mean": lambda W, x, y: of_sine(tp.relu(tp.avg(x))),
+    "the lesser of two means": lambda W, x, y: of_sine(tp.minimum(tp.avg(x), tp.avg(y)) - tp.avg(y)),
+    "a norm": lambda W, x, y: of_log(tp.avg((x / tp.sqrt(tp.avg(x * x))) ** 2)),
+    "both sides of a matrix": lambda W, x, y: of_sine(tp.avg(x * (W @ y)) - tp.avg((W.T @ x) * y)),
+}
+
+
+def of_sine(s):
+    return tp.sin(s) / s
+
+
+def of_log(s):
+    return tp.log(s) / (s - 1)
+
+
+@pytest.mark.parametrize("case", NOWHERE_ELSE)
+def test_what_is_nowhere_beside_a_pole_is_not_continued(case):
+    f = NOWHERE_ELSE[case]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return f(W, x, y)
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        return v * tp.sum(U * ξ, over="d") * f(W, x, y)
+
+    assert np.isnan([program.run(n=50, seed=seed)["return"] for seed in range(20)]).any()
+    for derived in (
+        lambda: tp.derive(program).evaluate(),
+        lambda: tp.derive(program, tp.FiniteWidth()).evaluate(),
+        lambda: tp.derive(network, tp.Kernels(train=("v",))).evaluate(X),
+    ):
+        with pytest.raises(tp.TplimitsError, match="not finite at the limit"):
+            derived()

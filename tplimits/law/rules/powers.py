@@ -153,9 +153,8 @@ def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, .
 def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
     """A body without poles that are removable at the limits of scalars, which are beside these before."""
 
-    def moves(entry: Entry) -> bool:
-        key = key_of(entry)
-        return key not in state.exact and is_spread(state.program, key[0])
+    def moves(argument: Expr) -> bool:
+        return not state.exact.issuperset(map(key_of, entries(argument))) and is_spread(state.program, argument)
 
     return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order)
 
@@ -170,8 +169,9 @@ def without_removable_poles(state: Derivation, program: Program, order: int) -> 
         first, *others = {state.scalars.get(key) for key in keys(entry)}
         return None if others else first
 
-    def moves(entry: Entry) -> bool:
-        return state.exact.isdisjoint(keys(entry)) and is_spread(state.program, entry.source)
+    def moves(argument: Expr) -> bool:
+        exact = all(state.exact.issuperset(keys(e)) for e in entries(argument))
+        return not exact and is_spread(program, argument)
 
     return smooth(program, tends, moves, order)
 

@@ -28,6 +28,7 @@ from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
+from tplimits.program.network.cancelling import may_be_zero
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
@@ -42,12 +43,11 @@ _MOST = 6
 _SCALAR = sympy.Dummy("s", real=True)
 
 
-def continued(
-    body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Entry], bool], order: int = 0
-) -> Expr:
+def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int = 0) -> Expr:
     """A body with its removable poles at the limits of scalars replaced by Taylor polynomials of this order.
 
-    `tends` tells what scalars tend to, `moves` those that are beside it at finite width with probability 1.
+    `tends` tells what scalars tend to, `moves` which of their functions that tend to 0 are not 0 before, with
+    probability 1.
 
     >>> s, t = Entry(S(1), S(0)), Entry(S(2), S(0))
     >>> continued(sympy.log(s) / (s - 1), lambda entry: S(1), lambda entry: True)
@@ -58,27 +58,28 @@ def continued(
     True
     """
     for _, argument in singular_places(body):
-        limits = {e: tends(e) for e in entries(argument)}
-        if None in limits.values() or not any(map(moves, limits)) or not _is_zero(argument.xreplace(limits)):
+        read = entries(argument)
+        limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
+        if not read or len(limits) < len(read) or not _is_zero(argument.xreplace(limits)) or not moves(argument):
             continue
-        moving = [e for e in limits if moves(e)]
         # a sum of quotients after its products: 1/s − cos(s)/s is one, with a numerator that vanishes
         for part in sorted(found(body, sympy.Mul, sympy.Add), key=lambda x: (x.is_Add, sympy.default_sort_key(x))):
             if not part.has(argument):
                 continue
-            value = _value(_over_one(part), argument, moving, limits, order)
+            value = _value(_over_one(part), argument, limits, order)
             if value is not None:
                 body = put_in(body, {part: value}, {})
     return body
 
 
-def _value(product: Expr, argument: Expr, moving: list[Entry], limits: Mapping[Expr, Expr], order: int) -> Expr | None:
+def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: int) -> Expr | None:
     """What a product tends to as an argument of it tends to 0; None where it has no limit that is seen."""
-    if len(limits) == 1 and limits[moving[0]] == 0 and not order:
-        tamed = _tamed(product, moving[0])
+    first, *others = limits
+    if not others and limits[first] == 0 and not order:
+        tamed = _tamed(product, first)
         if tamed is not None:
             return tamed
-    for scalar in moving:
+    for scalar in limits:
         for place in _zeros(argument, scalar, limits):
             # logarithms and roots are analytic where they stand if a limit is known to be positive
             signed: dict[Expr, Expr] = {
@@ -106,7 +107,7 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
 
 
 def smooth(
-    program: Program, tends: Callable[[Entry], Expr | None], moves: Callable[[Entry], bool], order: int
+    program: Program, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int
 ) -> Program:
     """A program with all its bodies continued, to an order beyond what powers of its widths bring out.
 
@@ -134,12 +135,16 @@ def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:
     return int(min(sympy.Add(*halves), _MOST))
 
 
-def is_spread(program: Program, position: int) -> bool:
-    """Whether a scalar is at its limit with probability 0 at every width, as none that counts signs is."""
+def is_spread(program: Program, argument: Expr) -> bool:
+    """Whether an expression of scalars that tends to 0 is 0 with probability 0 before, as none that counts signs is."""
+    read = {e.source for e in entries(argument)}
     # counts of signs sit on a lattice and are 0 with probability ~1/√n, where the continued value is not the function's
-    above = {position} | networkx.ancestors(program.graph, position)
+    above = read.union(*(networkx.ancestors(program.graph, p) for p in read))
     makers = (program[p] for p in above)
-    return not any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    if any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin))):
+        return False
+    # relu(avg(x)) is 0 in half of the networks, and differences that no algebra here sees through are in all
+    return not may_be_zero(program, argument)
 
 
 def _is_zero(limit: Expr) -> bool:

@@ -239,8 +239,9 @@ class Recursion(Brackets):
         known = entry.source in self.scalars and not self.degree_of(entry.source)
         return at_infinity(self.substituted(entry)) if known else None
 
-    def _moves(self, entry: Entry) -> bool:
-        return entry.source not in self.judged.exact and is_spread(self.program, entry.source)
+    def _moves(self, argument: Expr) -> bool:
+        exact = self.judged.exact.issuperset(e.source for e in entries(argument))
+        return not exact and is_spread(self.program, argument)
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
