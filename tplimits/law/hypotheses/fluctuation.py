@@ -14,7 +14,7 @@ products fluctuate at the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from tplimits.program.nodes.kinds import (
     made_of,
 )
 from tplimits.program.nodes.laws import GRID
+from tplimits.program.nodes.members import members_apart
 from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
@@ -52,15 +53,27 @@ OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width"
 Product = Sequence[Expr]
 
 
-def is_safe(program: Program, positions: Sequence[int], graph: networkx.DiGraph | None = None) -> bool:
+def is_safe(program: Program, positions: Sequence[int], infinite: Set[str] = frozenset()) -> bool:
     """Whether one set of fresh sources makes every term of some averages, or of vectors, linear in them.
 
-    `graph` says what depends on what; by default that of the program.
+    No single member of an `infinite` family matters to a sum over all of them.
     """
-    written = _Written(program, graph or program.graph, positions)
+    program, places = members_apart(program, frozenset(infinite))
+    positions = [place for position in positions for place in places[position].values()]
+    written = _Written(program, _without_single_members(program, infinite), positions)
     products = [product for position in positions for product in written.products(written.at(position))]
     # a scalar that is added, as in g² − s, is linear in no source
     return all(products) and _choose(written, products, frozenset())
+
+
+def _without_single_members(program: Program, infinite: Set[str]) -> networkx.DiGraph:
+    """What depends on what: one of infinitely many members moves a mean over all of them by nothing."""
+    if not infinite:
+        return program.graph
+    kept = networkx.DiGraph(program.graph)
+    families = [infinite & {*s.axes} for s in program]
+    kept.remove_edges_from([(u, v) for u, v in kept.edges if families[u] - families[v]])
+    return kept
 
 
 @dataclass(frozen=True)

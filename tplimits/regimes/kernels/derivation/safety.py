@@ -34,15 +34,4 @@ def _objection(state: Recursion, node: int, other: int) -> str:
         return OTHER_WIDTH if shared else ""
     if initial_only(state.program, node) and initial_only(state.program, other):
         return ""
-    return "" if is_safe(state.program, [node, other], _of_members(state)) else SHARED
-
-
-def _of_members(state: Recursion) -> networkx.DiGraph | None:
-    """What depends on what, where no single member of an infinite family matters to a sum over all of them."""
-    if not state.infinite:
-        return None
-    kept = networkx.DiGraph(state.program.graph)
-    families = [state.infinite.intersection(s.axes) for s in state.program]
-    # one of infinitely many members moves a mean over all of them by nothing
-    kept.remove_edges_from([(u, v) for u, v in kept.edges if families[u] - families[v]])
-    return kept
+    return "" if is_safe(state.program, [node, other], state.infinite) else SHARED
