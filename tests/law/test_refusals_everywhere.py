@@ -369,7 +369,7 @@ UNTRAINED = {
     "sign of a remainder": "crosses 0",
     "sign of what is 0 for half": "crosses 0",
     "sign of nothing": "crosses 0",
-    "root of |θ|": "under a root",
+    "root of |θ|": "not clear of 0",
     "pole with moments": MOVES,
     "logarithm with moments": MOVES,
     "a square moves": MOVES,  # 2 h s²/(h² + s²)² is as large as 1/h where s is as small as h

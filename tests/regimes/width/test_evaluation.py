@@ -149,4 +149,4 @@ def test_the_derivation_with_nothing_closed_is_made_once(monkeypatch):
     limit = tp.derive(program)
     for a in (1.0, 2.0, 3.0):
         assert limit.evaluate("quadrature", a=a)["return"].value == pytest.approx(a**2 / 2, rel=1e-12)
-    assert made == [{"table": (), "with_dots": True}]
+    assert made == [{"table": (), "with_dots": True, "data": {}}]

@@ -155,7 +155,10 @@ class Around:
         """Refuse a series all of whose powers are of one size: |y|/(|y| + n^(−1/2)) is random as a whole."""
         small = self.parts()[1]
         sizes = [(p, lowest(c) + p * lowest(small)) for (p, _), c in pieces.items() if p > 0 and c.terms]
-        if small.terms and sizes and max(sizes)[0] > self.lowering.limit and max(sizes)[1] <= min(sizes)[1]:
+        # one power alone tells no size of the others
+        if not small.terms or len({p for p, _ in sizes}) < 2:
+            return
+        if max(sizes)[0] > self.lowering.limit and max(sizes)[1] <= min(sizes)[1]:
             raise NotSmall(
                 f"{self.lowering.where}: not perturbative: the width stands inside of `{self.shown}` beside its "
                 "argument y, which is as large, so that all powers of y are of one size and the function is random as "
