@@ -54,7 +54,7 @@ def test_kernels_are_those_of_separate_matrices(network):
 
 
 def test_one_member_for_both_sides_is_refused():
-    with pytest.raises(tp.NoLimitError, match="take independent matrices|outside the class"):
+    with pytest.raises(tp.NoLimitError, match=r"take independent matrices|outside the class"):
         tp.derive(one_for_both.bind(which=2), tp.Kernels())
 
 
