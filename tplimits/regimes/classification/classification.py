@@ -90,7 +90,7 @@ class Classification(Reported):
     def limit(self, optimizer: Any = None) -> MaximalLimit | TangentLimit:
         """The derived limit of training here, by this optimizer or by another one (Rem. 2.8.21).
 
-        All stable limits are those of μP or NTP with some parameters at rest (`tp.Frozen`), readouts or outputs that
+        All stable limits are those of μP or NTP with some parameters at rest (`tp.Frozen`), vectors or outputs that
         start at 0.
 
         >>> import tplimits as tp
@@ -110,9 +110,10 @@ class Classification(Reported):
         if point.frozen:
             rest = {name: optimizer_of(chosen, name) for name in parameters(self.program)}
             chosen = {name: Frozen() if name in point.frozen else o for name, o in rest.items()}
+        started = point.started(self.program)
         if point.learns:
-            return MaximalUpdate(chosen).derive(point.started(self.program))
-        return NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(self.program)
+            return MaximalUpdate(chosen).derive(started)
+        return NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(started)
 
     @property
     def conditions(self) -> dict[str, sympy.Basic]:

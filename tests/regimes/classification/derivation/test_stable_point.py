@@ -77,7 +77,7 @@ def test_what_moves_and_what_starts_at_zero(name):
     found = tp.classify(net, table, tp.SGD())
     point = stable_point(found.verdict)
     assert found.regime == regime
-    assert (point.frozen, point.unread, point.at_zero) == (frozen, unread, at_zero)
+    assert (point.frozen, point.small, point.at_zero) == (frozen, unread, at_zero)
     limit = found.limit()
     assert isinstance(limit, tp.MaximalLimit if regime == "feature" else tp.TangentLimit)
     assert found.feature_kernels_evolve is (regime == "feature")
@@ -111,6 +111,51 @@ def test_networks_trained_there_reach_the_limit_and_not_that_of_everything_movin
     if name != "UP(1/4)":
         wrong = numbers(tp.classify(net, tp.NTP if start_of(limit) else tp.MUP, tp.SGD()).limit())
         assert distance(wrong.f[-1]) > 6
+
+
+@tp.network
+def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], β: tp.Vector, v: tp.Vector):
+    return v * tp.tanh(tp.sum(U * ξ, over="d") + β)
+
+
+def from_small(base, network, name="β"):
+    """The table with a start of n^(−1/2) for a vector."""
+    e = base.of(network)[name]
+    return tp.ABCD({name: (e.a, e.b + sympy.S.Half, e.c, e.d)}, base=base)
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("base", [tp.NTP, tp.MUP], ids=["NTP", "μP"])
+def test_a_bias_that_starts_smaller_than_what_it_is_added_to_starts_at_zero(base):
+    """Networks of width 4096 have the limit with β = 0 at the start, and not that of β ~ N(0, 1)."""
+    table = from_small(base, shifted)
+    found, wrong = tp.classify(shifted, table, tp.SGD()), tp.classify(shifted, base, tp.SGD())
+    assert found.regime == wrong.regime and stable_point(found.verdict).small == ("β",)
+    stated, twin = numbers(found.limit()), numbers(wrong.limit())
+    start = 0.0 if start_of(found.limit()) else None
+    run = train(shifted, table, tp.SGD(), X, ERROR, 1.0, 4, 4096, seed=9, draws=32, start=start)
+    mean = run.f[:, -1].mean(axis=0)
+    error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 5e-4
+    assert (abs(mean - stated.f[-1]) < 4 * error).all() and (abs(mean - twin.f[-1]) > 6 * error).any()
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda h, β: h * β,
+        lambda h, β: h + tp.sign(β),
+        lambda h, β: h + tp.tanh(β),
+        lambda h, β: h + β / tp.sqrt(tp.avg(β * β)),
+        lambda h, β: h + β / tp.sqrt(β * β),
+    ],
+    ids=["factor", "sign", "tanh", "norm", "one by one"],
+)
+def test_a_small_start_of_what_does_not_only_add_is_unstable(of):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], β: tp.Vector, v: tp.Vector):
+        return v * of(tp.sum(U * ξ, over="d"), β)
+
+    assert tp.classify(network, from_small(tp.MUP, network), tp.SGD()).regime == "unstable"
 
 
 def test_outputs_of_a_family_member_start_at_zero_and_those_of_the_tangent_limit_are_drawn():

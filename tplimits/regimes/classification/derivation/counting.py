@@ -183,6 +183,17 @@ class Counting:
         return [(name, one.start, then.start) for name, one, then in pairs]
 
     @cached_property
+    def small(self) -> tuple[str, ...]:
+        """Vectors that start smaller than in a natural start, where nothing else does: they are 0 beside what stays."""
+        vectors = {self.network.initial_names[name]: name for name in self.roles.named("vector")}
+        now, natural = self.start, self._natural.start
+        unlike = {p for p in range(len(self.network)) if now.sizes[p].start != natural.sizes[p].start}
+        # sign(b) is of order 1 however small b is
+        as_natural = all(size.start == natural.arguments[p].start for p, size in now.arguments.items())
+        smaller = all(p in vectors and now.sizes[p].start < natural.sizes[p].start for p in unlike)
+        return tuple(vectors[p] for p in sorted(unlike)) if smaller and as_natural else ()
+
+    @cached_property
     def natural(self) -> dict[str, Power]:
         """The power at a natural start of each feature."""
         return {name: power for name, _, power in self.starts}

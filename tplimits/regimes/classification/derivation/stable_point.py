@@ -2,7 +2,8 @@
 
 All limits are those of μP or NTP with some parameters at rest, or some starts at zero:
 
-    features move       |w⟩ as in the μ-limit; a parameter with r > 0 does not move, a readout with A > 1 starts at 0
+    features move       |w⟩ as in the μ-limit; a parameter with r > 0 does not move, a readout with A > 1 starts at 0,
+                        and so does a vector with a + b > 0 beside others, as a bias
     features are fixed  f_{t+1} = f_t − η Σ 𝒦_w over readouts with r = 0 and others with A + r = 1; f_0 = 0 for A > ½
     f does not move     f_t = f_0
 
@@ -29,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StablePoint:
-    """Whether features move in the limit; the parameters at rest; the readouts that start at 0; whether f does."""
+    """Whether features move in the limit; the parameters at rest; the vectors that start at 0; whether f does."""
 
     learns: bool
     frozen: tuple[str, ...]
-    unread: tuple[str, ...]
+    small: tuple[str, ...]
     at_zero: bool
 
     def started(self, network: Program) -> Program:
-        """The network with the readouts that start at 0 doing so."""
+        """The network with the vectors that start at 0 doing so."""
         zero = Law(sympy.S.Zero, sympy.S.Zero)
-        changed = [_with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.unread else s for s in network]
-        return network.replace(instructions=tuple(changed)) if self.unread else network
+        changed = [_with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.small else s for s in network]
+        return network.replace(instructions=tuple(changed)) if self.small else network
 
 
 def stable_point(verdict: StabilityVerdict) -> StablePoint:
@@ -71,7 +72,7 @@ def stable_point(verdict: StabilityVerdict) -> StablePoint:
         )
     frozen = tuple(name for name in counting.exponents if not _counts(counting, name, learns))
     unread = tuple(p.name for p in verdict.table.readouts if learns and verdict.table.start_of(p) > 1)
-    return StablePoint(learns, frozen, unread, not learns and _starts_at_zero(counting, title))
+    return StablePoint(learns, frozen, (*unread, *counting.small), not learns and _starts_at_zero(counting, title))
 
 
 def _counts(counting: Counting, name: str, learns: bool) -> bool:
