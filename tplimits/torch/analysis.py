@@ -84,8 +84,9 @@ def _unknown(axes: Axes, node: Node) -> tuple[str, str]:
 
 def refuse_random(node: Node) -> None:
     """ProgramError for an operation that draws random numbers; dropout draws them in training alone."""
-    training = [node.arguments[0].get(k) for k in ("train", "training", "dropout_p") if k in node.arguments[0]]
-    if "dropout" not in node.op and (not training or any(training)):  # of dropout its own rule says more
+    training = [node.arguments[0].get(k) for k in ("train", "training") if k in node.arguments[0]]
+    drops = "dropout" in node.op or "dropout_p" in node.arguments[0]  # of that its own rule says more
+    if not drops and (not training or any(training)):
         refuse(node, "it draws random numbers", "make them an input of forward, or a buffer")
 
 

@@ -185,8 +185,6 @@ def softmax(low: Lowering, x: Tensor, dim: int) -> Tensor:
 def attention(low: Lowering, node: Node) -> Tensor:
     """softmax(Q Kᵀ/√d + mask) V."""
     q, k, v = (low.operand(node, name) for name in ("query", "key", "value"))
-    if node.arguments[0].get("dropout_p"):
-        refuse(node, "it drops weights whatever the mode is", "give it dropout_p where self.training alone")
     if node.arguments[0].get("enable_gqa"):
         k, v = (_shared(low, node, q, x) for x in (k, v))
     rank = len(q.dims)

@@ -158,6 +158,8 @@ def _of(place: tuple[int, int, int]) -> tuple[int, int, int]:
 @rule("scaled_dot_product_attention")
 def attention(axes: Axes, node: Node) -> None:
     """Queries and keys share the dimension that is contracted, keys and values the positions."""
+    if node.arguments[0].get("dropout_p"):
+        refuse(node, "it drops weights whatever the mode is", "give it dropout_p where self.training alone")
     q, k, v = (node.needed(name) for name in ("query", "key", "value"))
     out = axes.of(node.number)
     axes.same(node, (q, 0, len(axes.of(q)) - 1), (k, 0, len(axes.of(k)) - 1))
