@@ -15,10 +15,11 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.reading import key_of
-from tplimits.law.rules.removable import brought_out, brought_up, continued, is_spread, smooth
+from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices

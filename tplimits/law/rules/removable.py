@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
@@ -28,9 +27,7 @@ from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
-from tplimits.program.network.cancelling import may_be_zero
 from tplimits.program.nodes.entries import Entry, N, entries
-from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import found, put_in
@@ -133,18 +130,6 @@ def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:
     powers = (p.as_base_exp() for body in bodies for p in found(body, sympy.Pow, Symbol))
     halves = (sympy.ceiling(2 * power) for base, power in powers if base in widths and power.is_positive)
     return int(min(sympy.Add(*halves), _MOST))
-
-
-def is_spread(program: Program, argument: Expr) -> bool:
-    """Whether an expression of scalars that tends to 0 is 0 with probability 0 before, as none that counts signs is."""
-    read = {e.source for e in entries(argument)}
-    # counts of signs sit on a lattice and are 0 with probability ~1/√n, where the continued value is not the function's
-    above = read.union(*(networkx.ancestors(program.graph, p) for p in read))
-    makers = (program[p] for p in above)
-    if any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin))):
-        return False
-    # relu(avg(x)) is 0 in half of the networks, and differences that no algebra here sees through are in all
-    return not may_be_zero(program, argument)
 
 
 def _is_zero(limit: Expr) -> bool:

@@ -9,9 +9,7 @@ is positive at positive parameters and data.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -22,10 +20,9 @@ from sympy import Expr
 from tplimits.errors import NoLimitError, TplimitsError
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import AxisSum, Entry, entries, free_axes
+from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.laws import NORMAL
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
 
 #: widths of runs; how large parameters are in the last one; by which part of them, and how often, they are moved
 _WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), 30.0, 1e-9, 3
-#: the width of drawn networks, and how many: a scalar that is 0 in every second one, as relu(avg(x)), is seen to be
-_WIDE, _DRAWS = 60, 16
 #: other widths, relative to n; the size of an axis that is left open
 _RATIO, _SIZE = 0.7, 2
 #: next to the largest number on the way: what may be rounding error, and what is none although parameters are large
@@ -90,55 +85,12 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
     instructions = (*before, last)
     names = {name: p for name, p in bound.names.items() if p <= position}
     bound = bound.replace(instructions=instructions, returns=(position,), inputs=(), names=names).released
-    if _entries(bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
+    if sum(math.prod(int(bound.size(a) or 1) for a in s.axes) for s in bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
         return False
     try:
         return _is_rounding(bound) and not _is_large(bound)
     except (TplimitsError, FloatingPointError):
         return False
-
-
-@lru_cache(maxsize=512)
-def may_be_zero(program: Program, argument: Expr) -> bool:
-    """Whether an expression of scalars is 0, but for rounding, in any of a few networks that are drawn at random.
-
-    Of what is tried in so many, a zero with a probability that vanishes as n grows is not seen.
-
-    >>> import tplimits as tp
-    >>> from tplimits.program.nodes.entries import NO_NEURON
-    >>> @tp.program
-    ... def halves(x: tp.Vector):
-    ...     s = tp.avg(x)
-    ...     return s, tp.relu(s), tp.avg(tp.relu(x) - tp.relu(-x) - x)
-    >>> [may_be_zero(halves, Entry(sympy.Integer(p), NO_NEURON)) for p in halves.returns]
-    [False, True, True]
-    """
-    bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
-    position = max(e.source for e in entries(argument)) + 1
-    last = ScalarNonlin("argument", tuple(str(a) for a in free_axes(argument)), body=argument)
-    instructions = (*bound.instructions[:position], last)
-    names = {name: p for name, p in bound.names.items() if p < position}
-    bound = bound.replace(instructions=instructions, returns=(position,), inputs=(), names=names).released
-    if _entries(bound) * _WIDE**2 > _MOST_ENTRIES:
-        return False
-    behind = [*networkx.ancestors(bound.graph, position)]
-    try:
-        return any(_is_zero(bound, behind, seed) for seed in range(_DRAWS))
-    except TplimitsError:
-        return False
-
-
-def _is_zero(program: Program, behind: Iterable[int], seed: int) -> bool:
-    """Whether the last scalar is within rounding of 0 in one network, next to the largest number behind it."""
-    rng = numpy.random.default_rng(seed)
-    ratios, given = _ratios(program), _constants(program, rng)
-    shapes = Execution(program, _WIDE, 1, rng, ratios, given)
-    # what has a value or another law has it here
-    free = [s for s in program if isinstance(s, InitialScalar) and s.value is None and s.law == NORMAL]
-    given |= {s.name: _drawn(s, shapes, 1.0, rng) for s in free}
-    arrays = Execution(program, _WIDE, 1, rng, ratios, given).run().arrays
-    largest = max((float(numpy.abs(arrays[p]).max(initial=1.0)) for p in behind), default=1.0)
-    return bool((numpy.abs(arrays[-1]) <= _ROUNDING * largest).any())
 
 
 def _is_positive_somewhere(program: Program, position: int, last: Instruction) -> bool:
@@ -192,22 +144,11 @@ class _Exact(Execution):
             return super().read(s)
 
 
-def _entries(program: Program) -> int:
-    return sum(math.prod(int(program.size(a) or 1) for a in s.axes) for s in program)
-
-
-def _ratios(program: Program) -> dict[str, float]:
-    return {w: _RATIO for w in program.widths if w != "n"}
-
-
-def _constants(program: Program, rng: numpy.random.Generator) -> dict[str, Any]:
-    return {name: rng.uniform(0.2, 0.8) for name in program.constants}
-
-
 def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[Any, float]:
     """The sums over the neurons of what a program returns, and a bound on the numbers on the way."""
     rng = numpy.random.default_rng(n)
-    ratios, given = _ratios(program), _constants(program, rng)
+    ratios = {w: _RATIO for w in program.widths if w != "n"}
+    given: dict[str, Any] = {name: rng.uniform(0.2, 0.8) for name in program.constants}
     shapes = Execution(program, n, 1, rng, ratios, given)
     for s in program:
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.name not in at_rest(program):
@@ -235,4 +176,4 @@ def _drawn(
     return rng.standard_normal((*shape, run.width[s.over]) if isinstance(s, InitialVector) else shape) * size
 
 
-__all__ = ["may_be_zero", "refuse_output_that_cancels", "sums_to_zero"]
+__all__ = ["refuse_output_that_cancels", "sums_to_zero"]

@@ -9,9 +9,10 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out, series_limit
-from tplimits.law.rules.removable import brought_out, brought_up, continued, is_spread, smooth
+from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -240,8 +241,7 @@ class Recursion(Brackets):
         return at_infinity(self.substituted(entry)) if known else None
 
     def _moves(self, argument: Expr) -> bool:
-        exact = self.judged.exact.issuperset(e.source for e in entries(argument))
-        return not exact and is_spread(self.program, argument)
+        return bool({e.source for e in entries(argument)} - self.judged.exact) and is_spread(self.program, argument)
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
