@@ -8,6 +8,7 @@ is follow its sign, which is random at any width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, S
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 
+@lru_cache(maxsize=32)
 def vanishing_gradients(total: TotalProgram) -> tuple[str, ...]:
     """The parameters, or families with a member, all of whose gradients vanish as n grows; not those that are 0.
 
