@@ -163,6 +163,11 @@ def test_signs_enter_the_drift_by_pairs_and_the_noise():
             bent.two_logits(lambda Y, Z: tp.relu(Y) * tp.relu(Y + Z)),
             ROOT**2 * np.sqrt(2) * (np.sqrt(0.5) + 0.75 * np.pi * np.sqrt(0.5)) / (2 * np.pi),
         ),
+        # beside a sign of order 1, the number 1 has no response: E (1 + sgn S_αν) S_να = √(2/π) Cov(S_αν, S_να)/σ
+        (
+            bent.attention(lambda Y: (1 + tp.sign(root() * Y)) * Y.rename(token="key", key="token") / root()),
+            np.sqrt(2 / np.pi) * V**2 / τ2 / ROOT,
+        ),
     ],
 )
 def test_several_scalars(block, means):

@@ -58,7 +58,8 @@ def merged(kinks: Sequence[Factor]) -> list[Factor]:
             rest.append(kink)
         else:
             found[key] = kink
-    kept = [f for f in found.values() if label_of(f).power or label_of(f).sign]
+    # 1 is left out, not its derivatives, which are 0
+    kept = [f for f in found.values() if label_of(f).power or label_of(f).sign or label_of(f).derivatives]
     return [*kept, *rest]
 
 
