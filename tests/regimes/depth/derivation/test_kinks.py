@@ -103,6 +103,8 @@ def test_means_of_one_function_of_a_logit(weights, means):
         (lambda Y, n: n ** sympy.Rational(3, 2) * tp.abs(Y) ** 5, 16 / np.sqrt(2 * np.pi) * ROOT**5),
         (lambda Y, n: tp.sin(n * Y**4), 3 * ROOT**4),
         (lambda Y, n: tp.sqrt(1 + n * Y**4) - 1, 1.5 * ROOT**4),
+        (lambda Y, n: n**4 * Y**10, 945 * ROOT**10),
+        (lambda Y, n: n**4 * (Y - Y.rename(token="key", key="token")) ** 10, 945 * (2 * ROOT**2 - 2 * V**2 / τ2) ** 5),
     ],
 )
 def test_powers_that_are_seen_for_a_power_of_the_width_alone(weights, means):

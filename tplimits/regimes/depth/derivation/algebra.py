@@ -98,6 +98,11 @@ def lowest(poly: Poly) -> int:
     return min((t.pert for t in poly.terms), default=1 << 20)
 
 
+def has_kinks(poly: Poly) -> bool:
+    """Whether a sum holds functions of scalars with a kink."""
+    return any(label[0] == "G" for t in poly.terms for label, _, _ in t.factors)
+
+
 def lowest_of_all(poly: Poly) -> int:
     """The same, of what may be missing too: n·Y⁴ is of order 1/n though nothing is kept of Y⁴."""
     return min(lowest(poly), lowest(ZERO) if poly.cut is None else poly.cut + 1)

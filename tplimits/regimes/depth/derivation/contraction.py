@@ -119,7 +119,9 @@ class Contraction:
                 self._add(found, ProductTerm(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
-            self._insist_on_independence(matrix, factors)
+            # what comes with 1/n is joined to nothing at that order: the weight is independent of it in the limit
+            if pert < MOST or self.most > MOST:
+                self._insist_on_independence(matrix, factors)
             # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
             marks = [f for f in factors if f[0] == centred_label(matrix)]
             centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]

@@ -48,14 +48,14 @@ from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.growth import insist_on_all
-from tplimits.regimes.depth.derivation.judging import insist_on_regular
+from tplimits.regimes.depth.derivation.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.jumps import note_jump
 from tplimits.regimes.depth.derivation.kinks import bent
 from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
-from tplimits.regimes.depth.derivation.row_weights import in_rows, normalised
+from tplimits.regimes.depth.derivation.row_weights import normalised
 from tplimits.regimes.depth.derivation.scalars import array_at, series
 from tplimits.regimes.depth.derivation.sizes import measured
 
@@ -156,8 +156,7 @@ class Lowering:
             found = self._averaged_slots(s, env)
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
-            insist_on_regular(self, in_rows(s.body, self.data, self.reading.inlined), env)
-            found = self.lower(s.body, env)
+            found = lowered_at_poles(self, s.body, env)
         self.here = outer
         return found
 
@@ -286,7 +285,7 @@ class Lowering:
     def _sum(self, expr: AxisSum, env: Env) -> Poly:
         dimension = self.dimension_of(expr.axis)
         bound = self.fresh(dimension)
-        inner = self.lower(expr.summand, {**env, expr.bound: bound})
+        inner = lowered_at_poles(self, expr.summand, {**env, expr.bound: bound}, judged=False)
         terms = []
         for t in inner.terms:
             if bound not in indices(t.factors):

@@ -17,6 +17,22 @@ class NoFormulasError(NoLimitError):
     """The index algebra has no place for a block, whose limit may have numbers by the expansion of one layer."""
 
 
+def no_central_limit(name: str) -> NoFormulasError:
+    """The refusal of an average in a weight of order 1 that is not Gaussian of mean zero."""
+    return NoFormulasError(
+        f"not covered: `{name}`, of order 1, is read by a function that is not smooth on its scale, and is no average "
+        "of mean zero of products with the state alone; its limit law is not known."
+    )
+
+
+def too_random(name: str) -> NoLimitError:
+    """The refusal of an average in a weight of order 1 that no central limit theorem makes Gaussian."""
+    return NoLimitError(
+        f"not covered: the fluctuations of `{name}` are larger than n^(-1/2), or have no closed form; they are "
+        "Gaussian where the width that is averaged over grows."
+    )
+
+
 def need_fresh(lowering: Lowering, position: int) -> None:
     """Refuse a function of a product whose operand is not the state, if no polynomial: its law is not Gaussian."""
     program = lowering.program

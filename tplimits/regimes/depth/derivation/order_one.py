@@ -26,14 +26,20 @@ from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_s
 from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, highest_power
-from tplimits.regimes.depth.derivation.algebra import MOST, OPEN, Poly, multiplied, renamed, total
+from tplimits.regimes.depth.derivation.algebra import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
 from tplimits.regimes.depth.derivation.growth import growth
+from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
+from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.forms import Form
     from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+#: powers of √n that may stand beside a weight, to be taken away by what it multiplies
+_GROWN = 6
 
 
 class NotSmall(NoLimitError):
@@ -80,21 +86,51 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
 
 def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
-    written = _written(lowering.program, expr, {}, itertools.count())
-    if entries(_limit(lowering, written, reason)):
-        return _as_weight(lowering, weight(lowering, written, reason), env)
+    written = _written(lowering, expr, {}, itertools.count())
+    size = _size(lowering, written, reason)
+    if size is not None and size <= 0:
+        return _sized(lowering, written, size, reason, env)
     found = []
-    # I + F(S)/√n: what does not fluctuate is lowered as ever, and F alone is the weight
-    for term in Add.make_args(expand_mul(written, deep=False)):
-        if not entries(term):
-            found.append(lowering.alone(term, env))
-            continue
-        size = next((k for k in range(1, MOST + 1) if entries(_limit(lowering, term * _roots(k), reason))), None)
-        if size is None:
+    for term in (t for a in Add.make_args(written) for t in Add.make_args(expand_mul(a, deep=False))):
+        size = _size(lowering, term, reason)
+        # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
+        ordinary = _ordinary(lowering, term, env) if size is None or size > 0 else None
+        # what has a kink stands beside a weight of the same scalars as a weight
+        if ordinary is not None and (size is None or not has_kinks(ordinary)):
+            found.append(ordinary)
+        elif size is None:
             raise reason
-        own = _as_weight(lowering, weight(lowering, term * _roots(size), reason), env)
-        found.append(multiplied(lowering.number(1 / _roots(size)), own, lowering.limit))
+        else:
+            found.append(_sized(lowering, term, size, reason, env))
     return total(found)
+
+
+def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
+    """The k for which a written expression times n^(k/2) is random of order 1; None where there is none."""
+    for k in range(-_GROWN, MOST + 1):
+        try:
+            limit = _limit(lowering, written * _roots(k), reason)
+        except NotSmall:
+            return None
+        if entries(limit):
+            return k
+    return None
+
+
+def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
+    """n^(−size/2) times a weight."""
+    own = _as_weight(lowering, weight(lowering, written * _roots(size), reason), env)
+    return multiplied(lowering.number(1 / _roots(size)), own, lowering.limit)
+
+
+def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
+    """A written expression as it is lowered without weights; None where it holds what is random of order 1."""
+    here = lowering.here
+    try:
+        return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
+    except NotSmall:
+        lowering.here = here
+        return None
 
 
 def _roots(count: int) -> Expr:
@@ -108,11 +144,7 @@ def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Po
     lowering.model.weights[f"Y|{digest}"] = found
     for position in found.averages:
         if position not in lowering.model.averages:
-            axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
-            poly = lowering.value(position, None, tuple(axes))
-            opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-            terms = (t._replace(factors=renamed(t.factors, opened)) for t in poly.terms)
-            lowering.model.averages[position] = Poly(tuple(terms), poly.cut)
+            lowering.model.averages[position] = _value(lowering, position)
     return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
 
 
@@ -161,28 +193,46 @@ def _lead(expr: Expr) -> Expr:
     return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
 
 
-def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
+def _written(lowering: Lowering, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
     """An expression of scalars with all maps written out; averages are S/√n, S under the average's own entry."""
     if isinstance(expr, Entry):
-        s = program[expr.source]
+        s = lowering.program[expr.source]
         indices = [change.get(i, i) for i in expr.indices]
         if isinstance(s, Avg):
+            _insist_on_small(lowering, expr.source)
             # an average is S/√n with S of order 1: the limit of the function is then taken in n alone
             return Entry(*expr.args[:2], *indices) / N ** Rational(1, 2)
         if isinstance(s, InitialScalar):
             return s.value
         assert isinstance(s, ScalarNonlin)
-        return _written(program, s.body, dict(zip(map(axis_symbol, s.axes), indices, strict=True)), fresh)
+        return _written(lowering, s.body, dict(zip(map(axis_symbol, s.axes), indices, strict=True)), fresh)
     if isinstance(expr, ArrayEntry):
         return ArrayEntry(expr.args[0], *(change.get(i, i) for i in expr.indices))
     if isinstance(expr, AxisSum):
         # a bound index of its own: two softmax denominators in one expression sum over the same axis
         bound = Symbol(f"{expr.axis}″{next(fresh)}", integer=True)
-        inner = _written(program, expr.summand, {**change, expr.bound: bound}, fresh)
+        inner = _written(lowering, expr.summand, {**change, expr.bound: bound}, fresh)
         return AxisSum(inner, bound, expr.args[2])
     if not expr.args:
         return change.get(expr, expr)
-    return expr.func(*(_written(program, a, change, fresh) for a in expr.args))
+    return expr.func(*(_written(lowering, a, change, fresh) for a in expr.args))
+
+
+def _insist_on_small(lowering: Lowering, position: int) -> None:
+    """Refuse an average that is larger than n^(−1/2), as avg(h²) is: it would be lost beside S."""
+    value = _value(lowering, position)
+    if lowest(value) < 1:
+        name = lowering.program[position].name
+        mean, _ = mean_and_covariance(value, lowering.model, lowering.arrays, frozenset())
+        raise no_central_limit(name) if mean.opaque or any(o < 1 for o in mean.forms) else too_random(name)
+
+
+def _value(lowering: Lowering, position: int) -> Poly:
+    """An average at the open indices OPEN − 1, …."""
+    axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
+    poly = lowering.value(position, None, tuple(axes))
+    opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
+    return Poly(tuple(t._replace(factors=renamed(t.factors, opened)) for t in poly.terms), poly.cut)
 
 
 def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:

@@ -20,6 +20,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     Factor,
     Poly,
     ProductTerm,
+    has_kinks,
     lowest,
     lowest_of_all,
     multiplied,
@@ -66,7 +67,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             "and noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     random = any(f[0][0] == "F" for t in small.terms for f in t.factors)
-    if random and lowest(small) <= 1 and not _has_kinks(small):
+    if random and lowest(small) <= 1 and not has_kinks(small):
         _measure(lowering, expr, fixed, small, env)
     least = max(1, lowest_of_all(small))
     found = []
@@ -117,7 +118,7 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
     what = f"the argument of {expr.func}" if isinstance(expr, sympy.Function) else f"the argument y of `{expr}`"
     if isinstance(expr, sympy.Pow):
         what = f"what is taken to the power {expr.exp}"
-    if _has_kinks(small):
+    if has_kinks(small):
         refused = NotSmall if lowest(small) == 0 else NoLimitError
         raise refused(
             f"{lowering.where}: not perturbative: {what} holds a function of scalars with a kink or jump at order "
@@ -161,10 +162,6 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
             f"the size of {what} is not known: it holds moments of an activation that have no closed form here. Shape "
             "the activation, or take a polynomial or piecewise linear one."
         )
-
-
-def _has_kinks(poly: Poly) -> bool:
-    return any(label[0] == "G" for t in poly.terms for label, _, _ in t.factors)
 
 
 def size(order: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.derivation.algebra import (
     OPEN,
     Factors,
@@ -24,7 +23,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.coefficients import Ring
 from tplimits.regimes.depth.derivation.contraction import Contraction, shifted
 from tplimits.regimes.depth.derivation.forms import Form, Orders, by_order
-from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
+from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.arrays import Arrays
@@ -85,10 +84,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
         mean = by_order(contraction.mean(terms), model, ring, arrays)
         layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
         if mean.forms or mean.opaque or not layers or any(layer.operand is not None for layer in layers):
-            raise NoFormulasError(
-                f"not covered: `{model.names[position]}`, of order 1, is read by a function that is not smooth on its "
-                "scale, and is no average of mean zero of products with the state alone; its limit law is not known."
-            )
+            raise no_central_limit(model.names[position])
         for other, second in model.averages.items():
             # indices of the second average begin beyond those of the first
             axes = 1 + max((OPEN - 1 - i for t in poly.terms for f in t.factors for i in f[1] if i < 0), default=0)
@@ -96,10 +92,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
             right = [t._replace(factors=_opened(t.factors, axes), pert=0) for t in second.terms]
             joint = by_order(contraction.covariance(left, right), model, ring, arrays)
             if joint.opaque or any(order < 2 for order in joint.forms):
-                raise NoLimitError(
-                    f"not covered: the fluctuations of `{model.names[position]}` are larger than n^(-1/2), or have no "
-                    "closed form; they are Gaussian where the width that is averaged over grows."
-                )
+                raise too_random(model.names[position])
             found[position, other] = joint[2]
     return found
 
