@@ -10,7 +10,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.language import render
+from tplimits.regimes.depth import weighted
 from tplimits.regimes.depth.derivation import folded, writing
 from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
@@ -64,29 +64,9 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in ((label, name) for label, name in arrays.items() if label in limit.arrays):
         lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
-    lines += _weights(limit, arrays)
+    lines += weighted.text_lines(limit, arrays)
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
-
-
-def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
-    """What the weights of order 1 are, and the law of the scalars they read."""
-    lines = []
-    for label, weight in limit.weights.items():
-        plain = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
-        axes = ", ".join(a.name for a in plain.values())
-        shown = render.body_text(weight.program, weight.function.xreplace(plain))
-        lines.append(f"  {writing.indexed(arrays[label], axes):<9} = {shown}")
-    programs = {w.program.name: w.program for w in limit.weights.values()}
-    for name, law in limit.laws.items():
-        for (one, two), form in law.items():
-            if one <= two and form:
-                first, second = (programs[name][p] for p in (one, two))
-                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(len(first.axes) + len(second.axes))]
-                a, b = letters[: len(first.axes)], letters[len(first.axes) :]
-                pair = ", ".join(writing.indexed(s.name, "".join(x)) for s, x in ((first, a), (second, b)))
-                lines.append(f"              with √n ⟨…⟩ Gaussian given V, Cov({pair}) = {writing.text(form, arrays)}")
-    return lines
 
 
 def _has(limit: BlockLimit, label: str) -> bool:
@@ -114,6 +94,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
     if _has(limit, "N"):
         rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
     rows += definitions([limit.drift, limit.diffusion], limit.arrays, arrays)
+    rows += weighted.formulas(limit, arrays, lambda form: " ".join(summed(form, arrays)))
     return [*rows, *tokens(rows)]
 
 

@@ -233,7 +233,12 @@ def test_what_is_refused():
 def test_what_is_printed():
     sde = tp.derive(ordinary(), tp.Proportional())
     assert "b[αβ]     = g**2·Σ_νκ E[φ[αν] φ[βκ]] V[νκ]" in repr(sde)
-    assert "φ[token, key] = " in repr(sde) and "Cov(_" in repr(sde) and "Y|" not in repr(sde)
+    assert "φ[token, key] = exp(Y[token, key]*sqrt((k/n)))/Σ_key′(exp(Y[token, key′]*sqrt((k/n))))" in repr(sde)
+    assert "Cov(Y[αβ], Y[δω]) = 1/(k/n)·V[αδ] V[βω]" in repr(sde) and "Y|" not in repr(sde)
+    law = r"\operatorname{Cov}\left(Y^{\alpha\,\beta}, Y^{\delta\,\omega}\right) &= \frac{1}{\tfrac{k}{n}} V"
+    assert law in sde.latex() and r"\sum_{\mathrm{key" in sde.latex()
+    more = repr(tp.derive(ordinary(bias=BIAS), tp.Proportional()))
+    assert "array0[token, key]" in more and "array0    = the constant array [[0.0, -40.0], [0.5, 0.0]]" in more
     assert r"\operatorname{E}\left[\varphi^{\,\alpha \nu} \varphi^{\,\beta \kappa}\right] V^{\nu \kappa}" in sde.latex()
     assert str(sde.drift) == "g**2*Sum(E(φ[α, ν]*φ[β, κ])*V[ν, κ], (ν, 1, m), (κ, 1, m))"
 

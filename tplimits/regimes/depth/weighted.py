@@ -1,0 +1,119 @@
+"""How functions of scalars of order 1 are told, and the law of the scalars Y that they read, in text and in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from sympy import Expr, Function, Symbol
+
+from tplimits.program.language import render
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
+from tplimits.regimes.depth.derivation import writing
+from tplimits.regimes.depth.derivation.algebra import free_index
+from tplimits.report import latex_names
+from tplimits.report.latex_formulas import Formula, FormulaPrinter
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.derivation.order_one import Weight
+
+#: how many tokens a sum of one number runs over
+_SIZE = Function("size")
+#: Y, Y2, … by the program and the position of the average that they are √n times
+Names = Mapping[tuple[str, int], str]
+
+
+class _Printer(FormulaPrinter):
+    """Formulas with sums over tokens."""
+
+    def _print_AxisSum(self, expr: AxisSum) -> str:
+        return self.summed(latex_names.name(expr.bound.name), expr.summand)
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return _raised(rf"array{expr.array}", [i.name for i in expr.indices])
+
+
+def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
+    """φ as a function of Y, and the law of Y."""
+    names = _names(limit)
+    for label, weight in limit.weights.items():
+        left = writing.indexed(arrays[label], ", ".join(_axes(weight)))
+        shown = render.body_text(weight.program, _told(weight, names, lambda s, at: Symbol(writing.indexed(s, at))))
+        yield f"  {left:<9} = {shown}"
+    programs = {w.program.name: w.program for w in limit.weights.values()}
+    for (program, position), name in names.items():
+        given = programs[program][position].name
+        average = "an average" if given.startswith("_") else f"`{given}`"
+        yield f"  {name:<9} = √n times {average}, Gaussian given V"
+    for first, second, form in _laws(limit, names):
+        pair = ", ".join(writing.indexed(*x) for x in (first, second))
+        yield f"              Cov({pair}) = {writing.text(form, arrays)}"
+    known = {e.array: w.program.arrays[e.array] for w in limit.weights.values() for e in w.function.atoms(ArrayEntry)}
+    for number, array in sorted(known.items()):
+        yield f"  array{number:<4} = the constant array {writing.contents(array.values)}"
+
+
+def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form], str]) -> Iterator[Formula]:
+    """The same in LaTeX, where `shown` writes a form."""
+    names = _names(limit)
+    for label, weight in limit.weights.items():
+        written: dict[Symbol, str] = {}
+
+        def symbol(name: str, at: str, written: dict[Symbol, str] = written) -> Symbol:
+            found = Symbol(f"{name}[{at}]")
+            written[found] = _raised(name, at.split(", ") if at else [])
+            return found
+
+        told = _told(weight, names, symbol)
+        written |= {s: latex_names.name(s.name.strip("|")) for s in told.free_symbols - set(written)}
+        right = _Printer({"symbol_names": written}).doprint(told)
+        yield Formula(_raised(arrays[label], _axes(weight)), "=", (right,))
+    for first, second, form in _laws(limit, names):
+        pair = ", ".join(_raised(name, list(at)) for name, at in (first, second))
+        yield Formula(rf"\operatorname{{Cov}}\left({pair}\right)", "=", (shown(form),))
+
+
+def _names(limit: BlockLimit) -> Names:
+    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.averages)
+    return {key: "Y" if k == 0 else f"Y{k + 1}" for k, key in enumerate(read)}
+
+
+def _axes(weight: Weight) -> list[str]:
+    return [a.name.split("′")[0] for a in weight.axes]
+
+
+def _told(weight: Weight, names: Names, symbol: Callable[[str, str], Symbol]) -> Expr:
+    """The function of a weight with Y at its indices in the place of averages."""
+    bound = dict.fromkeys(s.bound for s in weight.function.atoms(AxisSum))
+    change: dict[Expr, Expr] = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
+    for b in bound:  # key″0 is key′, and one more prime for each further sum over the same axis
+        axis = b.name.split("″")[0]
+        change[b] = Symbol(axis + "′" * (1 + sum(c.name.startswith(f"{axis}′") for c in change.values())), integer=True)
+    plain = weight.function.replace(lambda e: isinstance(e, AxisSum) and not e.summand.has(e.bound), _counted).xreplace(
+        change
+    )
+    swap = {e: symbol(names[weight.program.name, e.source], ", ".join(map(str, e.indices))) for e in entries(plain)}
+    return plain.xreplace(swap)
+
+
+def _counted(total: AxisSum) -> Expr:
+    return total.summand * _SIZE(Symbol(total.axis))
+
+
+def _laws(limit: BlockLimit, names: Names) -> Iterator[tuple[tuple[str, str], tuple[str, str], Form]]:
+    """Pairs of Y at letters, and their covariance."""
+    programs = {w.program.name: w.program for w in limit.weights.values()}
+    for program, law in limit.laws.items():
+        for (one, two), form in law.items():
+            if one <= two and form:
+                sizes = [len(programs[program][p].axes) for p in (one, two)]
+                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(sum(sizes))]
+                a, b = "".join(letters[: sizes[0]]), "".join(letters[sizes[0] :])
+                yield (names[program, one], a), (names[program, two], b), form
+
+
+def _raised(name: str, indices: list[str]) -> str:
+    above = r"\,".join(map(latex_names.name, indices))
+    return f"{latex_names.name(name)}^{{{above}}}" if above else latex_names.name(name)
