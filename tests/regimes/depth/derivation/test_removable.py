@@ -90,6 +90,8 @@ def test_quotients_on_the_scale_of_what_fluctuates(function, value):
 def test_what_is_refused():
     with pytest.raises(tp.NoLimitError, match="has a pole at y = 0"):
         tp.derive(bent.two_logits(lambda Y, Z: Y / Z / tp.n), tp.Proportional())
+    with pytest.raises(tp.NoLimitError, match=r"`1/Abs\(S/τ0\)`, S being √n times an average, .* no second moment"):
+        tp.derive(bent.plain(lambda Y: 1 / (abs(tp.sqrt(tp.n) * Y) + 1 / tp.n) / tp.n), tp.Proportional())
     with pytest.raises(tp.NoLimitError, match="is not finite at the limit of its arguments"):
         gate(lambda h, x: tp.tanh(h) / tp.avg(h))
 

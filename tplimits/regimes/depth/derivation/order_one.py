@@ -22,7 +22,17 @@ from sympy import Abs, Add, Expr, Mul, Rational, S, Symbol, expand, expand_mul, 
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
+from tplimits.program.nodes.entries import (
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    N,
+    axis_symbol,
+    entries,
+    free_axes,
+    width_symbol,
+    with_names,
+)
 from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, highest_power
@@ -238,11 +248,17 @@ def _value(lowering: Lowering, position: int) -> Poly:
 def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
     plain = _one_term(function)
-    drawn = {e: Symbol(f"S{k}", real=True) for k, e in enumerate(entries(plain))}
+    drawn = {e: Symbol(f"S{k + 1}" if k else "S", real=True) for k, e in enumerate(entries(plain))}
     found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
     if not found.established:
         known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
-        raise NoLimitError(f"{reason} As a random weight it {known} second moment: {found.reason}.")
+        told = with_names(function, lambda e: drawn[e].name, indexed=False)
+        # the reader calls what stands in a moment by the copy of the input it belongs to
+        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
+        raise NoLimitError(
+            f"{lowering.where}: `{told}`, S being √n times an average, is random of order 1 in every layer, and as a "
+            f"random weight it {known} second moment: {why}; {larger}"
+        )
 
 
 def _one_term(expr: Expr) -> Expr:

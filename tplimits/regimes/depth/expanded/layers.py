@@ -60,6 +60,19 @@ class Layers:
 
     def moved(self, law: Given) -> tuple[Given, Array]:
         """The law of V′ from that of V, and DM, entries a ≤ b in row order."""
+        key = b"".join(part.tobytes() for part in (law.value, law.root, law.shift, law.covariance))
+        if key not in self._last:  # what attracts V is asked at it, and coefficients there again
+            found = self._moved(law)
+            self._last.clear()
+            self._last[key] = found
+        return self._last[key]
+
+    @cached_property
+    def _last(self) -> dict[bytes, tuple[Given, Array]]:
+        """The last law that was moved."""
+        return {}
+
+    def _moved(self, law: Given) -> tuple[Given, Array]:
         derivative = numpy.eye(len(law.value))
         for layer in self._layers:
             law, own = layer.moved(law)
