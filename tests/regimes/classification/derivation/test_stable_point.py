@@ -1,5 +1,6 @@
 """Stable parametrizations lead to derived limits, which networks trained in them reach; others are refused by name."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -137,6 +138,44 @@ def test_a_bias_that_starts_smaller_than_what_it_is_added_to_starts_at_zero(base
     mean = run.f[:, -1].mean(axis=0)
     error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 5e-4
     assert (abs(mean - stated.f[-1]) < 4 * error).all() and (abs(mean - twin.f[-1]) > 6 * error).any()
+
+
+def test_inequalities_between_symbols_let_the_same_vectors_start_small():
+    """β beside U ξ in one sum: either may be small, not both; γ beside a matrix may, and what it multiplies may not."""
+
+    @tp.network
+    def network(
+        ξ: tp.Input["d"], U: tp.Vector["d"], β: tp.Vector, g: tp.Vector, W: tp.Matrix, γ: tp.Vector, v: tp.Vector
+    ):
+        return v * tp.tanh(W @ (g * tp.tanh(tp.sum(U * ξ, over="d") + β)) + γ)
+
+    names, values = "UβgγW", (-sympy.S.Half, sympy.S.Zero, sympy.S.Half)
+    symbols = sympy.symbols("s:5")
+
+    def table(starts):
+        own = {k: tp.MUP.of(network)[k] for k in names}
+        return tp.ABCD(
+            {k: (e.a, e.b + s, e.c, e.d) for (k, e), s in zip(own.items(), starts, strict=True)}, base=tp.MUP
+        )
+
+    conditions = tp.classify(network, table(symbols), tp.SGD()).conditions
+    stable = set()
+    for starts in itertools.product(values, repeat=5):
+        if sum(s != 0 for s in starts) > 2:
+            continue
+        given = dict(zip(symbols, starts, strict=True))
+        regime = tp.classify(network, table(starts), tp.SGD()).regime
+        told = {name: bool(_at(condition, given)) for name, condition in conditions.items()}
+        assert [name for name, holds in told.items() if holds] == [regime], starts
+        if regime != "unstable":
+            assert min(starts) >= 0
+            stable.add("".join(k for k, s in zip(names, starts, strict=True) if s))
+    assert stable == {"", "U", "β", "γ", "Uγ", "βγ"}
+
+
+def _at(condition, values):
+    """A condition at numbers: its symbols are real twins of those given."""
+    return sympy.sympify(condition).subs({s: values[sympy.Symbol(s.name)] for s in condition.free_symbols})
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tplimits.regimes.classification.derivation.at_start import AtStart, at_star
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
 from tplimits.regimes.classification.derivation.means import LARGEST, means_of, total_of
+from tplimits.regimes.classification.derivation.needed import needed, needed_for_symbols
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
@@ -228,6 +229,8 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     moved = scaling.moved(exponents)
     table = _table(found, moved, parametrization, optimizer, network)
     counting = None if symbolic else Counting(network, parametrization, optimizer)
+    least = needed_for_symbols(network, parametrization) if counting is None else needed(counting)
+    table = replace(table, needed=least)
     verdict = StabilityVerdict(network, parametrization, table, counting, scaling)
     _refuse_unknown(verdict)
     return verdict
