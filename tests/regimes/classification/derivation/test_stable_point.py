@@ -141,7 +141,7 @@ def test_a_bias_that_starts_smaller_than_what_it_is_added_to_starts_at_zero(base
 
 
 def test_inequalities_between_symbols_let_the_same_vectors_start_small():
-    """β beside U ξ in one sum: either may be small, not both; γ beside a matrix may, and what it multiplies may not."""
+    """β beside U ξ in one sum: either may be small, not both; γ beside a matrix may, and g, which multiplies, not."""
 
     @tp.network
     def network(
@@ -149,7 +149,7 @@ def test_inequalities_between_symbols_let_the_same_vectors_start_small():
     ):
         return v * tp.tanh(W @ (g * tp.tanh(tp.sum(U * ξ, over="d") + β)) + γ)
 
-    names, values = "UβgγW", (-sympy.S.Half, sympy.S.Zero, sympy.S.Half)
+    names, half = "UβgγW", sympy.S.Half
     symbols = sympy.symbols("s:5")
 
     def table(starts):
@@ -160,9 +160,10 @@ def test_inequalities_between_symbols_let_the_same_vectors_start_small():
 
     conditions = tp.classify(network, table(symbols), tp.SGD()).conditions
     stable = set()
-    for starts in itertools.product(values, repeat=5):
-        if sum(s != 0 for s in starts) > 2:
-            continue
+    pairs = itertools.combinations_with_replacement(range(5), 2)
+    cases = [*((half, pair) for pair in pairs), *((-half, (i,)) for i in range(5)), (0, ())]
+    for by, places in cases:
+        starts = [by if i in places else sympy.S.Zero for i in range(5)]
         given = dict(zip(symbols, starts, strict=True))
         regime = tp.classify(network, table(starts), tp.SGD()).regime
         told = {name: bool(_at(condition, given)) for name, condition in conditions.items()}
@@ -176,6 +177,28 @@ def test_inequalities_between_symbols_let_the_same_vectors_start_small():
 def _at(condition, values):
     """A condition at numbers: its symbols are real twins of those given."""
     return sympy.sympify(condition).subs({s: values[sympy.Symbol(s.name)] for s in condition.free_symbols})
+
+
+@tp.network
+def offset(ξ: tp.Input["d"], U: tp.Vector["d"], s: tp.Scalar, v: tp.Vector, b: tp.Scalar):
+    return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d") + s)) + b
+
+
+@pytest.mark.sampling
+def test_scalars_that_start_smaller_than_what_they_are_added_to_start_at_zero():
+    """Networks of width 4096 have the limit with s = b = 0 at the start, and neither that of 1 for s nor for b."""
+    table = tp.ABCD(dict.fromkeys("sb", (0, "1/2", 0, 0)), base=tp.MUP)
+    found = tp.classify(offset, table, tp.SGD())
+    assert found.regime == "feature" and stable_point(found.verdict).small == ("s", "b")
+    stated = numbers(found.limit())
+    run = train(offset, table, tp.SGD(), X, ERROR, 1.0, 4, 4096, seed=9, draws=32)
+    mean = run.f[:, -1].mean(axis=0)
+    error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 5e-4
+    assert (abs(mean - stated.f[-1]) < 4 * error).all()
+    for name in "sb":
+        twin = tp.classify(offset, tp.MUP, tp.SGD()).limit()
+        other = twin.evaluate(X, **RUN, particles=1024, replicates=4, **{"s": 0, "b": 0, name: 1})
+        assert (abs(mean - other.f[-1]) > 6 * error).any()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ With a_out counted into readouts, A = a_out + a + b of the readout that is large
     r = a + c − 1 for matrices,    a + c for vectors and scalars,    a_out + a + c − 1 for readouts:
 
 stable at the start     a + b = ½ (matrices) or 0, A ≥ ½        faithful    d = a + A, for readouts d = a_out + a, b ≤ c
-                        (A ≥ 1 of a sum whose mean is not zero; a + b ≥ 0 of vectors beside others, as biases)
+                        (A ≥ 1 of a sum whose mean is not zero; a + b ≥ 0 of what is added to others, as biases)
 stable in training      r ≥ 0 for all,  A + r ≥ 1               nontrivial  r = 0 of a readout, or A + r = 1
 features are learned    r = 0 of a parameter before the readout, otherwise there is an operator limit
 
@@ -108,8 +108,8 @@ class InequalityTable:
     """All inequalities of a network: its parameters, a_out, and the least A of what is summed to the output.
 
     `readout_start` is that of terms that hold a readout: ½ where their mean is zero, 1 where it is not.  `other_start`
-    is that of the other terms, None where there are none.  `needed` are sets of vectors of which one has to be of
-    order 1 at the start: those alone in one cannot start smaller, and None stands for all of these.
+    is that of the other terms, None where there are none.  `needed` are sets of vectors and scalars of which one
+    has to be of order 1 at the start: those alone in one cannot start smaller, and None stands for all of these.
     """
 
     parameters: tuple[Parameter, ...]
@@ -191,7 +191,7 @@ class InequalityTable:
             yield Inequality("start", "f", f"A = {name}", A, "≥", least, f"starts like n^({least - A})")
 
     def _may_be_small(self, p: Parameter) -> bool:
-        return p.kind == "vector" and self.needed is not None and frozenset({p.name}) not in self.needed
+        return p.kind != "matrix" and self.needed is not None and frozenset({p.name}) not in self.needed
 
     def start_of(self, readout: Parameter) -> Expr:
         """A of a readout at the start."""
