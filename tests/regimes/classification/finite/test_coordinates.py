@@ -171,6 +171,22 @@ def test_an_output_that_starts_smaller_than_counted_is_no_agreement(table):
 
 
 @tp.network
+def centred(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    h = W @ tp.relu(tp.sum(U * ξ, over="d"))
+    return v * tp.relu((h - tp.avg(h)) / tp.sqrt(tp.avg((h - tp.avg(h)) ** 2)))
+
+
+@pytest.mark.sampling
+def test_outputs_before_training_are_not_drawn_of_networks_that_are_dead():
+    """Behind 8 neurons with relu 1 input in 256 is 0 everywhere, and a norm without ε divides by it."""
+    found = tp.classify(centred, tp.MUP, tp.SGD())
+    assert found.check((32, 64, 128, 256), seed=SEED, steps=1).agrees
+    X = -np.ones((1, 1))
+    with pytest.raises(tp.EvaluationError, match="not finite before training, as where 0 divides"):
+        found.check((2, 4), X=X, seed=SEED)
+
+
+@tp.network
 def five(ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix, B: tp.Matrix, C: tp.Matrix, D: tp.Matrix, v: tp.Vector):
     x = tp.relu(tp.sum(U * ξ, over="d"))
     for W in (A, B, C, D):

@@ -35,6 +35,8 @@ Array = NDArray[numpy.float64]
 #: powers are multiples of it; half of it away from 0 they count as 0
 GAP = 1 / 4
 TOLERANCE = GAP / 2
+#: outputs before training are drawn at no smaller width: of 8 neurons behind a relu all may be dead
+LEAST = 16
 #: values in the table of a report
 _MOST_ROWS = 40
 #: sizes below are those of sums that cancel exactly
@@ -219,7 +221,7 @@ def coordinate_check(
     # a network of half the width costs a quarter: narrow ones are nearly free, and their noise is as large
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
     # f before training is one number a network and input: it takes many networks, narrower ones where these differ
-    narrow = sorted({n // 4 for n in sizes if n >= 8})
+    narrow = sorted({n // max(1, min(4, sizes[0] // LEAST)) for n in sizes})
     starts = [trained(n, 0, 16 * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     # Bonferroni: the level is shared by all rows
     found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
