@@ -1,5 +1,6 @@
 """Stable parametrizations lead to derived limits, which networks trained in them reach; others are refused by name."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -137,6 +138,67 @@ def test_a_bias_that_starts_smaller_than_what_it_is_added_to_starts_at_zero(base
     mean = run.f[:, -1].mean(axis=0)
     error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 5e-4
     assert (abs(mean - stated.f[-1]) < 4 * error).all() and (abs(mean - twin.f[-1]) > 6 * error).any()
+
+
+def test_inequalities_between_symbols_let_the_same_vectors_start_small():
+    """β beside U ξ in one sum: either may be small, not both; γ beside a matrix may, and g, which multiplies, not."""
+
+    @tp.network
+    def network(
+        ξ: tp.Input["d"], U: tp.Vector["d"], β: tp.Vector, g: tp.Vector, W: tp.Matrix, γ: tp.Vector, v: tp.Vector
+    ):
+        return v * tp.tanh(W @ (g * tp.tanh(tp.sum(U * ξ, over="d") + β)) + γ)
+
+    names, half = "UβgγW", sympy.S.Half
+    symbols = sympy.symbols("s:5")
+
+    def table(starts):
+        own = {k: tp.MUP.of(network)[k] for k in names}
+        return tp.ABCD(
+            {k: (e.a, e.b + s, e.c, e.d) for (k, e), s in zip(own.items(), starts, strict=True)}, base=tp.MUP
+        )
+
+    conditions = tp.classify(network, table(symbols), tp.SGD()).conditions
+    stable = set()
+    pairs = itertools.combinations_with_replacement(range(5), 2)
+    cases = [*((half, pair) for pair in pairs), *((-half, (i,)) for i in range(5)), (0, ())]
+    for by, places in cases:
+        starts = [by if i in places else sympy.S.Zero for i in range(5)]
+        given = dict(zip(symbols, starts, strict=True))
+        regime = tp.classify(network, table(starts), tp.SGD()).regime
+        told = {name: bool(_at(condition, given)) for name, condition in conditions.items()}
+        assert [name for name, holds in told.items() if holds] == [regime], starts
+        if regime != "unstable":
+            assert min(starts) >= 0
+            stable.add("".join(k for k, s in zip(names, starts, strict=True) if s))
+    assert stable == {"", "U", "β", "γ", "Uγ", "βγ"}
+
+
+def _at(condition, values):
+    """A condition at numbers: its symbols are real twins of those given."""
+    return sympy.sympify(condition).subs({s: values[sympy.Symbol(s.name)] for s in condition.free_symbols})
+
+
+@tp.network
+def offset(ξ: tp.Input["d"], U: tp.Vector["d"], s: tp.Scalar, v: tp.Vector, b: tp.Scalar):
+    return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d") + s)) + b
+
+
+@pytest.mark.sampling
+def test_scalars_that_start_smaller_than_what_they_are_added_to_start_at_zero():
+    """Networks of width 4096 have the limit with s = b = 0 at the start, and neither that of 1 for s nor for b."""
+    table = tp.ABCD(dict.fromkeys("sb", (0, "1/2", 0, 0)), base=tp.MUP)
+    found = tp.classify(offset, table, tp.SGD())
+    assert found.regime == "feature" and stable_point(found.verdict).small == ("s", "b")
+    stated = numbers(found.limit())
+    run = train(offset, table, tp.SGD(), X, ERROR, 1.0, 4, 4096, seed=9, draws=32)
+    mean = run.f[:, -1].mean(axis=0)
+    error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 5e-4
+    assert (abs(mean - stated.f[-1]) < 4 * error).all()
+    for name in "sb":
+        twin = tp.classify(offset, tp.MUP, tp.SGD()).limit()
+        other = twin.evaluate(X, **RUN, particles=1024, replicates=4, **{"s": 0, "b": 0, name: 1})
+        assert (abs(mean - other.f[-1]) > 6 * error).any()
 
 
 @pytest.mark.parametrize(

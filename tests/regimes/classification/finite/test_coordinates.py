@@ -155,6 +155,53 @@ def test_a_count_that_is_a_quarter_off_is_rejected_or_said_to_be_undecided(wrong
     assert sum(line.endswith(", undecided") for line in told) == len(found.undecided) > 0
 
 
+@pytest.mark.sampling
+@pytest.mark.parametrize("table", [tp.MUP, tp.NTP], ids=repr)
+def test_an_output_that_starts_smaller_than_counted_is_no_agreement(table):
+    """A readout of √n smaller entries moves nothing else by another power under Adam: f_0 alone tells it."""
+    e = table.kind("readout")
+    smaller = tp.ABCD({"readout": (e.a, e.b + Fraction(1, 2), e.c, e.d), "out": table.a_out}, base=table)
+    check = tp.classify(residual, smaller, tp.Adam()).check((32, 64, 128, 256), seed=SEED)
+    counts = {(r.name, r.t): r for r in tp.classify(residual, table, tp.Adam()).check((8, 16), seed=SEED, draws=2).rows}
+    claimed = [(r, counts[r.name, r.t]) for r in check.rows]
+    found = replace(check, rows=tuple(replace(r, counted=c.counted, scale=c.scale) for r, c in claimed))
+    assert [(r.name, r.t, r.verdict) for r in found.apart] == [("f", 0, "vanishes")]
+    assert not replace(found, counted_regime=found.measured_regime).agrees and check.agrees
+    assert "; 1 rows not as counted" in repr(found) and ", vanishes" in repr(found)
+
+
+@tp.network
+def centred(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    h = W @ tp.relu(tp.sum(U * ξ, over="d"))
+    return v * tp.relu((h - tp.avg(h)) / tp.sqrt(tp.avg((h - tp.avg(h)) ** 2)))
+
+
+@pytest.mark.sampling
+def test_outputs_before_training_are_not_drawn_of_networks_that_are_dead():
+    """Behind 8 neurons with relu 1 input in 256 is 0 everywhere, and a norm without ε divides by it."""
+    found = tp.classify(centred, tp.MUP, tp.SGD())
+    assert found.check((32, 64, 128, 256), seed=SEED, steps=1).agrees
+    X = -np.ones((1, 1))
+    with pytest.raises(tp.EvaluationError, match="not finite before training, as where 0 divides"):
+        found.check((2, 4), X=X, seed=SEED)
+
+
+@tp.network
+def five(ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix, B: tp.Matrix, C: tp.Matrix, D: tp.Matrix, v: tp.Vector):
+    x = tp.relu(tp.sum(U * ξ, over="d"))
+    for W in (A, B, C, D):
+        x = tp.relu(W @ x)
+    return v * x
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("seed", range(2))
+def test_deep_networks_that_are_narrow_do_not_grow_at_the_start(seed):
+    """E f_0² does not see the width, E log |f_0| grows by 1/n: at widths 8, 16, 32 like n^(½), at no power of n."""
+    check = tp.classify(five, tp.NTP, tp.SGD()).check((32, 64, 128), seed=seed, steps=1, draws=32)
+    assert check.agrees and not any(r.name == "f" for r in check.apart)
+
+
 def test_a_power_has_the_error_of_the_spread_between_networks():
     """Sizes n^(−½) with lognormal noise: two errors cover the truth, and fall like 1/√draws."""
     rng = np.random.default_rng(4)

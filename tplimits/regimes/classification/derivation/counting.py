@@ -169,7 +169,7 @@ class Counting:
 
         A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
         """
-        now, natural = self.start, self._natural.start
+        now, natural = self.start, self.at_natural_start.start
         pairs = [(self.name(p), now.sizes[p], natural.sizes[p]) for p in self.hidden]
         pairs += [(self.reading(r), size, natural.reads[r]) for r, size in now.reads.items()]
         pairs += [
@@ -184,14 +184,14 @@ class Counting:
 
     @cached_property
     def small(self) -> tuple[str, ...]:
-        """Vectors that start smaller than in a natural start, where nothing else does: they are 0 beside what stays."""
-        vectors = {self.network.initial_names[name]: name for name in self.roles.named("vector")}
-        now, natural = self.start, self._natural.start
+        """Vectors and scalars that start smaller than naturally, where nothing else does: 0 beside what stays."""
+        added = {self.network.initial_names[name]: name for name in self.roles.named("vector", "scalar")}
+        now, natural = self.start, self.at_natural_start.start
         unlike = {p for p in range(len(self.network)) if now.sizes[p].start != natural.sizes[p].start}
         # sign(b) is of order 1 however small b is
         as_natural = all(size.start == natural.arguments[p].start for p, size in now.arguments.items())
-        smaller = all(p in vectors and now.sizes[p].start < natural.sizes[p].start for p in unlike)
-        return tuple(vectors[p] for p in sorted(unlike)) if smaller and as_natural else ()
+        smaller = all(p in added and now.sizes[p].start < natural.sizes[p].start for p in unlike)
+        return tuple(added[p] for p in sorted(unlike)) if smaller and as_natural else ()
 
     @cached_property
     def natural(self) -> dict[str, Power]:
@@ -199,7 +199,8 @@ class Counting:
         return {name: power for name, _, power in self.starts}
 
     @cached_property
-    def _natural(self) -> Counting:
+    def at_natural_start(self) -> Counting:
+        """The same network from a natural start."""
         return replace(self, parametrization=_natural(self))
 
     def moves(self, t: int) -> dict[str, Power]:

@@ -5,7 +5,7 @@ With a_out counted into readouts, A = a_out + a + b of the readout that is large
     r = a + c − 1 for matrices,    a + c for vectors and scalars,    a_out + a + c − 1 for readouts:
 
 stable at the start     a + b = ½ (matrices) or 0, A ≥ ½        faithful    d = a + A, for readouts d = a_out + a, b ≤ c
-                        (A ≥ 1 of a sum whose mean is not zero)
+                        (A ≥ 1 of a sum whose mean is not zero; a + b ≥ 0 of what is added to others, as biases)
 stable in training      r ≥ 0 for all,  A + r ≥ 1               nontrivial  r = 0 of a readout, or A + r = 1
 features are learned    r = 0 of a parameter before the readout, otherwise there is an operator limit
 
@@ -108,13 +108,15 @@ class InequalityTable:
     """All inequalities of a network: its parameters, a_out, and the least A of what is summed to the output.
 
     `readout_start` is that of terms that hold a readout: ½ where their mean is zero, 1 where it is not.  `other_start`
-    is that of the other terms, None where there are none.
+    is that of the other terms, None where there are none.  `needed` are sets of vectors and scalars of which one
+    has to be of order 1 at the start: those alone in one cannot start smaller, and None stands for all of these.
     """
 
     parameters: tuple[Parameter, ...]
     a_out: Expr
     readout_start: Expr = HALF
     other_start: Expr | None = None
+    needed: tuple[frozenset[str], ...] | None = None
 
     @cached_property
     def readouts(self) -> tuple[Parameter, ...]:
@@ -169,18 +171,27 @@ class InequalityTable:
         """Stable at the start."""
         for p in self.others:
             natural = HALF if p.kind == "matrix" else sympy.S.Zero
-            e = p.exponents
+            start = p.exponents.a + p.exponents.b
             yield Inequality(
                 "start",
                 p.name,
                 "a + b",
-                e.a + e.b,
-                "=",
+                start,
+                "≥" if self._may_be_small(p) else "=",
                 natural,
-                f"starts like n^({sympy.nsimplify(natural - e.a - e.b)})",
+                f"starts like n^({sympy.nsimplify(natural - start)})",
             )
+        starts = {p.name: p.exponents.a + p.exponents.b for p in self.others}
+        for names in self.needed or ():
+            if len(names) > 1:
+                least = sympy.Min(*(starts[k] for k in names))
+                about = " or ".join(k for k in starts if k in names)
+                yield Inequality("start", about, "least a + b", least, "≤", sympy.S.Zero, f"starts like n^({-least})")
         for name, A, least in self._start_scales():
             yield Inequality("start", "f", f"A = {name}", A, "≥", least, f"starts like n^({least - A})")
+
+    def _may_be_small(self, p: Parameter) -> bool:
+        return p.kind != "matrix" and self.needed is not None and frozenset({p.name}) not in self.needed
 
     def start_of(self, readout: Parameter) -> Expr:
         """A of a readout at the start."""

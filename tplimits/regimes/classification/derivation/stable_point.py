@@ -3,7 +3,7 @@
 All limits are those of μP or NTP with some parameters at rest, or some starts at zero:
 
     features move       |w⟩ as in the μ-limit; a parameter with r > 0 does not move, a readout with A > 1 starts at 0,
-                        and so does a vector with a + b > 0 beside others, as a bias
+                        and so does what is added to others with a + b > 0, as a bias
     features are fixed  f_{t+1} = f_t − η Σ 𝒦_w over readouts with r = 0 and others with A + r = 1; f_0 = 0 for A > ½
     f does not move     f_t = f_0
 
@@ -12,14 +12,14 @@ Which updates count is read off the powers of n: those of one parameter, at the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction
 from tplimits.program.nodes.laws import Law
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StablePoint:
-    """Whether features move in the limit; the parameters at rest; the vectors that start at 0; whether f does."""
+    """Whether features move in the limit; the parameters at rest; those that start at 0; whether f does."""
 
     learns: bool
     frozen: tuple[str, ...]
@@ -38,9 +38,8 @@ class StablePoint:
     at_zero: bool
 
     def started(self, network: Program) -> Program:
-        """The network with the vectors that start at 0 doing so."""
-        zero = Law(sympy.S.Zero, sympy.S.Zero)
-        changed = [_with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.small else s for s in network]
+        """The network with what starts at 0 doing so."""
+        changed = [_at_zero(s) if s.name in self.small else s for s in network]
         return network.replace(instructions=tuple(changed)) if self.small else network
 
 
@@ -107,8 +106,11 @@ def _is_drawn(network: Program, name: str) -> bool:
     return isinstance(s, InitialScalar) and s.value is None
 
 
-def _with_law(s: InitialVector, law: Law) -> InitialVector:
-    return InitialVector(s.name, s.axes, s.line, s.over, law)
+def _at_zero(s: Instruction) -> Instruction:
+    if isinstance(s, InitialScalar):
+        return replace(s, value=sympy.S.Zero)
+    assert isinstance(s, InitialVector)  # no others start smaller in a stable point
+    return replace(s, law=Law(sympy.S.Zero, sympy.S.Zero))
 
 
 __all__ = ["StablePoint", "stable_point"]

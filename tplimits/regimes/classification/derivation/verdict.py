@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tplimits.regimes.classification.derivation.at_start import AtStart, at_star
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
 from tplimits.regimes.classification.derivation.means import LARGEST, means_of, total_of
+from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
@@ -228,6 +229,12 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     moved = scaling.moved(exponents)
     table = _table(found, moved, parametrization, optimizer, network)
     counting = None if symbolic else Counting(network, parametrization, optimizer)
+    if counting is None:
+        # forward values at the start alone: neither the optimizer nor the power of the output is seen in them
+        one = replace(parametrization, a_out=sympy.S.One)
+        table = replace(table, needed=needed_at_any(Counting(network, one, Frozen()).at_natural_start))
+    else:
+        table = replace(table, needed=needed(counting))
     verdict = StabilityVerdict(network, parametrization, table, counting, scaling)
     _refuse_unknown(verdict)
     return verdict

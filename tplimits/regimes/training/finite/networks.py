@@ -157,7 +157,8 @@ class Networks:
                 # before the error sees them: a shift afterwards would leave the training that of other outputs
                 f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
-                raise EvaluationError(f"the outputs of `{self.net.name}` at width {self.n} overflow at step {t}.")
+                what = f"overflow at step {t}" if t else "are not finite before training, as where 0 divides"
+                raise EvaluationError(f"the outputs of `{self.net.name}` at width {self.n} {what}.")
             outputs.append(f)
             for name, position in kept.items():
                 found[name].append(numpy.array(run.arrays[position]))
