@@ -135,3 +135,17 @@ def test_of_data_that_are_indices_they_are_taken_on():
         limit.evaluate(numpy.array([0, 2]), **TASK)
     names = [line.partition(": ")[2] for line in limit.assumptions if line.startswith("not established")]
     assert numpy.isfinite(limit.assuming(names).evaluate(numpy.array([0, 2]), **TASK).f).all()
+
+
+def test_quotients_of_squares_are_judged_without_multiplying_denominators_out():
+    """On a sphere h² has mean 1/3, h⁴ 1/5: of v·h²/(h² + x² + y²) the readout alone learns η χ/5."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        h = W @ tp.sum(U * ξ, over="d")
+        return v * (h**2 / (h**2 + x**2 + y**2))
+
+    limit = tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+    rates = dict.fromkeys(("U", "W", "x", "y"), 0.0) | {"v": 0.5}
+    found = limit.evaluate([[0.6, 0.8]], error=tp.squared_error([1.0]), lr=rates, steps=1, particles=4096)
+    assert abs(found.f[1, 0] - 0.5 / 5) < 4 * found.stderr[1, 0] + 1e-9
