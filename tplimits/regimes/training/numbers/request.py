@@ -76,6 +76,8 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
+    if not names:  # what is not recorded and no output rests on need not be finite
+        recursion = replace(recursion, network=network.returned)
     need_numbers(recursion.optimizers)
     recursion = replace(recursion, optimizers=resting(recursion.optimizers, common["rates"], common["steps"]))
     found = TrainingRequest(**common, recursion=recursion, record=names)
