@@ -39,7 +39,7 @@ TEXT = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 #: names in the first column of a table
 LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
 #: fields of programs and limits that users have no need of
-INNER = {"sized", "returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "replace", "written"}
+INNER = {"sized", "returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "replace", "written", "read"}
 #: what kernels of a network predict, and how far they are random
 PREDICTED = (Prediction, KernelSample, Kurtosis, Descent, tp.StoredKernels)
 INNER |= {"array_names", "values"}  # of CovarianceSDE: what the views are made of

@@ -58,6 +58,17 @@ def multiplied_out(expr: Expr) -> Expr:
     return sympy.expand(expr)
 
 
+def numerators_expanded(expr: Expr) -> Expr:
+    """A sum of products with sums that are divided by as they are: of (x² + y²)⁻² the parts of the sum show the zero.
+
+    >>> x, y = sympy.symbols("x y")
+    >>> numerators_expanded((x + 1) / (x + y) ** 2)
+    x/(x + y)**2 + (x + y)**(-2)
+    """
+    whole = {p: sympy.Dummy() for p in found(expr, sympy.Pow) if p.base.is_Add and p.exp.could_extract_minus_sign()}
+    return sympy.expand(expr.xreplace(whole)).xreplace({name: p for p, name in whole.items()})
+
+
 def _is_power(factor: Expr) -> bool:
     return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
 

@@ -148,12 +148,9 @@ class _Analysis:
             self.gaussians.growths[symbol] = self.growth(definition)
         return self.gaussians.growths[symbol]
 
-    def _arguments(self, expr: Expr) -> Tail:
-        return of_sum([self.growth(a) for a in expr.args])
-
     def _bounded(self, expr: Expr) -> Tail:
         """Bounded only if it is real: tanh(√h) is no number where h < 0."""
-        inner = self._arguments(expr)
+        inner = of_sum([self.growth(a) for a in expr.args])
         return inner if inner.unreal else _BOUNDED
 
     def _chosen(self, expr: Expr) -> Tail:
@@ -296,8 +293,10 @@ class _Analysis:
 
     def _shared(self, terms: Sequence[Expr], power: Expr) -> Iterator[Tail]:
         """Of (Σ tᵢ)^(−p) ≤ t^(−pθ) · (Σ of the others)^(−p(1−θ)), for some 0 < θ < 1 (means of positive numbers)."""
-        # of two terms either order of the pair is covered by the shares
-        for term in terms if len(terms) > 2 else terms[:1]:
+        zeros = locus(sympy.Add(*terms), self.gaussians)
+        # of forms alone the weight is known, and has told; of two terms either order is covered by the shares
+        told = zeros is not None and len(zeros.forms) == len(terms)
+        for term in () if told else terms if len(terms) > 2 else terms[:1]:
             rest = sympy.Add(*(t for t in terms if t is not term))
             for share in _SHARES:
                 yield self.growth(term ** (-power * share) * rest ** (-power * (1 - share)))

@@ -37,6 +37,7 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.kinds import (
+    INITIAL,
     Avg,
     InitialMatrix,
     InitialScalar,
@@ -51,8 +52,6 @@ from tplimits.program.walk import Walker
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.nodes.program import Program
-
-_INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
 def forward(network: Program, keep: Collection[str] | None = None, a_out: Expr = sympy.S.Zero) -> Loops:
@@ -111,7 +110,7 @@ class Lowering(Statements, Walker[None]):
                 if position in self.parts.maxima:
                     wanted |= sources(self.parts.maxima[position][0])
         for position, s in enumerate(self.program):
-            if position in wanted or (isinstance(s, _INITIAL) and position not in self.parts.maxima):
+            if position in wanted or (isinstance(s, INITIAL) and position not in self.parts.maxima):
                 self.at, self.extent_of = position, {axis_symbol(a): self.program.root_axis(a) for a in s.axes}
                 self.read(s)
 
@@ -195,7 +194,7 @@ class Lowering(Statements, Walker[None]):
     def gradient(self, name: str, uses: Collection[Use]) -> None:
         """The gradient of one parameter, the sum of its uses."""
         s = self.program[self.program.initial_names[name]]
-        assert isinstance(s, _INITIAL)
+        assert isinstance(s, INITIAL)
         extents = self._extents(s)
         target = self.declare("g", extents, GRADIENT, name)
         n0 = width_symbol(self.program[self.program.returns[0]].width or "n")

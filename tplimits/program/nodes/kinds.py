@@ -94,6 +94,10 @@ class InitialScalar(Instruction):
         return () if self.value is None else (self.value,)
 
 
+#: what a program is given
+INITIAL = (InitialMatrix, InitialVector, InitialScalar)
+
+
 @dataclass(frozen=True)
 class MatMul(Instruction):
     """W x, or Wᵀ x, entry by entry along the finite axes (indices of both are index expressions)."""

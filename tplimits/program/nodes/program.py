@@ -21,6 +21,7 @@ from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import stop_gradient
 from tplimits.program.nodes.given import named_once
 from tplimits.program.nodes.kinds import (
+    INITIAL,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -50,6 +51,11 @@ def known_names(program: Program) -> Known:
     return Known(
         frozenset(program.widths), frozenset(program.all_axes), widths, frozenset((N, *widths, *constants, *sizes))
     )
+
+
+def _zero(s: Instruction) -> Instruction:
+    kept = s.name, s.axes, s.line
+    return ScalarNonlin(*kept) if s.width is None else OuterNonlin(*kept, over=s.width)
 
 
 def root_axes(size_of: Mapping[str, str]) -> dict[str, str]:
@@ -207,6 +213,19 @@ class Program:
             arguments=tuple(map(place, self.arguments)),
             inputs=tuple(map(place, self.inputs)),
         )
+
+    @cached_property
+    def read(self) -> frozenset[int]:
+        """What is returned, and all that it rests on."""
+        return frozenset(self.returns).union(*(networkx.ancestors(self.graph, p) for p in self.returns))
+
+    @cached_property
+    def returned(self) -> Program:
+        """The same outputs, with 0 for what none of them rests on: it can refuse nothing, and all places stay."""
+        unread = {p for p, s in enumerate(self) if p not in self.read and not isinstance(s, INITIAL)}
+        if not unread:
+            return self
+        return self.replace(instructions=tuple(_zero(s) if p in unread else s for p, s in enumerate(self)))
 
     @cached_property
     def released(self) -> Program:

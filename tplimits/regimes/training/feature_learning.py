@@ -180,7 +180,7 @@ class MaximalLimit(TrainingLimit):
         jump, a pole or the end of a root.
         """
         given = named_once(constants, named, "exact()", EvaluationError)
-        program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given)
+        program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given).returned
         with deep(program.name, NoLimitError), reporting(progress) as report:
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
             numbers.moments.refuse_singular(limit.state)

@@ -56,3 +56,33 @@ def test_a_scalar_away_from_its_jump_trains_like_the_network_without_it(regime, 
     few = {"widths": (64, 128, 256), "draws": (400, 200, 100), "progress": False}
     assert tp.check(limit, **asked, **few).accepted
     assert not tp.check(limit, **asked, **few, claims={"f[1,0]": 1.3 * expected[0]}).accepted
+
+
+UNREAD = {
+    "growth": lambda x, h: x * tp.exp(tp.sqrt(tp.n) * tp.avg(x * h)),
+    "a zero in disguise at a jump": lambda x, h: x * tp.step(tp.avg(tp.step(h)) - 0.5),
+    "a zero in disguise at a pole": lambda x, h: x / (tp.avg(tp.relu(h)) - tp.avg(tp.abs(h)) / 2),
+    "a logarithm of what is negative": lambda x, h: tp.log(h),
+    "a jump": lambda x, h: tp.sign(h),
+}
+
+
+@pytest.mark.parametrize("unread", UNREAD)
+def test_what_no_output_rests_on_refuses_nothing(unread):
+    def made(more):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            h = W @ x
+            more(x, h)
+            return v * h
+
+        return network
+
+    beside, plain = made(UNREAD[unread]), made(lambda x, h: h)
+    task = {"error": tp.squared_error([1.0]), "lr": 0.5, "steps": 1}
+    found, known = (tp.derive(one, tp.MaximalUpdate(tp.SGD())) for one in (beside, plain))
+    assert (found.exact([[1.0, 0.0]], **task) == known.exact([[1.0, 0.0]], **task)).all()
+    run = found.evaluate([[1.0, 0.0]], **task, particles=64, replicates=2)
+    assert run.f == pytest.approx(known.evaluate([[1.0, 0.0]], **task, particles=64, replicates=2).f, abs=1e-12)
+    assert tp.classify(beside, tp.NTP, tp.SGD()).regime == "operator"

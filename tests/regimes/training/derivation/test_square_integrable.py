@@ -135,3 +135,45 @@ def test_of_data_that_are_indices_they_are_taken_on():
         limit.evaluate(numpy.array([0, 2]), **TASK)
     names = [line.partition(": ")[2] for line in limit.assumptions if line.startswith("not established")]
     assert numpy.isfinite(limit.assuming(names).evaluate(numpy.array([0, 2]), **TASK).f).all()
+
+
+def test_quotients_of_squares_are_judged_without_multiplying_denominators_out():
+    """On a sphere h² has mean 1/3, h⁴ 1/5: of v·h²/(h² + x² + y²) the readout alone learns η χ/5."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        h = W @ tp.sum(U * ξ, over="d")
+        return v * (h**2 / (h**2 + x**2 + y**2))
+
+    limit = tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+    rates = dict.fromkeys(("U", "W", "x", "y"), 0.0) | {"v": 0.5}
+    found = limit.evaluate([[0.6, 0.8]], error=tp.squared_error([1.0]), lr=rates, steps=1, particles=4096)
+    assert abs(found.f[1, 0] - 0.5 / 5) < 4 * found.stderr[1, 0] + 1e-9
+
+
+def test_an_exponential_that_is_cut_off_keeps_its_moments():
+    """Beside neurons that train by the same rule; where exp(b) is read as it is, a step leaves it without a mean."""
+
+    @tp.network
+    def cut(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector = tp.init(mean=0.5, std=1)):  # noqa: B008
+        y = tp.exp(b)
+        return v * tp.clip(y, -1, 0.5) + v * tp.sum(U * ξ, over="d")
+
+    @tp.network
+    def whole(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector = tp.init(mean=0.5, std=1)):  # noqa: B008
+        y = tp.exp(b)
+        return v * tp.clip(y, -1, 0.5) + v * tp.sum(U * ξ, over="d") + v * y
+
+    task = {"error": tp.squared_error([1.0]), "lr": 0.5, "steps": 2}
+    found = tp.derive(cut, tp.MaximalUpdate(tp.SGD())).evaluate([[1.0]], **task)
+    rng, n, outputs = numpy.random.default_rng(0), 400_000, []
+    u, v, b = rng.standard_normal(n), rng.standard_normal(n), 0.5 + rng.standard_normal(n)
+    for _ in range(3):
+        y = numpy.exp(b)
+        x = numpy.clip(y, -1, 0.5) + u
+        outputs.append((v * x).mean())
+        χ = outputs[-1] - 1
+        u, v, b = u - 0.5 * χ * v, v - 0.5 * χ * x, b - 0.5 * χ * v * (y < 0.5) * y
+    assert found.f[:, 0] == pytest.approx(outputs, abs=0.01)
+    with pytest.raises(tp.EvaluationError, match="exponential of an exponential"):
+        tp.derive(whole, tp.MaximalUpdate(tp.SGD())).evaluate([[1.0]], **task)

@@ -111,6 +111,9 @@ def test_a_norm_of_targets_that_contradict_each_other_is_not_divided_by(regime, 
     with pytest.raises(tp.EvaluationError, match="in step 0 the parts of a gradient that come from different inputs"):
         limit.evaluate(X, **{**TASK, "error": tp.squared_error([1.0, -1.0])}, **start)
     assert abs(limit.evaluate(X, **TASK, **start).f[1]).min() > 0.01
+    # what does not move divides by nothing; the bias sees the sum of the targets
+    still = {**TASK, "error": tp.squared_error([1.0, -1.0]), "lr": {"U": 0.0, "v": 0.0, "b": 0.3}}
+    assert limit.evaluate(X, **still, **start).f == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])

@@ -214,6 +214,7 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
 
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
+    network = network.returned
     refuse_output_that_cancels(network)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:

@@ -14,6 +14,7 @@ from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.expanding import numerators_expanded
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
@@ -283,8 +284,7 @@ class Judgements:
         )
 
     def _is_tame(self, number: int) -> bool:
-        node = self.state.nodes[number]
-        return node.gaussian or node.body is None or number in self.tame
+        return (node := self.state.nodes[number]).gaussian or node.body is None or number in self.tame
 
     def is_square_integrable(self, expr: Expr) -> bool:
         """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart.
@@ -296,7 +296,7 @@ class Judgements:
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
         kets, whole = self._small, expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))
-        written = sympy.expand(without_names(kets.written(whole), kets))  # x beside exp(h) is no other factor if h is x
+        written = numerators_expanded(without_names(kets.written(whole), kets))  # x beside exp(h) may be a name of h
         open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
         return 1 not in Counter(map(spectators(written), open_)).values()
 

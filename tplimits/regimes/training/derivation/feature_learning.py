@@ -97,8 +97,9 @@ def derive_maximal(
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
     exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
     refuse_orthogonal(network, trained=True)
-    for position, s in enumerate(network):
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+    # what no output rests on refuses nothing: no gradient passes it
+    for position in sorted(network.read):
+        if isinstance(s := network[position], (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
     found = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
     kets = judged(network, found.moving, assumed)
@@ -128,9 +129,7 @@ def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
     Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
     """
     axes, moved = map("jump{}".format, itertools.count()), {network.initial_names[name] for name in moving}
-    # a jump that no output rests on is passed by no gradient
-    used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
-    for position in sorted(used):
+    for position in sorted(network.read):
         s = network[position]
         if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or hidden_jumps(s.body))):
             continue

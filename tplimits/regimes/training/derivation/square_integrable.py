@@ -11,19 +11,20 @@ whose mean is infinite for every η ≠ 0: exponentials, which have all moments 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx
-from sympy import Pow, S, cosh, exp, sinh
+from sympy import Dummy, Expr, Pow, S, cosh, exp, sinh
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.branches import BRANCHES
 from tplimits.program.nodes.entries import Entry, GaussMean, entries
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.functions import maximum, minimum
+from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -115,6 +116,8 @@ def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> lis
         s = program[position]
         if not isinstance(s, OuterNonlin) or kets.recursion.judged.is_gradient(position):
             continue
+        if _is_cut_off(program, position, kets.recursion.judged.is_gradient):
+            continue
         read = {int(e.source) for node in found(s.body, *_EXPONENTIALS) for e in entries(node)}
         moved = unbounded.keys() & read.union(*(networkx.ancestors(program.graph, p) for p in read))
         if moved:
@@ -125,6 +128,31 @@ def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> lis
             )
             doubts.append(kets.recursion.judged.moment_doubt(position, reason))
     return doubts
+
+
+def _is_cut_off(program: Program, position: int, is_gradient: Callable[[int], bool]) -> bool:
+    """Whether c·exp(u) is read between two numbers alone: no gradient passes beyond them, and within it is bounded."""
+    _, factor = made_of(program[position]).as_coeff_Mul()
+    readers = [program[p] for p in program.graph.successors(position) if not is_gradient(p)]
+    is_output = position in program.returns or not readers
+    return isinstance(factor, exp) and not is_output and all(_cuts_off(s, position) for s in readers)
+
+
+def _cuts_off(s: Instruction, position: int) -> bool:
+    """Whether a function reads a vector in clip(…, a, b) alone."""
+    if not isinstance(s, OuterNonlin):
+        return False
+    clips = [node for node in found(s.body, minimum, maximum) if _is_clip(node)]
+    left = s.body.xreplace({node: Dummy(real=True) for node in clips})
+    return all(e.source != position for e in entries(left))
+
+
+def _is_clip(node: Expr) -> bool:
+    """min(max(x, a), b), or the other way round, of an entry alone."""
+    inner = [a for a in node.args if isinstance(a, (minimum, maximum)) and not isinstance(a, node.func)]
+    whole = {*node.args, *(a for i in inner for a in i.args)} - {*inner}
+    ends = [x for x in whole if not x.is_number]
+    return len(inner) == 1 and len(ends) == 1 and isinstance(ends[0], Entry)
 
 
 def _is_bounded(optimizer: Optimizer) -> bool:

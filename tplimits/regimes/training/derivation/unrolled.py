@@ -35,10 +35,10 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.kinds import (
+    INITIAL,
     Avg,
     InitialMatrix,
     InitialScalar,
-    InitialVector,
     Instruction,
     MatMul,
     OuterNonlin,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 #: χ of all inputs and outputs from f of the same, as arrays of expressions
 Signal = Callable[[numpy.ndarray, int], numpy.ndarray]
-_INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
 def unrolled(
@@ -163,7 +162,7 @@ class _Unrolling:
         """Instructions of the network, or of its gradients, at step t; `at` maps old positions to new ones."""
         for position in positions:
             s = self.source[position]
-            if not isinstance(s, _INITIAL):
+            if not isinstance(s, INITIAL):
                 at[position] = self._copied(s, at, t).source
 
     def _copied(self, s: Instruction, at: Mapping[int, int], t: int) -> Entry:

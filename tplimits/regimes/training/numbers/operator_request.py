@@ -17,10 +17,11 @@ from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.schedules import as_data, moving, parted, path, scheduled
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import real_array, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.regimes.training.derivation.operator import derive_tangent
-from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers, resting
 
 if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
@@ -158,6 +159,8 @@ def tangent_request(
     working_executor(executor, EvaluationError)
     _known(operator.whole, given)
     need_numbers(operator.optimizers)
+    optimizers = FrozenDict(resting(operator.optimizers, common["rates"], common["steps"]))
+    operator = operator if optimizers == operator.optimizers else replace(operator, optimizers=optimizers)
     start = None if f0 is None else real_array("f0", f0)
     found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling, schedules=schedules)
     if start is not None and start.ndim == 0:

@@ -14,7 +14,7 @@ from tplimits.program.nodes.given import names_of
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.regimes.training.numbers import moments
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
-from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers, resting
 from tplimits.regimes.training.numbers.singular import refuse_vanishing
 
 if TYPE_CHECKING:
@@ -76,8 +76,11 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
-    found = TrainingRequest(**common, recursion=recursion, record=names)
+    if not names:  # what is not recorded and no output rests on need not be finite
+        recursion = replace(recursion, network=network.returned)
     need_numbers(recursion.optimizers)
+    recursion = replace(recursion, optimizers=resting(recursion.optimizers, common["rates"], common["steps"]))
+    found = TrainingRequest(**common, recursion=recursion, record=names)
     refuse_vanishing(recursion.total, recursion.optimizers, found.rates, found.steps)
     assert found.bound  # refused here if an axis has no size
     _scalars_given(found)

@@ -16,6 +16,7 @@ from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import Rate, rates
 from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
+from tplimits.program.optimizers.linear import Frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,16 @@ def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dic
         "ratios": {width: float(ratio) for width, ratio in ratios.items()},
         "given": dict(asked.given),
         "checkpoint": None if asked.checkpoint is None else place_of("checkpoint", asked.checkpoint),
+    }
+
+
+def resting(optimizers: Mapping[str, Optimizer], rates: Mapping[str, Rate], steps: int) -> dict[str, Optimizer]:
+    """The optimizers, and none for what has rate 0 at all steps: what its update would be divided by is not asked."""
+    moved = {name: one for name, one in optimizers.items() if any(rates[name](t) != 0 for t in range(steps))}
+    # a gradient that is clipped with others counts for them
+    counted = {one.clips_gradient for one in moved.values()} - {None}
+    return {
+        name: one if name in moved or one.clips_gradient in counted else Frozen() for name, one in optimizers.items()
     }
 
 
