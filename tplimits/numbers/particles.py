@@ -160,7 +160,8 @@ def refuse_unseen(entries_of: Array, name: str) -> None:
     sizes = abs(entries_of)
     with numpy.errstate(all="ignore"):
         share = float(numpy.max(numpy.nan_to_num(sizes.max(axis=-1) / sizes.sum(axis=-1)), initial=0.0))
-    if share > _LARGEST_SHARE:
+    # of some dozens one makes as much of E|x y z|, which all of them see
+    if share > max(_LARGEST_SHARE, 32 / sizes.shape[-1]):
         raise EvaluationError(
             f"moment not established: the mean `{name}` lies further out than {sizes.shape[-1]} particles look: one of "
             f"them makes {share:.0%} of it, so that their spread is no error. Narrow the argument of the exponential, "
