@@ -185,3 +185,31 @@ def test_brackets_of_vectors_are_means_over_particles():
     assert exact.keys() == found.keys() and len(exact) > 3
     for name, number in exact.items():
         assert abs(found[name].value - number.value) <= 6 * found[name].error + 1e-3, name
+
+
+@pytest.mark.parametrize(("slope", "seen"), [(0.25, True), (6.0, False), (8.0, False)])
+def test_means_that_lie_further_out_than_particles_look_are_refused(slope, seen):
+    """E exp(s x) = exp(s²/2) is that of particles at s deviations: for s = 6, one in 10⁹."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.exp(slope * x))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.exp(slope / 2 * tp.sum(U * ξ, over="d"))
+
+    asked = {"particles": 4096, "replicates": 4}
+    training = {"error": tp.squared_error([1.0]), "lr": 1.0, "steps": 1}
+    # v alone moves, by exp(s x/2) in a step
+    trained = tp.derive(network, tp.MaximalUpdate({"U": tp.Frozen(), "v": tp.SGD()}))
+    ways = [
+        lambda: tp.derive(program).evaluate("particles", **asked)["return"].value,
+        lambda: trained.evaluate([[0.6, 0.8]], **training, **asked).f[1, 0],
+    ]
+    for number in ways:
+        if seen:
+            assert number() == pytest.approx(numpy.exp(slope**2 / 2), rel=0.02)
+        else:
+            with pytest.raises(tp.EvaluationError, match="lies further out than 4096 particles look"):
+                number()

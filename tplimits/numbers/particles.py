@@ -19,6 +19,7 @@ import numpy
 from sympy import Symbol
 
 from tplimits.errors import EvaluationError, shown
+from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.conditioning import Normals, Population
@@ -29,7 +30,7 @@ from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets
 _MOST_EVALUATIONS = 20_000_000
+#: the share of one particle in a mean above which the spread of particles says nothing of its error
+_LARGEST_SHARE = 0.25
 #: relative rounding of a replicate: programs that white particles do exactly have no other error
 _ROUNDING = 1e-14
 CONDITIONINGS = ("white", "lazy")
@@ -64,6 +67,7 @@ class ParticleExecution(Execution):
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program, self.data)
+        self.may_lie_far_out = any(isinstance(s, OuterNonlin) and may_lie_far_out(s.body) for s in program)
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
@@ -102,6 +106,11 @@ class ParticleExecution(Execution):
         for index in numpy.ndindex(*x.shape[1:-1]):
             out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
         return out
+
+    def average(self, s: Avg) -> Array:
+        if self.may_lie_far_out:
+            refuse_unseen(self._vector(s), s.name)
+        return super().average(s)
 
     def outer(self, s: OuterNonlin) -> Array:
         if not s.slots:
@@ -144,6 +153,20 @@ class ParticleExecution(Execution):
     def _read(self, entry: Entry) -> Array:
         array = self.arrays[entry.source][(0, *(int(i) for i in entry.indices))]
         return numpy.asarray(array)
+
+
+def refuse_unseen(entries_of: Array, name: str) -> None:
+    """EvaluationError where one particle makes much of a mean: E exp(8 x) is that of particles at eight deviations."""
+    sizes = abs(entries_of)
+    with numpy.errstate(all="ignore"):
+        share = float(numpy.max(numpy.nan_to_num(sizes.max(axis=-1) / sizes.sum(axis=-1)), initial=0.0))
+    # of some dozens one makes as much of E|x y z|, which all of them see
+    if share > max(_LARGEST_SHARE, 32 / sizes.shape[-1]):
+        raise EvaluationError(
+            f"moment not established: the mean `{name}` lies further out than {sizes.shape[-1]} particles look: one of "
+            f"them makes {share:.0%} of it, so that their spread is no error. Narrow the argument of the exponential, "
+            "or give it a form whose mean is closed."
+        )
 
 
 def observed(execution: Execution, observable: Observable) -> float:

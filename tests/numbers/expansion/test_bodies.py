@@ -17,7 +17,7 @@ from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.nodes import Frame, Rough
 from tplimits.program.nodes import functions as f
 from tplimits.program.nodes.entries import GaussMean, width_symbol
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.program.nodes.laws import truncated
 
 g, a, b, c, z = (Symbol(name, real=True) for name in "gabcz")
@@ -27,6 +27,16 @@ RATIO = Rational(5, 2)
 root = Symbol("ε", positive=True)
 VALUES, SHIFTS, ROOTS = numpy.array([0.3, 0.7]), numpy.array([0.4, -1.1]), numpy.array([0.6, -0.2])
 COVARIANCE = numpy.array([[2.0, 0.5], [0.5, 1.0]])
+
+
+class elu(f.Real):
+    """A head that is known by its definition and its numbers alone."""
+
+    def definition(self):
+        return self.args[0] * f.step(self.args[0]) + (sympy.exp(self.args[0]) - 1) * (1 - f.step(self.args[0]))
+
+
+ARRAY_FUNCTIONS[elu] = lambda x: numpy.where(x > 0, x, numpy.expm1(numpy.minimum(x, 0)))
 
 BODIES = (
     *(a * b**2 - 3 * a, sympy.exp(a * b) / (1 + b), sympy.log(a + b), sympy.sqrt(a + b**2), (a + b) ** a),
@@ -39,6 +49,7 @@ BODIES = (
     *(sympy.sqrt(k) / sympy.sqrt(n) * a, sympy.tanh(a + b / sympy.sqrt(n)), a / k + b / n**2, sympy.exp(-1 / n) * a),
     *((1 + a / sympy.sqrt(k)) * b / sympy.sqrt(n), a / n ** Rational(3, 2), g * a**2, sympy.tanh(a * g + b)),
     *(g**2 * b / sympy.sqrt(n), sympy.sin(g + a * b) * g, sympy.exp(-(g**2)) * a),
+    *(elu(a - b), elu(b - a) * a, elu(a * b) ** 2),
     *(truncated(a * b, Rational(3, 2)), truncated(g * a + b, sympy.Integer(2)) * b),
     *(GaussMean(sympy.tanh(a * z + b), z), GaussMean(sympy.cos(b * z * g), z) * a),
 )

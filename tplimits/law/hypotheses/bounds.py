@@ -12,7 +12,7 @@ from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import remembered
+from tplimits.program.parts import found, remembered
 
 #: positive everywhere
 POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
@@ -44,6 +44,16 @@ _x = sympy.Dummy("x", real=True)
 _GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
 #: heads with the sign of their argument
 _ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
+
+
+def may_lie_far_out(function: Expr) -> bool:
+    """Whether exponentials grow without a bound in it, so that a mean may rest on what draws do not reach.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> may_lie_far_out(sympy.exp(x)), may_lie_far_out(sympy.exp(-(x**2)))
+    (True, False)
+    """
+    return any(bounds(e.args[0])[1] == sympy.oo for e in found(function, sympy.exp, sympy.sinh, sympy.cosh))
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:

@@ -163,6 +163,9 @@ class Bodies:
             return self._step(x, expr)
         if isinstance(expr, sympy.sign):  # 0 where its argument is, as that of relu may be for half of the neurons
             return do.sum(self._step(x, expr), do.scaled(self._step(do.scaled(x, -1.0), expr), -1.0))
+        # other heads with a kink of their own: δ is known to the heads above alone
+        if functions.kinks(functions.elementary(expr.func(_U, *expr.args[1:]))):
+            return read(functions.elementary(expr))
         if len(expr.args) == 1:
             return self._smooth(expr.func(_U), x, expr)
         rest = [float(evaluate(a, self.leaves)) for a in expr.args[1:]]

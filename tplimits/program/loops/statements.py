@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.nodes.stated import IndexTable
 
+#: heads of the package that machines of loops have code for; all others are computed by their definitions
+_WITH_CODE = (
+    *(functions.step, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, functions.where),
+    *(functions.sigmoid, functions.softplus, functions.stop_gradient),
+)
+
 
 class Statements:
     """The arrays of a program under construction, what entries are in them, and the statements that fill them."""
@@ -300,8 +306,13 @@ class Statements:
 
 
 def _plain(expr: Expr) -> Expr:
-    """An expression with powers and functions in the form in which they are computed."""
-    if isinstance(expr, functions.gelu):
+    """An expression with powers and functions in the form in which they are computed.
+
+    >>> x = Symbol("x", real=True)
+    >>> _plain(functions.gelu(x)), _plain(functions.relu(x)), _plain(x**-2)
+    (x*(erf(sqrt(2)*x/2) + 1)/2, relu(x), (1/x)**2)
+    """
+    if isinstance(expr, functions.Real) and not isinstance(expr, _WITH_CODE):
         return expr.definition()
     if expr.is_Pow and expr.exp.is_Integer and expr.exp < -1:
         return sympy.Pow(1 / expr.base, -expr.exp, evaluate=False)

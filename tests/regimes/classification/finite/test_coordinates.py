@@ -247,6 +247,7 @@ def test_slopes_and_regimes():
     [
         ({"widths": (64,)}, "two widths"),
         ({"widths": (64, 1)}, "at least 2"),
+        ({"widths": np.array([[8, 16]])}, "a whole number"),
         ({"steps": 0}, "at least 1"),
         ({"draws": 1}, "draws"),
     ],
@@ -260,7 +261,7 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
     """Each of K values after each of S steps and at the start, and f: errors are Student's at level/(rows + 1)."""
     asked = []
     monkeypatch.setattr(coordinates.student, "isf", lambda level, freedom: asked.append((level, freedom)) or 0.0)
-    check = tp.classify(2, tp.MUP, tp.SGD()).check((4, 8), steps=3, draws=2, seed=SEED, level=0.05)
+    check = tp.classify(2, tp.MUP, tp.SGD()).check(np.array([4, 8]), steps=3, draws=2, seed=SEED, level=0.05)
     names = {row.name for row in check.rows}
     assert len(check.rows) == len(asked) == 4 * len(names) and len(names) > 2
     assert {level for level, _ in asked} == {0.05 / (len(asked) + 1)}

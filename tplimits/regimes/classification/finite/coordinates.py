@@ -18,10 +18,10 @@ import numpy
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
-from tplimits.program.nodes.given import whole_from
+from tplimits.program.nodes.given import several, whole_from
 from tplimits.regimes.classification.finite.data import bounded_signal, drawn_inputs
 from tplimits.regimes.classification.finite.judging import AGREES, CERTAIN, OPEN, Power, Rule, judged, measured_power
 from tplimits.regimes.training.finite.networks import Trained, train
@@ -200,9 +200,9 @@ def coordinate_check(
     """Train networks and fit powers; see `Classification.check`.  `sampling` has the widths and a number of draws."""
     if counting is None:
         raise CheckError("the exponents have symbols; a coordinate check needs numbers.")
-    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in sampling.widths or ()})
+    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in several(sampling.widths) or ()})
     if len(sizes) < 2:
-        raise CheckError(f"widths={sampling.widths!r}: powers of n need two widths or more.")
+        raise CheckError(f"widths={shown(sampling.widths)}: powers of n need two widths or more.")
     steps, draws = (
         whole_from("steps", training.steps, 1, CheckError),
         whole_from("draws", sampling.draws, 2, CheckError),

@@ -23,7 +23,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.numbers.near_zero import continued
@@ -225,14 +225,9 @@ class MeanPoints:
                 return numpy.broadcast_to(evaluate(written, {**known, **parameters}), z.shape[:2])
 
         found = at(points)
-        if _may_lie_far_out(moment.integrand):
+        if may_lie_far_out(moment.integrand):
             _refuse_unseen(moment.integrand, found, at(_WIDER * points), points)
         return numpy.asarray(found.mean(axis=1))
-
-
-def _may_lie_far_out(function: Expr) -> bool:
-    """Whether exponentials grow without a bound in it."""
-    return any(bounds(e.args[0])[1] == sympy.oo for e in function.atoms(sympy.exp))
 
 
 def _refuse_unseen(function: Expr, found: Array, wider: Array, points: Array) -> None:

@@ -17,8 +17,8 @@ from sympy import Integer
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import Unroller
 from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
-from tplimits.numbers.particles import ParticleExecution
-from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
+from tplimits.numbers.particles import ParticleExecution, refuse_unseen
+from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs, returned_values
 from tplimits.program.network.schedules import Schedule, at_step
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import drawn
@@ -186,6 +186,8 @@ class TrainingExecution(ParticleExecution):
             self.given[name] = numpy.array(schedule(t))
         self.run_some(len(self.total.network))
         self.seen = self._seen(len(self.total.network))
+        if self.may_lie_far_out:
+            refuse_unseen(returned_values(self.total, self)[0], "f")
         return network_outputs(self.total, self)
 
     def _seen(self, count: int) -> dict[str, Array]:
