@@ -195,10 +195,22 @@ def test_constants_are_powers_of_n():
         tp.derive(scale, tp.Kernels())
 
 
+def beside_b(s, of):
+    s.c = nn.Linear(s.n, s.n)
+    s.c.weight.data.copy_(of(s.b.weight.data))
+
+
 @pytest.mark.parametrize(
     ("started", "words"),
     [
         (lambda s: setattr(s, "c", copy.deepcopy(s.b)), "starts with the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: -3 * w), "starts with multiples of the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: 2 * w.t()), "starts with multiples of the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: w + torch.randn_like(w) * s.n**-0.5), "correlated with `b.weight`"),
+        (
+            lambda s: beside_b(s, lambda w: torch.where(torch.rand(w.shape) < 0.3, w, w.flip(0))),
+            "numbers of `b.weight`",
+        ),
         (lambda s: nn.init.orthogonal_(s.b.weight), "starts orthogonal"),
         (lambda s: s.a.weight.data[1::2].copy_(-s.a.weight.data[::2]), "numbers that it holds several times"),
         (lambda s: s.a.weight.data[:, 1].copy_(s.a.weight.data[:, 0]), "numbers that it holds several times"),
@@ -215,9 +227,17 @@ def test_entries_that_depend_on_one_another(started, words):
     assert tp.derive(net.gaussian().leading().independent(), tp.Kernels())
 
 
-@pytest.mark.parametrize("law", [nn.init.uniform_, nn.init.normal_, lambda w: nn.init.sparse_(w, 0.9)])
+def signs(w):
+    return w.copy_(torch.sign(torch.randn(w.shape)))
+
+
+def sparse(w):
+    return w.mul_(torch.rand(w.shape) < 0.1)
+
+
+@pytest.mark.parametrize("law", [nn.init.uniform_, nn.init.normal_, signs, sparse])
 def test_laws_of_independent_entries_are_alike(law):
-    assert not imported(model(started=lambda s: law(s.a.weight.data))).dependent
+    assert not imported(model(started=lambda s: [law(p.data) for p in (s.a.weight, s.b.weight, s.o.weight)])).dependent
 
 
 @pytest.mark.parametrize("part", ["b", "o"])
