@@ -258,6 +258,8 @@ class Recursion(Brackets):
             axes = self.program[source].axes
             if source in self.scalars:
                 swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
+            elif (constant := self.nodes[source].body) is not None and constant.is_number:
+                swap[entry] = constant
             else:
                 own = self.program[source].width is None or entry.neuron == OWN
                 # a box is an independent neuron of the same network: a side of its own, beyond the two inputs
