@@ -129,7 +129,7 @@ def grouped(n):
 
 @pytest.mark.parametrize("make", [widening, grouped])
 def test_readouts_have_as_many_neurons_as_they_read(make):
-    """Of 4n neurons, and of four pieces of n/4: f fᵀ is that of torch's networks, and not a quarter or four times it."""
+    """Of 4n neurons, and of four pieces of n/4: f fᵀ is that of torch's networks, not a quarter or four times it."""
     x = noise(2, 5)
     net = tp.from_torch(make, x, widths=(16, 32, 64)).gaussian().leading()
     claimed = tp.derive(net, tp.Kernels()).evaluate(net.data(x), ratios=net.ratios).nngp
