@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tplimits import regimes
@@ -14,7 +14,6 @@ from tplimits.program.nodes.given import names_of
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parts import derivation_begins
 from tplimits.regimes.protocol import Regime
 from tplimits.regimes.width.limit import Width
@@ -85,7 +84,6 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
             f"`{program.name}` is no {asked.takes}: tp.{type(asked).__name__}() takes {_MADE[asked.takes]}."
         )
     _refuse_given(program)
-    _refuse_frozen(program, asked)
     _refuse_places(program, asked)
     for why in getattr(program, "unlike", ()):  # an imported model says what no limit reads of it
         raise NoLimitError(why)
@@ -124,22 +122,6 @@ def _refuse_places(program: Program, regime: Regime) -> None:
                 "while drift and noise of a layer are those of independent entries drawn anew. Leave it out, or take "
                 "another regime."
             )
-
-
-def _refuse_frozen(program: Program, regime: Regime) -> None:
-    """An imported model says what it does not train; a regime that trains it all the same is that of another model."""
-    frozen: tuple[str, ...] = getattr(program, "frozen", ())
-    optimizers = getattr(regime, "optimizer", None)
-    rest = optimizers if isinstance(optimizers, Mapping) else {}
-    moved = [name for name in frozen if not isinstance(rest.get(name), Frozen)]
-    chosen = getattr(regime, "train", None)
-    if hasattr(regime, "train"):
-        moved = [name for name in frozen if chosen is None or name in chosen]
-    if moved:
-        raise ProgramError(
-            f"`{program.name}` does not train {', '.join(moved)}, but tp.{type(regime).__name__}() would: say "
-            "train=(…) without them, or an optimizer for each parameter with tp.Frozen() for these."
-        )
 
 
 def _kind(program: Program) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy
 import pytest
 import sympy
 import torch
@@ -235,16 +236,39 @@ def test_given_numbers_have_no_limit():
         net.run(n=4, constants={"i": [1, 2, 3, 4, 5]})
 
 
-def test_limits_do_not_train_what_the_model_freezes():
-    make, example, widths = EVERY["low rank"]
-    net = tp.from_torch(make, example, widths=widths)
+def test_what_the_model_freezes_is_left_at_rest():
+    """The tangent kernel of the rest alone, by torch's gradients at a large width; statistics of batches are frozen."""
+
+    def make(n):
+        model = torch.nn.Sequential(
+            torch.nn.Linear(3, n), torch.nn.BatchNorm1d(n), torch.nn.Tanh(), torch.nn.Linear(n, 1)
+        )
+        model[0].requires_grad_(False)
+        return model
+
+    x = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+    net = tp.from_torch(make, x, widths=(16, 32, 64)).gaussian().leading()
+    limit = tp.derive(net, tp.Kernels())
+    assert limit.trained == ("1.weight", "1.bias", "3.weight", "3.bias")
+    claimed, wide = limit.evaluate(net.data(x)).ntk, 2**15
+    module = make(wide).double().eval()
+    trained = [p for p in module.parameters() if p.requires_grad]
+    rows = [torch.autograd.grad(f, trained, retain_graph=True) for f in module(x.double())[:, 0]]
+    # of readouts like n^(−½) and the bias of the output, which the limit has with rates of their own
+    factors = (1, 1, 1 / wide, 1)
+    found = [[sum(c * (a * b).sum().item() for c, a, b in zip(factors, one, two, strict=True)) for two in rows]
+             for one in rows]  # fmt: skip
+    assert numpy.array(found) == pytest.approx(numpy.asarray(claimed).reshape(2, 2), rel=0.03)
+    decayed = {"optimizer": tp.SGD(), "weight_decay": 0.1}
+    assert "0.weight" not in tp.derive(net, tp.NeuralTangent(**decayed)).trained
+    recursion = tp.derive(net, tp.MaximalUpdate(**decayed)).recursion
+    assert "0.weight" not in recursion.moving and recursion.weight_decay["0.weight"] == 0
     for regime in (
-        tp.Kernels(),
-        tp.Kernels(train=("w.weight",)),
-        tp.MaximalUpdate(tp.SGD()),
-        tp.NeuralTangent(tp.Adam()),
+        tp.Kernels(train=("0.weight",)),
+        tp.MaximalUpdate(dict.fromkeys(net.entries, tp.SGD())),
+        tp.NeuralTangent(dict.fromkeys(net.entries, tp.SGD())),
     ):
-        with pytest.raises(tp.ProgramError, match=r"does not train w\.weight"):
+        with pytest.raises(tp.ProgramError, match=r"does not train `0\.weight`"):
             tp.derive(net, regime)
 
 

@@ -68,7 +68,7 @@ def weight_of(net, name, n):
         is_readout = net[net.position(name)].width is not None and net.entries[name].power == 0.5 and (
             name.startswith("o.") or name == list(net.built.weights)[-2]
         )  # fmt: skip
-        return 1 / n if is_readout else 1.0
+        return 1 / (n * float(net.built.atoms[net[net.position(name)].width])) if is_readout else 1.0
     columns = float(net.built.atoms[net[net.position(name)].columns])
     return float(net.built.factors[name]) ** 2 / (n * columns)
 
@@ -117,6 +117,33 @@ def test_kernels_are_those_of_networks_that_torch_makes(name):
         assert numpy.abs(z).max() < 4.0, (found, claimed, error)
         twin = (found - wrong * numpy.asarray(claimed)) / error  # 35 % and 10 % off
         assert numpy.abs(twin).max() > 4.0
+
+
+def widening(n):
+    return nn.Sequential(nn.Linear(5, n), nn.ReLU(), nn.Linear(n, 4 * n), nn.ReLU(), nn.Linear(4 * n, OUTPUTS))
+
+
+def grouped(n):
+    return nn.Sequential(nn.Linear(5, n), nn.ReLU(), nn.Linear(n, n), nn.GroupNorm(4, n), nn.Linear(n, OUTPUTS))
+
+
+@pytest.mark.parametrize("make", [widening, grouped])
+def test_readouts_have_as_many_neurons_as_they_read(make):
+    """Of 4n neurons, and of four pieces of n/4: f fᵀ is that of torch's networks, not a quarter or four times it."""
+    x = noise(2, 5)
+    net = tp.from_torch(make, x, widths=(16, 32, 64)).gaussian().leading()
+    claimed = tp.derive(net, tp.Kernels()).evaluate(net.data(x), ratios=net.ratios).nngp
+    found = []
+    for seed in range(40):
+        torch.manual_seed(seed)
+        model = make(128)
+        for layer in (model[2], model[-1]):
+            nn.init.zeros_(layer.bias)
+        f = model(x).detach().numpy()
+        found.append(f @ f.T / OUTPUTS)
+    assert numpy.mean(found, axis=0) == pytest.approx(
+        numpy.asarray(claimed).reshape(2, 2), rel=0.2, abs=0.02 * claimed.max()
+    )
 
 
 # -- training -------------------------------------------------------------------------------------

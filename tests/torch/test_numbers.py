@@ -148,8 +148,8 @@ def test_other_numbers_in_a_buffer_are_told():
 
 
 KINKS = {
-    "relu6": F.relu6, "hardtanh": lambda h: F.hardtanh(h, 0.0, 1.0), "clamp": lambda h: h.clamp(0, 1), "elu": F.elu,
-    "at least": lambda h: h.clamp(min=0), "maximum": lambda h: torch.maximum(h, 2 * h),
+    "relu6": F.relu6, "hardtanh": lambda h: F.hardtanh(h, 0.0, 1.0), "elu": F.elu,
+    "maximum": lambda h: torch.maximum(h, 2 * h),
     "celu": lambda h: F.celu(h, 2.0),
     "hardswish": lambda h: F.hardswish(h - 3) + F.hardswish(h + 3), "smaller": lambda h: torch.minimum(h, 0 * h + 0.0),
 }  # fmt: skip
@@ -160,6 +160,16 @@ def test_derivatives_at_kinks_are_those_of_pytorch(name):
     """A dead channel whose bias starts at 0 stands exactly on them."""
     make = model(lambda s, x: s.o(KINKS[name](s.a(x) - s.a(x).detach())))
     assert imported(make).matches(make(24), X)
+
+
+@pytest.mark.parametrize(
+    ("of", "twin"), [(lambda h: h.clamp(0, 1), lambda h: F.hardtanh(h, 0.0, 1.0)), (lambda h: h.clamp(min=0), F.relu)]
+)
+def test_at_bounds_of_clamp_derivatives_are_0(of, twin):
+    """Whatever PyTorch has there, which is 1 before 2.14 and 0 since: the same functions by other names have 0."""
+    make, other = (model(lambda s, x, f=f: s.o(f(s.a(x) - s.a(x).detach()))) for f in (of, twin))
+    net = imported(make)
+    assert net.matches(other(24), X) and net.matches(make(24), X).largest == ("the model",)
 
 
 def test_a_make_that_seeds_itself_is_measured():
@@ -195,10 +205,22 @@ def test_constants_are_powers_of_n():
         tp.derive(scale, tp.Kernels())
 
 
+def beside_b(s, of):
+    s.c = nn.Linear(s.n, s.n)
+    s.c.weight.data.copy_(of(s.b.weight.data))
+
+
 @pytest.mark.parametrize(
     ("started", "words"),
     [
         (lambda s: setattr(s, "c", copy.deepcopy(s.b)), "starts with the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: -3 * w), "starts with multiples of the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: 2 * w.t()), "starts with multiples of the numbers of `b.weight`"),
+        (lambda s: beside_b(s, lambda w: w + torch.randn_like(w) * s.n**-0.5), "correlated with `b.weight`"),
+        (
+            lambda s: beside_b(s, lambda w: torch.where(torch.rand(w.shape) < 0.3, w, w.flip(0))),
+            "numbers of `b.weight`",
+        ),
         (lambda s: nn.init.orthogonal_(s.b.weight), "starts orthogonal"),
         (lambda s: s.a.weight.data[1::2].copy_(-s.a.weight.data[::2]), "numbers that it holds several times"),
         (lambda s: s.a.weight.data[:, 1].copy_(s.a.weight.data[:, 0]), "numbers that it holds several times"),
@@ -215,9 +237,17 @@ def test_entries_that_depend_on_one_another(started, words):
     assert tp.derive(net.gaussian().leading().independent(), tp.Kernels())
 
 
-@pytest.mark.parametrize("law", [nn.init.uniform_, nn.init.normal_, lambda w: nn.init.sparse_(w, 0.9)])
+def signs(w):
+    return w.copy_(torch.sign(torch.randn(w.shape)))
+
+
+def sparse(w):
+    return w.mul_(torch.rand(w.shape) < 0.1)
+
+
+@pytest.mark.parametrize("law", [nn.init.uniform_, nn.init.normal_, signs, sparse])
 def test_laws_of_independent_entries_are_alike(law):
-    assert not imported(model(started=lambda s: law(s.a.weight.data))).dependent
+    assert not imported(model(started=lambda s: [law(p.data) for p in (s.a.weight, s.b.weight, s.o.weight)])).dependent
 
 
 @pytest.mark.parametrize("part", ["b", "o"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from tplimits.program.language.annotations import Kind
 from tplimits.program.language.operations import n
 from tplimits.program.language.trace import written
 from tplimits.program.language.values import Value
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.torch.data import evaluated
 from tplimits.torch.dimensions import SIDES, dims_of, scaled_data, units
@@ -112,8 +113,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
     data = evaluated(found, example)
     graph = found.graph
     weights = weights_of(found)
-    base = _exact(atoms["n"])
-    kinds = {key: _kind(found, names, number, entries[key], base) for key, number in weights.items()}
+    kinds = {key: _kind(found, names, number, entries[key]) for key, number in weights.items()}
     factors = {key: _factor(kinds[key], atoms, entries[key]) for key in weights if kinds[key].what == "Matrix"}
     given = inputs_of(found, kinds)
     returned: list[tuple[bool, tuple[int, ...]]] = []
@@ -152,6 +152,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
 
     unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
     program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
+    program = _in_units_of_readout(program, atoms, {key: entries[key] for key in weights})
     return Built(
         program, found, atoms, weights, given, names, entries, factors, *returned[0], frozenset(totals), scaled
     )
@@ -237,6 +238,19 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
     return {"return": share * value}, True, names
 
 
+def _in_units_of_readout(program: Program, atoms: Mapping[str, Fraction], entries: Mapping[str, Entries]) -> Program:
+    """Laws of vectors and scalars whose powers count the neurons that are read out, as outputs n^(−½) Σ x have it."""
+    base = _exact(atoms.get(str(program[program.returns[0]].width), atoms["n"]))
+    return program.replace(
+        instructions=tuple(
+            replace(s, law=entries[s.name].law(base))
+            if isinstance(s, (InitialVector, InitialScalar)) and s.name in entries and entries[s.name].power
+            else s
+            for s in program
+        )
+    )
+
+
 # -- arguments --------------------------------------------------------------------------------
 
 
@@ -252,7 +266,7 @@ def _exact(size: Fraction) -> sympy.Expr:
     return sympy.Rational(size.numerator, size.denominator)
 
 
-def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries, base: sympy.Expr) -> Kind:
+def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries) -> Kind:
     """What a parameter is: a matrix over two widths, a vector over one, numbers over none."""
     dims = dims_of(found, names, at)
     widths = [d.width for d in dims if d.width is not None]
@@ -260,6 +274,6 @@ def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries, 
     if len(widths) > 2:
         refuse(found.graph[at], "it has three dimensions that grow with n", "a matrix has two")
     what = ("Scalar", "Vector", "Matrix")[len(widths)]
-    found_law = entries.shape_alone() if what == "Matrix" else entries.law(base)
+    found_law = entries.shape_alone() if what == "Matrix" else entries.law()
     law = None if found_law == NORMAL else found_law
     return Kind(what, (*map(str, widths), *axes), law=law)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +20,8 @@ ROUNDING = 1e-4
 FEW, MANY, SHARE = 8, 2**18, 0.2
 #: how rare differences between groups of entries are if these are alike, and how much of the variance they have to be
 RARE, PART = 1e-8, 0.02
+#: standard errors from which on a correlation is none of chance
+CERTAIN = 6.5
 
 
 def dependent(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[str, str]:
@@ -34,22 +36,70 @@ def dependent(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[
             many.append({k: tensors[k].detach().double() for k in names if k in tensors})
     first, second = many[:2]
     drawn = [k for k, v in first.items() if v.numel() >= FEW and v.std() > 0 and not torch.equal(v, second[k])]
-    found: dict[str, str] = {}
-    seen: dict[tuple[float, ...], str] = {}
+    found = _of_others({k: numpy.stack([m[k].numpy().ravel() for m in many]) for k in drawn})
     for name in drawn:
-        key = tuple(float(x) for x in torch.sort(first[name].abs().ravel())[0][:FEW])
-        other = seen.setdefault(key, name)
-        if other != name and first[other].numel() == first[name].numel():
-            found[name] = f"starts with the numbers of `{other}`"
-        elif _is_orthogonal(first[name]):
+        if name in found:
+            continue
+        if all(_is_orthogonal(m[name]) for m in many):  # rows of a few signs are now and then
             found[name] = "starts orthogonal"
-        elif _is_symmetric(first[name]):
+        elif all(_is_symmetric(m[name]) for m in many):
             found[name] = "starts symmetric"
         elif _repeats(first[name].numpy()):
             found[name] = "starts with numbers that it holds several times"
         elif not _is_alike(numpy.stack([m[name].numpy() for m in many])):
             found[name] = "starts with rows or columns that are larger than others"
     return found
+
+
+def _of_others(models: Mapping[str, numpy.ndarray]) -> dict[str, str]:
+    """Parameters that start with numbers of earlier ones, or with what goes with them; a row for each model."""
+    several = {k: w for k, w in models.items() if w[0].size <= MANY and len(numpy.unique(abs(w[0]))) > FEW}
+    found: dict[str, str] = {}
+    for later, earlier in _sharing([w[0] for w in several.values()]):
+        names = list(several)
+        found.setdefault(names[later], f"starts with the numbers of `{names[earlier]}`")
+    for size in {w[0].size for w in models.values()}:
+        names = [k for k, w in models.items() if w[0].size == size]
+        signed = [k in several for k in names]
+        for later, earlier, exact in _alike([models[k] for k in names], signed):
+            how = "with multiples of the numbers of" if exact else "correlated with"
+            found.setdefault(names[later], f"starts {how} `{names[earlier]}`")
+    return found
+
+
+def _sharing(many: list[numpy.ndarray]) -> Iterator[tuple[int, int]]:
+    """Arrays a good part of whose entries are those of an earlier one, but for their sign."""
+    if not many:
+        return
+    values = numpy.concatenate([abs(w).astype(numpy.float32) for w in many])
+    owner = numpy.repeat(numpy.arange(len(many)), [w.size for w in many])
+    order = numpy.argsort(values, kind="stable")
+    values, owner = values[order], owner[order]
+    shared = (values[1:] == values[:-1]) & (values[1:] > 0) & (owner[1:] != owner[:-1])
+    pairs, counts = numpy.unique(numpy.stack([owner[1:], owner[:-1]])[:, shared], axis=1, return_counts=True)
+    for (later, earlier), count in zip(pairs.T.tolist(), counts, strict=True):
+        if count > SHARE * min(many[later].size, many[earlier].size):
+            yield later, earlier
+
+
+def _alike(many: list[numpy.ndarray], ordered: list[bool]) -> Iterator[tuple[int, int, bool]]:
+    """Arrays of one size whose entries go with those of an earlier one, in this order or sorted: multiples or not.
+
+    ordered: whether an array has values enough for sorted ones to say something.
+    """
+    unit = numpy.stack([w - w.mean(axis=1, keepdims=True) for w in many])
+    unit /= numpy.sqrt((unit**2).mean(axis=2, keepdims=True))
+    size = unit[0].size
+    flat = unit.reshape(len(many), size)
+    related = abs(flat @ flat.T) / size
+    places = numpy.linspace(0, unit.shape[2] - 1, FEW).astype(int)
+    up, down = (numpy.sort(sign * unit[:, 0])[:, places] for sign in (1, -1))
+    for later in range(len(many)):
+        for earlier in range(later):
+            same = ordered[later] and any(abs(up[later] - other[earlier]).max() < ROUNDING for other in (up, down))
+            exact = same or related[later, earlier] > 1 - ROUNDING
+            if exact or related[later, earlier] > CERTAIN / numpy.sqrt(size):
+                yield later, earlier, bool(exact)
 
 
 def _repeats(w: numpy.ndarray) -> bool:

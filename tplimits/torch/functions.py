@@ -59,7 +59,7 @@ def hardtanh(x: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    """x, cut off at those bounds that are given, with the derivative 0 at each of them."""
+    """x, cut off at those bounds that are given, with the derivative 0 at each of them; before 2.14 PyTorch has 1."""
     if min is None:
         return x if max is None else max - heads.relu(max - x)
     if max is None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: gradients are compared relative to their largest entry, or to this part of the largest of all
 SMALL = 1e-4
+#: what cuts off at bounds: the larger of two values, and the smaller
+CLAMPS = ("clamp", "clip", "clamp_min", "clamp_max")
 #: numbers below this are −∞, as masks write it
 LOWEST = -1e30
 
@@ -41,7 +43,8 @@ class Match:
     far the outputs are from those with them.  promised: 1e-10, or 1e-6 where there are casts.  padding: tables of which
     PyTorch trains all rows but one, where the program trains that one, too: it is left out.
     largest: modules that take the largest or smallest of values: of equal ones all share the gradient of amax, and
-    the first one gets that of max and of pools; in the program it is one of them.
+    the first one gets that of max and of pools; in the program it is one of them.  At a bound of clamp the program has
+    the derivative 0, and PyTorch 0 or 1 by its version.
     """
 
     output: float
@@ -298,7 +301,7 @@ def taking_the_largest(built: Built) -> tuple[str, ...]:
         node.module or "the model"
         for node in built.found.graph
         if node.number not in built.found.data
-        and (node.op in ("amax", "amin", "max", "min") or "max_pool" in node.op)
+        and (node.op in ("amax", "amin", "max", "min", *CLAMPS) or "max_pool" in node.op)
         and node.ref("other") is None
     ]
     return tuple(dict.fromkeys(found))

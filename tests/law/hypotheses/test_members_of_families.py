@@ -39,13 +39,51 @@ def one_for_both(ξ: tp.Input["token", "d"], U: tp.Vector["d"], A: tp.Matrix["n"
     return v * attended(*(A.sel(which=i) @ h for i in (0, 0, 1)))
 
 
-@pytest.mark.parametrize("network", [by_matrix, by_image])
-def test_kernels_are_those_of_separate_matrices(network):
+def by_position(which):
+    """Matrices along the axis that tokens have, of which nothing else is shared."""
+
+    @tp.network
+    def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], A: tp.Matrix["n", "n", "token"], v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        return v * attended(*(A.sel(token=i) @ h for i in which))
+
+    return network
+
+
+@tp.network
+def headed(
+    ξ: tp.Input["token", "d"], U: tp.Vector["d"], v: tp.Vector,
+    Q: tp.Matrix["n", "n", "head"], K: tp.Matrix["n", "n", "head"], V: tp.Matrix["n", "n", "head"],
+):  # fmt: skip
+    h = tp.sum(U * ξ, over="d")
+    return v * tp.sum(attended(Q @ h, K @ h, V @ h), over="head")
+
+
+def by_table(places):
+    """The matrices of two heads in one family, where a table says which of them a head has."""
+
+    @tp.network
+    def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], A: tp.Matrix["n", "n", "which"], v: tp.Vector):
+        images = A @ tp.sum(U * ξ, over="d")
+        return v * tp.sum(attended(*(images.take(which=np.array(p), axes="head") for p in places)), over="head")
+
+    return network.bind(which=6)
+
+
+@pytest.mark.parametrize(
+    ("network", "apart"),
+    [
+        (by_matrix.bind(which=3), separate),
+        (by_image.bind(which=3), separate),
+        (by_position((0, 1, 2)), separate),
+        (by_table([(0, 1), (2, 3), (4, 5)]), headed.bind(head=2)),
+    ],
+)
+def test_kernels_are_those_of_separate_matrices(network, apart):
     """At levels of 1e-6 in each of 8 numbers."""
     draws = 3000
     found, expected = (
-        tp.derive(net, tp.Kernels()).sample(X, draws=draws, seed=seed)
-        for seed, net in enumerate([network.bind(which=3), separate])
+        tp.derive(net, tp.Kernels()).sample(X, draws=draws, seed=seed) for seed, net in enumerate([network, apart])
     )
     for mine, theirs in ((found.nngp, expected.nngp), (found.ntk, expected.ntk)):
         error = np.sqrt((mine.var(axis=0) + theirs.var(axis=0)) / draws)

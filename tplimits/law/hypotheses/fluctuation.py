@@ -58,7 +58,7 @@ def is_safe(program: Program, positions: Sequence[int], infinite: Set[str] = fro
 
     No single member of an `infinite` family matters to a sum over all of them.
     """
-    program, places = members_apart(program, frozenset(infinite))
+    program, places = members_apart(program, tuple(sorted({*positions})), frozenset(infinite))
     positions = [place for position in positions for place in places[position].values()]
     written = _Written(program, _without_single_members(program, infinite), positions)
     products = [product for position in positions for product in written.products(written.at(position))]

@@ -18,7 +18,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError, TplimitsError
-from tplimits.program.network.parameters import at_rest
+from tplimits.program.network.parameters import places_of_neurons
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.execution import Execution
@@ -151,7 +151,7 @@ def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[A
     given: dict[str, Any] = {name: rng.uniform(0.2, 0.8) for name in program.constants}
     shapes = Execution(program, n, 1, rng, ratios, given)
     for s in program:
-        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.name not in at_rest(program):
+        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.name not in places_of_neurons(program):
             given[s.name] = _drawn(s, shapes, size, rng)
     if moved:
         names = [s.name for s in program if s.name in given and not (isinstance(s, InitialScalar) and s.of)]

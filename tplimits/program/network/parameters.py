@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tplimits.errors import NoLimitError
+from tplimits.errors import NoLimitError, ProgramError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GRID
@@ -29,9 +29,24 @@ def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
             )
 
 
-def at_rest(network: Program) -> tuple[str, ...]:
-    """Parameters that are never trained: the places of neurons."""
+def places_of_neurons(network: Program) -> tuple[str, ...]:
+    """Vectors that hold the places of neurons, which are not drawn."""
     return tuple(s.name for s in network if isinstance(s, InitialVector) and s.law.shape == GRID)
+
+
+def at_rest(network: Program) -> tuple[str, ...]:
+    """Parameters that are never trained: the places of neurons, and what the program says is frozen."""
+    return (*places_of_neurons(network), *network.frozen)
+
+
+def refuse_moved(network: Program, names: Iterable[str], where: str) -> None:
+    """ProgramError where something that is never trained is asked to be."""
+    places = places_of_neurons(network)
+    for name in names:
+        if name in places:
+            raise ProgramError(f"{where}: `{name}` holds places of neurons, which are not trained.")
+        if name in network.frozen:
+            raise ProgramError(f"{where}: `{network.name}` does not train `{name}`; leave it out.")
 
 
 def scalars_unlike_normal(network: Program) -> tuple[str, ...]:

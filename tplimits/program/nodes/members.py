@@ -1,21 +1,22 @@
 """Members of families as instructions of their own, where each is only ever read by its number.
 
 A[0] x and A[1] x are images under two independent matrices, whatever family these are stored in: in_proj_weight of
-PyTorch's attention holds three.  What asks which matrix is used where asks it of members.
+PyTorch's attention holds three, or three for each head.  What asks which matrix is used where asks it of members.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import networkx
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import Entry, axis_symbol, entries
-from tplimits.program.nodes.kinds import MatMul, made_of
+from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol, entries
+from tplimits.program.nodes.kinds import InitialMatrix, MatMul, made_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -26,79 +27,114 @@ _MOST = 2000
 
 #: the instructions that one has become, by the numbers of the members
 Members = Mapping[tuple[int, ...], int]
+#: an axis of an instruction: its position, and the number of the axis
+Place = tuple[int, int]
 
 
 @lru_cache(maxsize=256)
-def members_apart(program: Program, together: frozenset[str] = frozenset()) -> tuple[Program, tuple[Members, ...]]:
-    """A program with members in place of families, and what has become of each instruction.
+def members_apart(
+    program: Program, ends: tuple[int, ...], together: frozenset[str] = frozenset()
+) -> tuple[Program, tuple[Members, ...]]:
+    """What some instructions rest on, with members in place of families, and what has become of each instruction.
 
-    Axes that are summed over or looked up stay, and so do those that are `together`.
+    Axes that are summed over or read by data stay, and so do those that are `together`.
 
     >>> import tplimits as tp
     >>> @tp.program
     ... def both(A: tp.Matrix["n", "n", "which"], x: tp.Vector):
     ...     return (A.sel(which=0) @ x) * (A.sel(which=1) @ x)
-    >>> found, places = members_apart(both.bind(which=2))
-    >>> [s.name for s in found], dict(places[0])
+    >>> split, places = members_apart(both.bind(which=2), (4,))
+    >>> [s.name for s in split], dict(places[0])
     (['A[0]', 'A[1]', 'x', '_3', '_4', 'return'], {(0,): 0, (1,): 1})
     """
-    numbers = {axis: read for axis, read in _read_by_number(program).items() if axis not in together}
-    apart = frozenset(numbers)
+    used = set(ends).union(*(networkx.ancestors(program.graph, end) for end in ends))
+    numbers = _read_by_number(program, used, together)
+    if not numbers:
+        return program, tuple({(): p} for p in range(len(program)))
     instructions: list[Instruction] = []
     places: list[dict[tuple[int, ...], int]] = []
-    for s in program if apart else ():
-        mine = [a for a in s.axes if a in apart]
+    for position, s in enumerate(program):
         places.append({})
-        for index in itertools.product(*(numbers[a] for a in mine)):
+        mine = [k for k in range(len(s.axes)) if (position, k) in numbers]
+        for index in itertools.product(*(numbers[position, k] for k in mine)) if position in used else ():
             places[-1][index] = len(instructions)
-            instructions.append(_member(program, s, dict(zip(mine, index, strict=True)), places, apart))
+            instructions.append(_member(program, position, dict(zip(mine, index, strict=True)), places, numbers))
             if len(instructions) > _MOST:
-                return program, _unchanged(program)
-    if not apart:
-        return program, _unchanged(program)
-    found = program.replace(instructions=tuple(instructions), returns=(), arguments=(), inputs=(), names={}, parts=())
-    return found, tuple(places)
+                return program, tuple({(): p} for p in range(len(program)))
+    made = program.replace(instructions=tuple(instructions), returns=(), arguments=(), inputs=(), names={}, parts=())
+    return made, tuple(places)
 
 
-def _unchanged(program: Program) -> tuple[Members, ...]:
-    return tuple({(): p} for p in range(len(program)))
+def _read_by_number(program: Program, used: set[int], together: frozenset[str]) -> dict[Place, list[int]]:
+    """Axes whose members are read by their number somewhere, and nowhere but so or one by one, with these numbers.
 
-
-def _read_by_number(program: Program) -> dict[str, list[int]]:
-    """Axes whose members are read by their number somewhere, and nowhere but so or one by one, with these numbers."""
-    numbered, kept = dict[str, set[int]](), set[str]()
-    for s in program:
-        for axis, index in _reads(program, s):
+    Two instructions share an axis where one reads the other along it, whatever their axes are called.
+    """
+    same, numbered = networkx.Graph(), dict[Place, set[int]]()
+    kept = {(p, k) for p in used for k, axis in enumerate(program[p].axes) if axis in together}
+    looked_up: list[tuple[Place, list[Place], set[int]]] = []
+    for position in used:
+        s = program[position]
+        own = {axis_symbol(axis): (position, k) for k, axis in enumerate(s.axes)}
+        same.add_nodes_from(own.values())
+        for place, index in _reads(program, s):
+            same.add_node(place)
             if isinstance(index, Integer):
-                numbered.setdefault(axis, set()).add(int(index))
-            elif axis not in s.axes or index != axis_symbol(axis):
-                kept.add(axis)
-    return {axis: sorted(read) for axis, read in numbered.items() if axis not in kept}
+                numbered.setdefault(place, set()).add(int(index))
+            elif index in own:
+                same.add_edge(place, own[index])
+            elif isinstance(index, Lookup) and all(i in own for i in index.indices):
+                read = {int(v) for v in program.tables[index.table].values.ravel()}
+                looked_up.append((place, [own[i] for i in index.indices], read))
+            else:
+                kept.add(place)
+    classes = {place: number for number, c in enumerate(networkx.connected_components(same)) for place in c}
+    matrices = {number for (p, _), number in classes.items() if isinstance(program[p], InitialMatrix)}
+    # tables of positions are many: it is members of a family of matrices that have to be told apart
+    whole = {classes[p] for p in kept} | {
+        classes[p] for p, _, read in looked_up if classes[p] not in matrices or min(read) < 0
+    }
+    while more := {classes[p] for p, along, _ in looked_up if any(classes[q] in whole for q in along)} - whole:
+        whole |= more
+    apart: dict[int, set[int]] = {}
+    for place, read in numbered.items():
+        apart.setdefault(classes[place], set()).update(read)
+    for place, along, read in looked_up:
+        if classes[place] not in whole:
+            apart.setdefault(classes[place], set()).update(read)
+            for p, k in along:
+                apart.setdefault(classes[p, k], set()).update(range(int(program.size(program[p].axes[k]) or 0)))
+    return {p: sorted(apart[c]) for p, c in classes.items() if c in apart and c not in whole}
 
 
-def _reads(program: Program, s: Instruction) -> Iterator[tuple[str, Expr]]:
+def _reads(program: Program, s: Instruction) -> Iterator[tuple[Place, Expr]]:
     """Axes of what an instruction reads, each with the index at which it is read."""
     for entry in entries(made_of(s)) if s.operands else ():
-        yield from zip(program[entry.source].axes, entry.indices, strict=True)
+        yield from (((entry.source, k), index) for k, index in enumerate(entry.indices))
     if isinstance(s, MatMul):
-        yield from zip(program[s.matrix].axes, s.matrix_indices, strict=True)
+        yield from (((s.matrix, k), index) for k, index in enumerate(s.matrix_indices))
 
 
 def _member(
     program: Program,
-    s: Instruction,
-    at: Mapping[str, int],
-    places: list[dict[tuple[int, ...], int]],
-    apart: frozenset[str],
+    position: int,
+    at: Mapping[int, int],
+    places: Sequence[Members],
+    apart: Mapping[Place, list[int]],
 ) -> Instruction:
-    """One member of an instruction, which reads members."""
-    here = {axis_symbol(a): Integer(i) for a, i in at.items()}
+    """One member of an instruction, which reads members; at: the numbers of its axes that come apart."""
+    s = program[position]
+    here = {axis_symbol(s.axes[k]): Integer(number) for k, number in at.items()}
 
-    def moved(source: int, indices: tuple[Expr, ...]) -> tuple[int, tuple[Expr, ...]]:
-        axes = program[source].axes
+    def number(index: Expr) -> int:
+        if isinstance(index, Lookup):
+            return int(program.tables[index.table].values[tuple(int(i) for i in index.indices)])
+        return int(index)
+
+    def moved(source: int, indices: Sequence[Expr]) -> tuple[int, tuple[Expr, ...]]:
         given = [i.xreplace(here) for i in indices]
-        number = tuple(int(i) for a, i in zip(axes, given, strict=True) if a in apart)
-        return places[source][number], tuple(i for a, i in zip(axes, given, strict=True) if a not in apart)
+        members = tuple(number(i) for k, i in enumerate(given) if (source, k) in apart)
+        return places[source][members], tuple(i for k, i in enumerate(given) if (source, k) not in apart)
 
     def change(body: Expr) -> Expr:
         swap = {}
@@ -108,8 +144,8 @@ def _member(
         return body.xreplace(swap).xreplace(here)
 
     name = f"{s.name}[{','.join(map(str, at.values()))}]" if at else s.name
-    found = replace(s.changed(change), name=name, axes=tuple(a for a in s.axes if a not in apart))
-    if isinstance(found, MatMul):
-        matrix, indices = moved(found.matrix, found.matrix_indices)
-        found = replace(found, matrix=matrix, matrix_indices=indices)
-    return found
+    made = replace(s.changed(change), name=name, axes=tuple(a for k, a in enumerate(s.axes) if k not in at))
+    if isinstance(made, MatMul):
+        matrix, indices = moved(made.matrix, made.matrix_indices)
+        made = replace(made, matrix=matrix, matrix_indices=indices)
+    return made

@@ -119,6 +119,11 @@ class Program:
         return self.instructions[position]
 
     @property
+    def frozen(self) -> tuple[str, ...]:
+        """Parameters that training leaves alone; imported models say which."""
+        return ()
+
+    @property
     def is_network(self) -> bool:
         """Whether it is a network: only those take data."""
         return bool(self.inputs)

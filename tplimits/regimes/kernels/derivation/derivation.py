@@ -12,11 +12,11 @@ import networkx
 import sympy
 from sympy import DiracDelta, Expr, Integer, S
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
 from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.program.network.parameters import at_rest, parameters
+from tplimits.program.network.parameters import at_rest, parameters, refuse_moved
 from tplimits.program.network.preactivations import with_preactivations, written_out
 from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, Kron, axis_symbol, free_indices
@@ -145,8 +145,7 @@ def derive_kernels(
     _refuse_conditional(network, interior, train)
     _refuse_sized(network, infinite)
     rest = at_rest(network)
-    if wrong := [t for t in train or () if t in rest]:
-        raise ProgramError(f"tp.Kernels(train=…): `{wrong[0]}` holds places of neurons, which are not trained.")
+    refuse_moved(network, train or (), "tp.Kernels(train=…)")
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in {*interior, *rest})
     # Θ holds δθ twice: a factor r of squared gradients is √r on δθ
     moved, network = tangent(network, trained, {n: sympy.sqrt(r) for n, r in rates.items()}), network.released

@@ -57,8 +57,22 @@ class Openings(ABC):
         return S.One if complete else Kron(index, index)
 
     def settled(self, expr: Expr) -> Expr:
-        """An expression without comparisons of an index with itself, where there always is an entry."""
-        return expr.xreplace({k: self.present(k.args[0]) for k in found(expr, Kron) if k.args[0] == k.args[1]})
+        """An expression without comparisons of an index with itself, where there always is an entry, or with others."""
+        compared = {k: self._compared(*k.args) for k in found(expr, Kron)}
+        return expr.xreplace({k: value for k, value in compared.items() if value is not None})
+
+    def _compared(self, i: Expr, j: Expr) -> Expr | None:
+        """Kron(i, j) where it is known for all values of the running indices, else None."""
+        if i == j:
+            return self.present(i)
+        one, other = map(self._values, (i, j))
+        return None if one is None or other is None or one & other else S.Zero
+
+    def _values(self, index: Expr) -> frozenset[int] | None:
+        """All that an index may be, where numbers or a table say so."""
+        if isinstance(index, Lookup):
+            return frozenset(map(int, self.program.tables[index.table].values.ravel()))
+        return frozenset({int(index)}) if index.is_Integer else None
 
     def _where_present(self, expr: Expr, indices: Iterable[Expr]) -> Expr:
         """An expression times what makes it zero where an index says that there is no entry, unless it is by itself."""

@@ -259,10 +259,10 @@ class Recursion(Brackets):
             if source in self.scalars:
                 swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
             else:
-                own = self.program[source].width is None or entry.neuron == OWN
-                # a box is an independent neuron of the same network: a side of its own, beyond the two inputs
+                own = self.program[source].width is None or entry.neuron == OWN  # else a box: a side of its own
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
-                swap[entry] = Of(Integer(source), side, *indices)
+                known = self.nodes[source].body
+                swap[entry] = known if known is not None and known.is_number else Of(Integer(source), side, *indices)
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import ProgramError, shown
-from tplimits.program.network.parameters import at_rest, parameters
+from tplimits.program.network.parameters import at_rest, parameters, refuse_moved
 from tplimits.program.nodes.given import can_be_called, exact_number
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
@@ -45,8 +45,7 @@ def _by_name(
     if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
         return {name: still if name in rest else given for name in names}
     given = {**dict.fromkeys(rest, still), **given}
-    if moved := [name for name in rest if given[name] != still]:
-        raise ProgramError(f"{where}: `{moved[0]}` holds places of neurons, which are not trained.")
+    refuse_moved(network, (name for name in rest if given[name] != still), where)
     held = set(parameters(network)).difference(names)
     given = {name: value for name, value in given.items() if name not in held or value != still}
     if set(given) != set(names):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.parameters import at_rest, parameters
+from tplimits.program.network.parameters import parameters, places_of_neurons
 from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
@@ -213,7 +213,7 @@ class Networks:
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             # by the laws of the program, whatever the parametrization
             drawn = run._initial(s)
-            rests = name in run.given or name in at_rest(self.net)
+            rests = name in run.given or name in places_of_neurons(self.net)
             self.held[name] = numpy.array(drawn) if rests else drawn * n0 ** (natural - float(e.a + e.b))
 
     def outputs(self, run: Execution) -> Array:
