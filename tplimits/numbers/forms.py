@@ -200,7 +200,7 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
     forms = tuple((symbol, form) for form, symbol in lowering.forms.items())
     own = {s for s, _ in forms}
     kinks = [k for k in (*_arguments(_bodies(body, lowering)), *lowering.kinks_of_inner) if k.free_symbols & own]
-    turns = [(a, k) for a, k in _turns(_bodies(body, lowering)) if k.free_symbols & own]
+    turning = [(a, k) for a, k in turns(_bodies(body, lowering)) if k.free_symbols & own]
     return Integrand(
         tuple(variables),
         forms,
@@ -208,7 +208,7 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
         tuple(powers.items()),
         tuple(lowering.locals),
         tuple(dict.fromkeys(kinks)),
-        tuple(turns),
+        tuple(turning),
     )
 
 
@@ -232,23 +232,23 @@ def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
     arguments = set().union(*(functions.kinks(b) | singular(b) for b in bodies))
     for argument in sorted(arguments, key=sympy.default_sort_key):
         for piece in _pieces(argument):
-            found.update(dict.fromkeys(_factors(piece)))
+            found.update(dict.fromkeys(factors(piece)))
     return list(found)
 
 
-def _turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
+def turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
     """Arguments of smooth functions that change by no more than their value, each with what it vanishes with."""
     arguments = {n.args[0] for b in bodies for n in b.atoms(*_TURNING) if n.args[0].free_symbols}
-    return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in _factors(a)]
+    return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in factors(a)]
 
 
-def _factors(piece: Expr) -> list[Expr]:
+def factors(piece: Expr) -> list[Expr]:
     """What a piece vanishes with: its factors; of a sum of terms that are never negative, the factors of each."""
     found = []
     for factor in sympy.Mul.make_args(sympy.factor_terms(piece)):
         base = factor.base if isinstance(factor, sympy.Pow) else factor
         if isinstance(base, sympy.Add) and base.is_nonnegative:
-            found += [inner for term in base.args for inner in _factors(term)]
+            found += [inner for term in base.args for inner in factors(term)]
         elif base.free_symbols and not base.is_nonnegative:  # what never changes sign is not a cut
             found.append(base)
     return found
