@@ -21,6 +21,15 @@ def integral(f, edge=1e-3):
     return mpmath.quad(lambda g: (f(g) + f(-g)) * mpmath.npdf(g), points)
 
 
+HERE = mpmath.mpf("0.37")
+
+
+def steep_off_zero(f):
+    """E f(1000 (g − 0.37)) where f is 1 unless its argument is small."""
+    density = lambda t: mpmath.npdf(t / 1000 + HERE)  # noqa: E731
+    return 1 + mpmath.quad(lambda t: (f(t) - 1) * density(t) / 1000, [-60, -20, -6, -2, 0, 2, 6, 20, 60])
+
+
 EPS = mpmath.mpf(10)
 ONE_DIMENSION = {
     "log of a square": (lambda h: tp.log(h**2), -mpmath.euler - mpmath.log(2)),
@@ -30,6 +39,20 @@ ONE_DIMENSION = {
     "log with a floor": (lambda h: tp.log(h**2 + 1e-4), integral(lambda g: mpmath.log(g**2 + EPS**-4), 1e-2)),
     "narrow peak": (lambda h: 1 / (h**2 + 1e-4), integral(lambda g: 1 / (g**2 + EPS**-4), 1e-2)),
     "steep step": (lambda h: h * tp.tanh(100 * h), integral(lambda g: g * mpmath.tanh(100 * g), 1e-2)),
+    "steeper than nodes are near": (
+        lambda h: tp.tanh(1e4 * h) ** 2,
+        integral(lambda g: mpmath.tanh(10**4 * g) ** 2, 1e-4),
+    ),
+    "the same of a softplus": (
+        lambda h: tp.softplus(3000 * h) / 3000,
+        # softplus(x) + softplus(−x) = |x| + 2 log(1 + e^(−|x|))
+        integral(lambda g: g / 2 + mpmath.log1p(mpmath.exp(-3000 * g)) / 3000, 1e-3),
+    ),
+    "steep off zero": (lambda h: tp.tanh(1000 * (h - 0.37)) ** 2, steep_off_zero(lambda t: 1 - mpmath.sech(t) ** 2)),
+    "a peak between nodes": (
+        lambda h: 1 + tp.exp(-((1000 * (h - 0.37)) ** 2)) * h**2 / (1 + h**2),
+        steep_off_zero(lambda t: 1 + mpmath.exp(-(t**2)) * (g := t / 1000 + HERE) ** 2 / (1 + g**2)),
+    ),
     "root of a pole": (
         lambda h: tp.abs(h) ** -0.4,
         2**-0.2 * mpmath.gamma(mpmath.mpf("0.3")) / mpmath.sqrt(mpmath.pi),  # E|g|^p = 2^(p/2) Γ((p+1)/2)/√π
@@ -56,13 +79,20 @@ def test_two_dimensions(method):
     def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
         a, b = W @ x, W @ y
         radius = a * a + b * b
-        return tp.avg(tp.sqrt(radius + 1e-6)), tp.avg(tp.log(radius)), tp.avg(tp.tanh(100 * (a - b)) * a)
+        return (
+            tp.avg(tp.sqrt(radius + 1e-6)),
+            tp.avg(tp.log(radius)),
+            tp.avg(tp.tanh(100 * (a - b)) * a),
+            tp.avg(tp.tanh(7000 * (a - b - 0.2)) ** 2),
+        )
 
     found = list(tp.derive(tp.program(program)).evaluate(method).values())
     expected = [  # in polar coordinates; a² + b² is twice a standard exponential
         mpmath.quad(lambda r: mpmath.sqrt(r**2 + EPS**-6) * r * mpmath.exp(-(r**2) / 2), [0, 1e-3, 0.03, 1, 4, 12]),
         mpmath.log(2) - mpmath.euler,
         integral(lambda g: mpmath.tanh(100 * mpmath.sqrt(2) * g) * g / mpmath.sqrt(2), 1e-2),
+        # 1 − E sech²(7000 (√2 g − 0.2)): ∫ sech² = 2, and the density is even flat where it is not 0
+        1 - 2 * mpmath.npdf(mpmath.mpf("0.2") / mpmath.sqrt(2)) / (7000 * mpmath.sqrt(2)),
     ]
     for number, value in zip(found, expected, strict=True):
         assert number.method == "quadrature"

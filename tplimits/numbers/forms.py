@@ -23,6 +23,18 @@ from tplimits.program.nodes.functions import step
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
 
+#: functions that are constants or lines but for where their argument is small; a peak is one of −x²
+_TURNING = (
+    sympy.tanh,
+    sympy.erf,
+    sympy.erfc,
+    sympy.atan,
+    sympy.exp,
+    functions.sigmoid,
+    functions.softplus,
+    functions.gelu,
+)
+
 
 @dataclass(frozen=True)
 class Form:
@@ -49,6 +61,7 @@ class Integrand:
 
     `variables` are the Gaussian variables integrated over; `kinks` are combinations of form symbols
     (plus outer symbols) whose zero sets the quadrature has to respect: kinks, jumps, logarithms, roots, poles.
+    `turns` are arguments of smooth functions, each with where it is zero or turns itself: kinks if they are steep.
     """
 
     variables: tuple[Symbol, ...]
@@ -57,6 +70,7 @@ class Integrand:
     polynomial: tuple[tuple[Symbol, int], ...]
     locals: tuple[Inner | tuple[Symbol, Expr], ...]
     kinks: tuple[Expr, ...]
+    turns: tuple[tuple[Expr, Expr], ...] = ()
 
     def reads(self) -> set[Symbol]:
         """All symbols that stand in it; the constants among them are what it is computed from."""
@@ -186,8 +200,15 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
     forms = tuple((symbol, form) for form, symbol in lowering.forms.items())
     own = {s for s, _ in forms}
     kinks = [k for k in (*_arguments(_bodies(body, lowering)), *lowering.kinks_of_inner) if k.free_symbols & own]
+    turning = [(a, k) for a, k in turns(_bodies(body, lowering)) if k.free_symbols & own]
     return Integrand(
-        tuple(variables), forms, body, tuple(powers.items()), tuple(lowering.locals), tuple(dict.fromkeys(kinks))
+        tuple(variables),
+        forms,
+        body,
+        tuple(powers.items()),
+        tuple(lowering.locals),
+        tuple(dict.fromkeys(kinks)),
+        tuple(turning),
     )
 
 
@@ -211,17 +232,23 @@ def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
     arguments = set().union(*(functions.kinks(b) | singular(b) for b in bodies))
     for argument in sorted(arguments, key=sympy.default_sort_key):
         for piece in _pieces(argument):
-            found.update(dict.fromkeys(_factors(piece)))
+            found.update(dict.fromkeys(factors(piece)))
     return list(found)
 
 
-def _factors(piece: Expr) -> list[Expr]:
+def turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
+    """Arguments of smooth functions that change by no more than their value, each with what it vanishes with."""
+    arguments = {n.args[0] for b in bodies for n in b.atoms(*_TURNING) if n.args[0].free_symbols}
+    return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in factors(a)]
+
+
+def factors(piece: Expr) -> list[Expr]:
     """What a piece vanishes with: its factors; of a sum of terms that are never negative, the factors of each."""
     found = []
     for factor in sympy.Mul.make_args(sympy.factor_terms(piece)):
         base = factor.base if isinstance(factor, sympy.Pow) else factor
         if isinstance(base, sympy.Add) and base.is_nonnegative:
-            found += [inner for term in base.args for inner in _factors(term)]
+            found += [inner for term in base.args for inner in factors(term)]
         elif base.free_symbols and not base.is_nonnegative:  # what never changes sign is not a cut
             found.append(base)
     return found

@@ -28,6 +28,9 @@ _STILL = 1e-12
 #: a covariance that is left over and smaller than this, relative to the deviations, is rounding
 _LEFT = 1e-13
 
+#: a function whose argument changes by more than this over a standard deviation turns between nodes
+_STEEP = 60.0
+
 #: a kink as an array function of the values of the forms
 KinkValues = Callable[[Expr, dict[Symbol, Array], tuple[int, int]], Array]
 
@@ -56,6 +59,29 @@ class Basis:
         variables = self.integrand.variables
         rows = [[self.covariance[a, b] for b in variables] for a in variables]
         return numpy.array(rows).reshape(len(variables), len(variables))
+
+    @cached_property
+    def kinks(self) -> tuple[Expr, ...]:
+        """Where quadrature is cut: at kinks, and where a smooth function turns between two nodes."""
+        steep = (place for argument, place in self.integrand.turns if self._is_steep(argument))
+        return tuple(dict.fromkeys((*self.integrand.kinks, *steep)))
+
+    def _is_steep(self, argument: Expr) -> bool:
+        """Whether an argument changes by much while one form moves by its standard deviation."""
+        known = {s: self.constants.get(s, 0.0) for s in argument.free_symbols}
+        deviations = numpy.sqrt(numpy.clip(numpy.diag(self.slopes @ self.gram @ self.slopes.T), 0, None))
+        seen = []
+        for (symbol, form), deviation in zip(self.integrand.forms, deviations, strict=True):
+            if symbol in known:
+                # what encloses this integrand moves its argument, but makes it no steeper
+                inside = {s: self.constants.get(s, 0.0) for s in form.constant.free_symbols}
+                known[symbol] = float(evaluate(form.constant, inside))
+                seen.append((symbol, float(deviation)))
+        with numpy.errstate(all="ignore"):
+            return any(
+                numpy.ptp([float(evaluate(argument, {**known, s: known[s] + k * d})) for k in (-1, 0, 1)]) > _STEEP
+                for s, d in seen
+            )
 
     @cached_property
     def factor(self) -> Array:
@@ -87,7 +113,7 @@ class Basis:
         return cross, residual.tolist()
 
     def _kinked_first(self) -> list[int]:
-        symbols, kinks = tuple(s for s, _ in self.integrand.forms), self.integrand.kinks
+        symbols, kinks = tuple(s for s, _ in self.integrand.forms), self.kinks
         kinked = {s for k in kinks if len(k.free_symbols) == 1 for s in k.free_symbols}
         bent = {s for k in kinks if gradient(k, symbols) is None for s in k.free_symbols}
         # kinked forms come late, where cuts cost least, and those of curved kinks last
@@ -172,7 +198,7 @@ class Layout:
     def _planes(self) -> Planes:
         slopes, offsets = [], []
         symbols = self._symbols
-        for kink in self.integrand.kinks:
+        for kink in self.basis.kinks:
             slope_of = gradient(kink, symbols)
             if slope_of is None or kink.free_symbols & self._locals:
                 continue
@@ -191,7 +217,7 @@ class Layout:
     def _curved(self, radius: float, kink_values: KinkValues) -> dict[int, list[Cuts]]:
         """Kinks that are not straight, by the last coordinate they depend on, as finders of their cuts."""
         found: dict[int, list[Cuts]] = {}
-        for kink in self.integrand.kinks:
+        for kink in self.basis.kinks:
             hidden = kink.free_symbols & self._locals
             if not hidden and gradient(kink, self._symbols) is not None:
                 continue

@@ -2,6 +2,7 @@
 
 import numpy
 import pytest
+import scipy.special
 from expanded import recurrent, tied, tied_relu
 
 import tplimits as tp
@@ -61,3 +62,72 @@ def test_functions_that_turn_between_two_nodes_are_met_by_more(k):
     assert found.bias.value == pytest.approx(12 * k**2 * c**-2.5, rel=1e-6)
     own = (8 * k + 1) ** -0.5 - 1 / c
     assert found.variance.value == pytest.approx(own + 2 * (2 * k * c**-1.5) ** 2, rel=1e-6)
+
+
+def by_parts(f, at):
+    """L, b and C of Avg f(W x): derivatives of E f(√q g) by q = |x|²/n, of variance 2/n, by Stein's identity."""
+    near = numpy.logspace(-6, 0, 50)
+    ends = numpy.unique(numpy.concatenate([numpy.linspace(-11, 11, 90), at - near, at + near]))
+    x, w = numpy.polynomial.legendre.leggauss(16)
+    g = ((ends[1:] + ends[:-1])[:, None] + numpy.diff(ends)[:, None] * x).ravel() / 2
+    w = (numpy.diff(ends)[:, None] * w).ravel() / 2 * numpy.exp(-(g**2) / 2) / (2 * numpy.pi) ** 0.5
+    mean = w @ f(g)
+    return mean, w @ (f(g) * (g**4 - 6 * g**2 + 3)) / 4, w @ (f(g) - mean) ** 2 + (w @ (f(g) * (g**2 - 1))) ** 2 / 2
+
+
+SHARP = {
+    "square of a softplus": (lambda u: tp.softplus(100 * u) ** 2, lambda u: numpy.logaddexp(0, 100 * u) ** 2, 0),
+    "where few neurons are": (lambda u: tp.softplus(100 * (u + 5)), lambda u: numpy.logaddexp(0, 100 * (u + 5)), -5),
+    "between nodes": (
+        lambda u: tp.softplus(30 * (u - 0.37)) * u**3,
+        lambda u: numpy.logaddexp(0, 30 * (u - 0.37)) * u**3,
+        0.37,
+    ),
+    "nested": (
+        lambda u: tp.tanh(tp.softplus(50 * (u - 0.2))),
+        lambda u: numpy.tanh(numpy.logaddexp(0, 50 * (u - 0.2))),
+        0.2,
+    ),
+    "almost a jump": (
+        lambda u: tp.tanh(200 * (u - 0.3)) * u,
+        lambda u: numpy.tanh(200 * (u - 0.3)) * u,
+        0.3,
+    ),
+    "beside a kink": (
+        lambda u: tp.relu(u - 0.37) * tp.gelu(100 * (u - 0.5)),
+        lambda u: numpy.maximum(u - 0.37, 0) * 100 * (u - 0.5) * scipy.special.ndtr(100 * (u - 0.5)),
+        0.37,
+    ),
+    "a wave as slow on all nodes": (lambda u: tp.sin(40 * u) * u, lambda u: numpy.sin(40 * u) * u, 0),
+    "too sharp for any nodes": (lambda u: tp.softplus(1e5 * u) ** 2, lambda u: numpy.logaddexp(0, 1e5 * u) ** 2, 0),
+}
+
+
+@pytest.mark.parametrize("name", SHARP)
+def test_derivatives_that_nodes_miss_are_no_small_error(name):
+    """Second derivatives of these are peaks that grids of several distances miss alike."""
+    f, plain, at = SHARP[name]
+
+    @tp.program
+    def sharp(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(f(W @ x))
+
+    found = tp.derive(sharp, tp.FiniteWidth()).evaluate()["return"]
+    truth = by_parts(plain, at)
+    for number, true in zip((found.limit, found.bias, found.variance), truth, strict=True):
+        assert abs(number.value - true) < number.error + 1e-10 * (1 + truth[0])
+        # and numbers are of use, but for the last one
+        assert number.error < 0.1 * abs(true) + 1e-4 or name.startswith("too sharp")
+
+
+def test_a_function_of_two_variables_that_bends_between_their_nodes():
+    """softplus(100 (u − v)): Avg |x|² and Avg |y|² both have the variance 2/n, and u − v the variance of their sum."""
+
+    @tp.program
+    def sharp(W: tp.Matrix, V: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.softplus(100 * (W @ x - V @ y) / 2**0.5) ** 2)
+
+    found = tp.derive(sharp, tp.FiniteWidth()).evaluate()["return"]
+    limit, bias, _ = by_parts(lambda u: numpy.logaddexp(0, 100 * u) ** 2, 0)
+    assert abs(found.limit.value - limit) < found.limit.error and found.limit.error < 1e-4 * limit
+    assert abs(found.bias.value - bias / 2) < found.bias.error

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 import pytest
 import scipy.integrate
 import sympy
 
+from tplimits.numbers.moments.function import moment
 from tplimits.numbers.moments.panels import (
     RADIUS,
     _panel_sums,
@@ -52,7 +55,7 @@ def test_kinks_are_edges_at_every_deviation():
     assert with_kinks(numpy.array([-14.0, 1.0, 14.0]), (0.0,), numpy.array([1.0])).tolist() == [[-14, 0, 1, 14]]
 
 
-@pytest.mark.parametrize(("f", "steep"), [(sympy.tanh(60 * x), True), (sympy.tanh(x), False), (abs(x - 1) ** 3, False)])
+@pytest.mark.parametrize(("f", "steep"), [(sympy.tanh(15 * x), True), (sympy.tanh(x), False), (abs(x - 1) ** 3, False)])
 def test_panels_are_halved_where_a_function_is_steep(f, steep):
     function = kinked(f, x)
     edges, doubt = settled_edges(function, 0.8, 1.3, 30)
@@ -114,3 +117,43 @@ def test_the_integral_of_every_panel_is_its_own():
 )
 def test_parity_is_seen_by_algebra_or_by_many_digits(function, parity):
     assert kinked(sympy.sympify(function), x).parity == parity
+
+
+def _steep_mean(f, places):
+    """E f(g), nodes crowded at some places."""
+    near = numpy.geomspace(1e-9, 3, 90)
+    ends = numpy.unique(
+        numpy.concatenate([numpy.linspace(-10, 10, 81), *(t + s * near for t in places for s in (1, -1))])
+    )
+    x, w = numpy.polynomial.legendre.leggauss(16)
+    g = ((ends[1:] + ends[:-1])[:, None] + numpy.diff(ends)[:, None] * x).ravel() / 2
+    w = (numpy.diff(ends)[:, None] * w).ravel() / 2 * numpy.exp(-(g**2) / 2) / math.sqrt(2 * math.pi)
+    return float(w @ f(g))
+
+
+@pytest.mark.parametrize("at", [0.0, -1.37])
+@pytest.mark.parametrize("k", [300.0, 1e6])
+def test_functions_that_turn_between_nodes(k, at):
+    """Of one variable, and of two that are nearly or exactly the same: peaks, steps and corners off any edge."""
+    u, v = sympy.symbols("u v", real=True)
+    t, e = numpy.tanh, numpy.exp
+    for f, plain in (
+        (lambda z: sympy.tanh(k * (z - at)) ** 2, lambda z: t(k * (z - at)) ** 2),
+        (lambda z: heads.softplus(k * (z - at)) / k, lambda z: numpy.logaddexp(0, k * (z - at)) / k),
+        (lambda z: 1 + sympy.exp(-((k * (z - at)) ** 2)), lambda z: 1 + e(-((k * (z - at)) ** 2))),
+        (
+            lambda z: 1 / (1 + (k * (z - at)) ** 2) + sympy.tanh(z) ** 2,
+            lambda z: 1 / (1 + (k * (z - at)) ** 2) + t(z) ** 2,
+        ),
+    ):
+        value, error = moment(f(u), (u,))(1.0)
+        assert abs(float(value) - _steep_mean(plain, [at])) < 4 * float(error) + 1e-13
+        value, error = moment(f(u) * f(v), (u, v))(1.0, 1.0, 1.0, det=0.0)
+        assert abs(float(value) - _steep_mean(lambda g, plain=plain: plain(g) ** 2, [at])) < 4 * float(error) + 1e-12
+
+
+def test_a_peak_that_is_nothing_elsewhere_makes_no_even_function():
+    x = sympy.Symbol("x", real=True)
+    assert kinked(1 + sympy.exp(-1000000 * (x - sympy.Rational(41, 100)) ** 2), x).parity is None
+    assert kinked(1 + sympy.exp(-1000000 * x**2), x).parity == 0
+    assert kinked(x * heads.sigmoid(x) * (1 - heads.sigmoid(x)), x).parity == 1

@@ -14,6 +14,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
@@ -173,26 +174,39 @@ class Bodies:
 
     def _smooth(self, function: Expr, x: Jet, expr: Expr) -> Jet:
         """F(x) of one variable, with two derivatives where x moves."""
-        zero, first, second = _derivatives(function)
         # few Gauss–Hermite nodes are exact for polynomials alone
-        if not function.is_polynomial(_U):
+        exact = function.is_polynomial(_U)
+        if not exact:
             self.averages.frame.enters(x.value)
+        moves = not x.is_fixed
+        # derivatives of what does not move tell whether its values at nodes are enough
+        count = 3 if moves or not (exact or self.averages.values_only) else 1
         with numpy.errstate(all="ignore"):
-            value = mapped(lambda v: _on(zero, v), x.value)
-            found = [value]
-            if not x.is_fixed:
-                found += [mapped(lambda v, f=f: _on(f, v), x.value) for f in (first, second)]
+            found = [mapped(lambda v, f=f: _on(f, v), x.value) for f in _derivatives(function)[:count]]
         # a scalar that tends to 0 has a limit within its error of it: √ and log are finite there, and wrong
-        singular = not x.value.dims and not x.is_fixed and self._is_singular(function, float(x.value.values))
-        if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in found)):
+        singular = not x.value.dims and moves and self._is_singular(function, float(x.value.values))
+        needed = found if moves else found[:1]
+        if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in needed)):
             raise NoLimitError(
                 f"{self.told(expr)} is not finite, or has no two derivatives, at the limit of its arguments "
                 "(hypothesis: scalars enter by functions with two continuous derivatives at their limits). Keep "
                 "denominators, roots and logarithms away from zero."
             )
-        if x.is_fixed:
-            return Jet(value)
-        return self.averages.function(x, value, found[1], found[2] if second != 0 else None)
+        if not exact and count == 3:
+            found = self._between(x.value, found, expr)
+        if not moves:
+            return Jet(found[0])
+        value, first, second = found
+        return self.averages.function(x, value, first, second if _derivatives(function)[2] != 0 else None)
+
+    def _between(self, x: Field, found: list[Field], expr: Expr) -> list[Field]:
+        """The same, over cells between nodes where a frame asks for it; it is told of functions that bend there."""
+        frame = self.averages.frame
+        if frame.by_cells and x.dims:
+            return cells.over_cells(frame, x, found)
+        if not frame.bends and cells.bends(frame, x, found):
+            frame.bends = self.told(expr)
+        return found
 
     def _is_singular(self, function: Expr, at: float) -> bool:
         """Whether a scalar tends to where a root, a pole or a logarithm ends, as far as its error tells."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SLIGHT = 1e-13
 #: normal variables beyond this many deviations count for nothing in double precision, times powers of them
 _REACH = 9.0
+#: nodes of Hermite's, of which polynomials never take so many: weights of some hundreds are no numbers
+_MOST_HERMITE = 40
 #: entries of the largest field
 MOST_ENTRIES = 2_500_000
 
@@ -175,6 +177,9 @@ class Frame:
     few: int | None = None
     #: the instruction that is read
     where: str = ""
+    #: whether functions are taken over cells between nodes, and the line of one that bends within them
+    by_cells: bool = False
+    bends: str = ""
 
     @property
     def tolerance(self) -> float:
@@ -196,7 +201,7 @@ class Frame:
         elif number in self.rough or number >= APART:
             made = _even(number, axis, self.step)
         else:
-            made = _hermite(number, axis, self.few or 8 + round(1 / self.step))
+            made = _hermite(number, axis, self.few or min(8 + round(1 / self.step), _MOST_HERMITE))
         self.variables[number] = made
         return Field(made.dims, made.nodes)
 

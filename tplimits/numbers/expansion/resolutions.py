@@ -55,6 +55,8 @@ class Expanded:
     #: the influence of each average on each observable, and all averages that were asked for, in order
     total: Array
     calls: tuple[tuple[float, int | None], ...]
+    #: a function that bends between nodes, and its line
+    bends: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,17 @@ def fitting(program: Program, numbers: Numbers, seen: Drawn) -> tuple[float, ...
 
 
 def on_grid(
-    program: Program, numbers: Numbers, observables: Sequence[Observable], seen: Drawn, step: float
+    program: Program,
+    numbers: Numbers,
+    observables: Sequence[Observable],
+    seen: Drawn,
+    step: float,
+    by_cells: bool = False,
 ) -> Expanded:
-    """One resolution.  May raise TooLarge."""
+    """One resolution, with derivatives at nodes or over cells between them.  May raise TooLarge."""
 
     def made(frame: Frame) -> Expanded:
+        frame.by_cells = by_cells
         averages = Averages(frame, numbers.ratios)
         return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
 
@@ -204,6 +212,7 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         tuple(isinstance(o, ScalarObservable) and o.key in run.fluctuations for o in observables),
         total,
         tuple(averages.calls),
+        run.frame.bends,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -28,7 +29,6 @@ from tplimits.program.nodes.laws import GRID
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.law.observables import Observable
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
@@ -38,7 +38,7 @@ METHODS = ("auto", "quadrature", "particles")
 #: relative rounding of sums over nodes
 _ROUNDING = 1e-13
 #: two resolutions agree that differ by so much, of a number or at all; nodes are brought as near as this
-_AGREED, _NOTHING, _FINEST = 1e-3, 1e-3, 0.003
+_AGREED, _NOTHING, _FINEST = 1e-3, 1e-3, 0.001
 
 
 class NoRoom(EvaluationError):
@@ -178,37 +178,35 @@ def expanded(program: Program, constants: Mapping[str, Any], ratios: Mapping[str
 
 
 def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numbers, seen: Drawn) -> Table | None:
+    made = partial(on_grid, program, numbers, observables, seen)
     found: list[Expanded] = []
-    steps = fitting(program, numbers, seen)
-    for step in steps:
+    for step in fitting(program, numbers, seen):
         try:
-            found.append(on_grid(program, numbers, observables, seen, step))
+            found.append(made(step))
         except TooLarge:
             continue
-        if len(found) == 2:
-            return Table(
-                program,
-                numbers,
-                seen,
-                tuple(o.label for o in observables),
-                *_refined(found, lambda step: on_grid(program, numbers, observables, seen, step), steps[0]),
-                "quadrature",
-            )
+        if len(found) == 1:
+            finest = step
+        else:
+            labels = tuple(o.label for o in observables)
+            return Table(program, numbers, seen, labels, *_refined(found, made, finest), "quadrature")
     return None
 
 
-def _refined(found: list[Expanded], made: Callable[[float], Expanded], step: float) -> tuple[Expanded, Expanded]:
+def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) -> tuple[Expanded, Expanded]:
     """The finest resolution, and what it is off: more are made until two agree, as where a function turns sharply."""
     fine, coarse = found
-    while _differ(fine, coarse) and step > _FINEST:
-        step /= 2
+    while (fine.bends or coarse.bends or _differ(fine, coarse)) and step > _FINEST:
         try:
-            fine, coarse = made(step), fine
+            fine, coarse, step = made(step / 2), fine, step / 2
         except TooLarge:
             break
         found.append(fine)
     # two that agree tell what the finer is off; where none do, all that were made tell what any may be
     others = found if _differ(fine, coarse) else [coarse]
+    if fine.bends:
+        # two that miss what lies between their nodes agree, too
+        others = [*others, made(step, True)]
     spread = _combined(
         lambda a, *others: numpy.max([numpy.abs(a - b) for b in others], axis=0) + _ROUNDING * (1 + numpy.abs(a)),
         fine,
@@ -243,14 +241,9 @@ def _on_points(
 def _combined(function: Any, *runs: Expanded) -> Expanded:
     """Entry by entry; the averages of the first."""
 
-    def of(name: str) -> Array:
-        found: Array = function(*(getattr(r, name) for r in runs))
-        return found
-
-    first = runs[0]
-    return Expanded(
-        of("limit"), of("bias"), of("covariance"), of("root"), first.parts, first.random, first.total, first.calls
-    )
+    first, *_ = runs
+    entries = {name: function(*(getattr(r, name) for r in runs)) for name in ("limit", "bias", "covariance", "root")}
+    return replace(first, **entries)
 
 
 def refuse_unlike_normal(program: Program) -> None:

@@ -17,7 +17,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.forms import singular
+from tplimits.numbers.forms import factors, singular, turns
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.parts import remembered
@@ -39,6 +39,9 @@ _DERIVATIVE, _LOGARITHM = 0.53, 0.9
 #: of the mean over a panel that ends where a function is infinite: |x|^(−0.98) has ten times what its nodes see
 UNSEEN = 10.0
 
+#: a function turns sharply where its argument changes by its scale within this share of a panel
+_SHARP = 1 / 8
+
 #: where smooth functions are compared with what they are at −x, in so many digits: on several scales, nowhere special
 _TURNED, _DIGITS = tuple(sympy.Rational(t, 997) for t in (89, 641, 1789, 6007)), 30
 
@@ -53,6 +56,8 @@ class Kinked:
     function: Expr
     variable: Symbol
     kinks: tuple[float, ...]
+    #: those where a smooth function turns sharply, each with the distance on which it does
+    turns: tuple[tuple[float, float], ...] = ()
 
     def __call__(self, x: Array) -> Array:
         with numpy.errstate(all="ignore"):
@@ -96,10 +101,10 @@ class Kinked:
     def _graded(self, zero: int) -> tuple[float, ...]:
         # where 0/0 is smooth, as of (exp x − 1)/x, small panels would meet rounding alone
         rough = [t for t in self.undefined if self._changes(t) > _DERIVATIVE]
-        steps = {t: _GRADES[: _NEAR if t else zero] for t in rough}
-        return tuple(
-            sorted({*self.kinks, *(t + side * x for t, few in steps.items() for x in few for side in (1, -1))})
-        )
+        steps = [(t, x) for t in rough for x in _GRADES[: _NEAR if t else zero]]
+        # and panels that grow from the scale of a sharp turn to that of others
+        steps += [(t, x) for t, width in self.turns for x in _growing(width, _panel(t))]
+        return tuple(sorted({*self.kinks, *(t + side * x for t, x in steps for side in (1, -1))}))
 
     @cached_property
     def parity(self) -> int | None:
@@ -121,8 +126,15 @@ class Kinked:
             turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, plain))
         if turned in (plain, -plain):
             return 0 if turned == plain else 1
-        # flat, perhaps, wherever it was looked at
-        return next(iter(seen), None) if not functions.kinks(self.function) else None
+        # flat, perhaps, wherever it was looked at: what differs by less than any digits of it does differ
+        same = [k for k in seen if not any(self._differs((1, -1)[k], x) for x in _TURNED)]
+        return next(iter(same), None) if not functions.kinks(self.function) else None
+
+    def _differs(self, sign: int, x: Expr) -> bool:
+        """Whether f(x) ∓ f(−x) is a number, however small, and not nothing but rounding."""
+        right, left = (self.function.xreplace({self.variable: t * x}) for t in (1, -1))
+        apart = (right - sign * left).evalf(_DIGITS)
+        return bool(apart != 0 and getattr(apart, "_prec", 2) > 1)
 
 
 def _equal(sign: int, one: Expr, other: Expr) -> bool:
@@ -133,19 +145,56 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
 @remembered(512)
 def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
-    grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
     found: set[float] = set()
     # poles are edges as well: a panel across one would sum both infinite sides
     for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
-        if variable not in argument.free_symbols:
-            continue
-        values = Kinked(argument, variable, ())(grid)
-        # zeros on the grid itself change no sign between its points; a stretch of zeros is no kink inside
-        found.update(float(x) for x in grid[values == 0] if not _flat(values, grid, x))
-        for i in numpy.flatnonzero(values[:-1] * values[1:] < 0):
-            low, high = float(grid[i]), float(grid[i + 1])
-            found.add(_zero(Kinked(argument, variable, ()), low, high))
-    return Kinked(function, variable, tuple(sorted(found)))
+        found.update(_zeros(argument, variable))
+    turning = _turns(function, variable)
+    return Kinked(function, variable, tuple(sorted({*found, *turning})), tuple(turning.items()))
+
+
+def _zeros(argument: Expr, variable: Symbol) -> set[float]:
+    """Where an argument is zero: anywhere if it is a line, else where it is searched."""
+    if variable not in argument.free_symbols:
+        return set()
+    slope = argument.diff(variable)
+    if slope.is_number and slope != 0:
+        return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
+    f, grid = Kinked(argument, variable, ()), numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
+    values = f(grid)
+    # zeros on the grid itself change no sign between its points; a stretch of zeros is no kink inside
+    found = {float(x) for x in grid[values == 0] if not _flat(values, grid, x)}
+    return found | {
+        _zero(f, float(grid[i]), float(grid[i + 1])) for i in numpy.flatnonzero(values[:-1] * values[1:] < 0)
+    }
+
+
+def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
+    """Where a smooth function turns within a small part of a panel, and the distance on which it does."""
+    bases = {n.base if n.is_Pow else n.args[0] for n in function.atoms(sympy.Pow, sympy.log) if not n.is_polynomial()}
+    # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
+    places = [(a, k, 0.0) for a, k in turns([function])] + [(b, k, 1.0) for b in bases for k in factors(b)]
+    found: dict[float, float] = {}
+    for argument, place, relative in places:
+        f = Kinked(argument, variable, ())
+        for t in _zeros(place, variable):
+            at = abs(float(f(numpy.array(t))))
+            apart = abs(abs(f(t + numpy.array(_GRADES))) - at) > (at if relative else 1.0)
+            width = _GRADES[min(int(apart.sum()), len(_GRADES) - 1)]
+            # what is zero itself is a pole or a root there, a kink already
+            if width < _SHARP * _panel(t) and (at or not relative):
+                found[t] = min(width, found.get(t, math.inf))
+    return found
+
+
+def _panel(t: float) -> float:
+    """The length of panels around a place on the scale of functions."""
+    return max(0.5, abs(t) / 4)
+
+
+def _growing(width: float, most: float) -> list[float]:
+    """Distances from a scale up to another."""
+    return [width * 4.0**k for k in range(math.ceil(math.log(most / width, 4)))]
 
 
 def _zero(f: Kinked, low: float, high: float) -> float:
