@@ -240,7 +240,9 @@ class Expectations(Combinations):
         """What is known of a mean, of one that differs by names alone if there was one; None where it stays open."""
         if len(variables) > _FEW_VARIABLES or not self._may_close(product):
             return self._known(product, variables, None)
-        law = (self.covariance(a, b) for i, a in enumerate(variables) for b in variables[i:])
+        law = [self.covariance(a, b) for i, a in enumerate(variables) for b in variables[i:]]
+        if len(law) == 1 and law[0].is_Rational:  # cheaper to integrate than to compare
+            return self._known(product, variables, None)
         renamed = Renamed([product, *law, *variables])
         if not renamed.is_faithful:
             return self._known(product, variables, None)
