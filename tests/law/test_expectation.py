@@ -12,6 +12,7 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.moments import OpenMoment, _operations
+from tplimits.law.turning import Turning
 from tplimits.program.nodes.functions import relu
 
 x, y = sympy.symbols("x y", real=True)
@@ -23,19 +24,43 @@ FACTORS = (
 
 def test_signs_of_factors_give_the_sign_of_their_product():
     """Against the product itself with the signs turned, as a polynomial in what does not expand."""
-    engine = Expectations(Gaussians())
+    turning = Turning(Gaussians().covariance)
     signs = set()
     for factors in itertools.chain(*(itertools.combinations(FACTORS, k) for k in (1, 2, 3))):
         product = sympy.Mul(*factors)
         for turned in (frozenset({x}), frozenset({y}), frozenset({x, y})):
             direct = sympy.expand(product.xreplace({v: -v for v in turned}))
-            sign = engine._parity(product, turned)
+            sign = turning._parity(product, turned)
             signs.add(sign)
             if sign:
                 assert direct == sympy.expand(sign * product), (product, turned)
             else:  # not decided: no factor-wise reason
                 assert product.xreplace({v: -v for v in turned}) not in (product, -product), (product, turned)
     assert signs == {-1, 0, 1}
+
+
+def test_means_of_other_names_are_those_of_other_laws():
+    """Three pairs with covariances of their own, one beside a constant, in every order of names: sums over a grid."""
+
+    class Correlated(Gaussians):
+        def covariance(self, a, b):
+            return sympy.Integer(1) if a == b else sympy.Rational(abs(order[a] - order[b]), 5)
+
+    law = Correlated()
+    order = {law.add(name, InitialSource(i, ())): i for i, name in enumerate("vuw")}
+    engine, c = Expectations(law), sympy.Symbol("c", positive=True)
+    grid = numpy.linspace(-8, 8, 801)
+    one, two = grid[:, None], grid
+    for a, b in itertools.permutations(order, 2):
+        ρ = abs(order[a] - order[b]) / 5
+        density = numpy.exp(-(one**2 - 2 * ρ * one * two + two**2) / (2 * (1 - ρ**2)))
+        weights = density / density.sum()
+        kinked = engine.mean(c * relu(a) * relu(b) * b)
+        expected = (weights * one.clip(0) * two.clip(0) * two).sum()
+        assert float(kinked.subs(c, 3)) == pytest.approx(3 * expected, rel=1e-3)
+        assert engine.mean(sympy.exp(a + 2 * b)) == sympy.exp(sympy.Rational(5, 2) + 2 * engine.covariance(a, b))
+        opened = engine.moments[engine.mean(sympy.tanh(a) * relu(b))]
+        assert isinstance(opened, OpenMoment) and opened.integrand == sympy.tanh(a) * relu(b)
 
 
 def test_operations_are_counted_as_sympy_counts_them():

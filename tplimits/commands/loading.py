@@ -21,9 +21,8 @@ from tplimits.program.files.serial import from_json
 from tplimits.program.network.losses import CrossEntropy, SquaredError, cross_entropy, squared_error
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.program.nodes.program import Program
-from tplimits.regimes.kernels.report.document import KERNELS
 from tplimits.report import json_report
-from tplimits.report.written import DEPTH, TRAINING
+from tplimits.report.written import DEPTH, KERNELS, TRAINING
 
 
 def load(target: str) -> Program:

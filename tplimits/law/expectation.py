@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.closed_forms.integrand import Law, NotClosed, step_products, tidy
+from tplimits.law.closed_forms.alike import Renamed, answers
+from tplimits.law.closed_forms.integrand import Law, NotClosed, most_nodes, step_products, tidy
 from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
+from tplimits.law.turning import Turning
 from tplimits.program.nodes.functions import elementary
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
 
 #: more pairs of terms than this are summed through means and covariances
 _MANY_PAIRS = 400
+#: a mean over more variables is not compared with others by its law
+_FEW_VARIABLES = 3
 
 
 class Expectations(Combinations):
@@ -46,8 +50,7 @@ class Expectations(Combinations):
         self.table = table
         self.effort = effort or Effort()
         self.used_rows: dict[str, None] = {}
-        self._linked: dict[tuple[Symbol, ...], list[frozenset[Symbol]]] = {}
-        self._turns: dict[tuple[Expr, frozenset[Symbol]], Expr] = {}
+        self._turning = Turning(self.covariance)
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
 
     # -- means --------------------------------------------------------------------------------
@@ -225,61 +228,47 @@ class Expectations(Combinations):
     def _group_mean(self, product: Expr, variables: list[Symbol], scope: frozenset[Symbol] | None) -> Expr:
         if not variables:
             return product
-        # before anything is rewritten: E x tanh² x vanishes without a closed form
-        if self._odd(product, variables):
-            return S.Zero
-        try:
-            return self._closed(product, scope)
-        except NotClosed:
-            pass
+        value = self._as_before(product, variables) if scope is None else self._known(product, variables, scope)
+        if value is not None:
+            return value
         # a mean over boxes that reads the neuron's own variables is a function of these, not a number
         if scope is not None and self.gaussians.of(product) - scope:
             return BoxMean(product, *variables)
         return self.open(product)
 
-    def _odd(self, product: Expr, variables: list[Symbol]) -> bool:
-        """Whether the product changes sign with some variables whose law does not notice."""
-        if any(s in self.gaussians.long for s in found(product, Symbol)):
-            return False  # the signs inside a named factor are not visible
-        return any(self._parity(product, g) == -1 for g in self._free_signs(tuple(variables)))
+    def _as_before(self, product: Expr, variables: list[Symbol]) -> Expr | None:
+        """What is known of a mean, of one that differs by names alone if there was one; None where it stays open."""
+        if len(variables) > _FEW_VARIABLES or not self._may_close(product):
+            return self._known(product, variables, None)
+        law = [self.covariance(a, b) for i, a in enumerate(variables) for b in variables[i:]]
+        if len(law) == 1 and law[0].is_Rational:  # cheaper to integrate than to compare
+            return self._known(product, variables, None)
+        renamed = Renamed([product, *law, *variables])
+        if not renamed.is_faithful:
+            return self._known(product, variables, None)
+        answer = answers(tuple(self.table), most_nodes(), renamed.parts)
+        if not answer:
+            others, self.used_rows = self.used_rows, {}
+            value = self._known(product, variables, None)
+            answer += [value if value is None else renamed.there(value), tuple(self.used_rows)]
+            self.used_rows = others
+        value, rows = answer
+        self.used_rows.update(dict.fromkeys(rows))
+        return value if value is None else renamed.back(value)
 
-    def _free_signs(self, variables: tuple[Symbol, ...]) -> list[frozenset[Symbol]]:
-        """Sets of variables whose signs may be turned together: those linked by covariances, and all of them."""
-        if variables not in self._linked:
-            groups: list[frozenset[Symbol]] = []
-            for v in variables:
-                touching = [g for g in groups if any(self.covariance(v, w) != 0 for w in g)]
-                groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
-            # tanh(xy) of independent x and y is odd in either alone, tanh(x + y) in both together only
-            self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
-        return self._linked[variables]
+    def _known(self, product: Expr, variables: list[Symbol], scope: frozenset[Symbol] | None) -> Expr | None:
+        """0 by symmetry, or a closed form; None where there is neither."""
+        # before anything is rewritten: E x tanh² x vanishes without a closed form
+        if not self._hides_signs(product) and self._turning.is_odd(product, variables):
+            return S.Zero
+        try:
+            return self._closed(product, scope)
+        except NotClosed:
+            return None
 
-    def _parity(self, product: Expr, turned: frozenset[Symbol]) -> int:
-        """±1 where turning the signs of some variables gives ± the product, else 0; factors are turned once each."""
-        sign, moved = 1, []
-        factors = sympy.Mul.make_args(product)
-        for factor in factors:
-            value = self._turned(factor, turned)
-            if value == factor:
-                continue
-            if value == -factor:
-                sign = -sign
-            else:
-                moved.append(value)
-        if not moved:
-            return sign
-        # x(x − y)(x + y) with y turned: the factors change places, the product stays
-        if any(value not in factors and -value not in factors for value in moved):
-            return 0
-        value = sympy.Mul(*moved)  # factors that turn into one another
-        kept = sympy.Mul(*(f for f in factors if self._turned(f, turned) not in (f, -f)))
-        return sign if value == kept else -sign if value == -kept else 0
-
-    def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
-        key = (factor, turned & found(factor, Symbol))
-        if key not in self._turns:
-            self._turns[key] = put_in(factor, {v: -v for v in key[1]}, {})
-        return self._turns[key]
+    def _hides_signs(self, product: Expr) -> bool:
+        """Whether names of long factors stand in it: no row of the table, and no sign, is seen inside of them."""
+        return not self.gaussians.long.keys().isdisjoint(found(product, Symbol))
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
         """The mean by the table; NotClosed when one term of it is open."""
@@ -304,7 +293,7 @@ class Expectations(Combinations):
 
     def _may_close(self, product: Expr) -> bool:
         """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
-        if not self.gaussians.long.keys().isdisjoint(found(product, Symbol)):
+        if self._hides_signs(product):
             return False
         for head in product.atoms(sympy.Function):
             if self._random(head):

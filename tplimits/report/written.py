@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tplimits.report.latex_formulas import Formula
 
 #: what the documents of training and of depth say they are
-TRAINING, DEPTH = "tplimits training limit", "tplimits covariance SDE"
+KERNELS, TRAINING, DEPTH = "tplimits kernel limit", "tplimits training limit", "tplimits covariance SDE"
 
 
 class Written(Reported, ABC):

@@ -1,5 +1,6 @@
 """Jumps that no head of a function shows, and what limits make of them."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import integrate
 
 import tplimits as tp
 from tplimits.program.nodes import functions as f
-from tplimits.program.nodes.hidden_jumps import hidden_jumps
+from tplimits.program.nodes.hidden_jumps import derivative, hidden_jumps
 
 h, x = sympy.symbols("h x", real=True)
 JUMPS = {
@@ -156,3 +157,15 @@ def test_every_place_of_a_function_too_long_to_look_at_is_taken_for_a_jump(monke
     assert hidden_jumps.__wrapped__(function) == ()
     monkeypatch.setitem(hidden_jumps.__wrapped__.__globals__, "_LONG", 5)
     assert hidden_jumps.__wrapped__(function) == (h,)
+
+
+def test_derivatives_part_by_part_are_those_of_the_whole():
+    """Against SymPy's own, function in function; a sign that it does not differentiate against its two sides."""
+    x, y, z = sympy.symbols("x y z", real=True)
+    heads = [sympy.tanh, sympy.exp, sympy.log, sympy.atan, sympy.DiracDelta, f.relu, f.gelu]
+    heads += [f.sigmoid, lambda u: u**3, lambda u: u**y, lambda u: 1 / sympy.sqrt(u), lambda u: 2**u]
+    heads += [lambda u: f.maximum(u, y), lambda u: f.where(u, y * u, u**2)]
+    for outer, inner in (*zip(heads, heads, strict=True), *itertools.pairwise(heads), *itertools.pairwise(heads[::-3])):
+        whole = outer(inner(2 * x + y) * z + x / 3)
+        assert derivative(whole, x) == whole.diff(x), whole
+    assert derivative(sympy.sign(x - y / z) * sympy.Abs(x), x).xreplace({x: y / z + 1}).subs({y: 2, z: -1}) == -1

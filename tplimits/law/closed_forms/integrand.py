@@ -118,6 +118,11 @@ def patience(nodes: int) -> Iterator[None]:
             limit.reset(token)
 
 
+def most_nodes() -> int:
+    """How long coefficients may be at present."""
+    return _MOST_NODES.get()
+
+
 def longer(expr: Expr, most: int) -> bool:
     """Whether an expression tree has more nodes than `most`."""
     count, stack = 0, [expr]

@@ -58,6 +58,8 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
         return Tail(Growth.BOUNDED)
     # most terms share one of two constant tails: comparing degrees is what costs in sums of thousands
     several, tails = tails, list({id(t): t for t in tails}.values())
+    if len(tails) == 1 and (len(several) == 1 or tails[0].established):
+        return tails[0]
     worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
     kind = worst.kind
     # 1/x − 1/tanh(x): each alone is certain, the difference is not; what is not real cannot be cancelled

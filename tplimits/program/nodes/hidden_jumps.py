@@ -7,7 +7,6 @@ has one value on each side, and another one on the other; roots and logarithms h
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -51,6 +50,7 @@ def slope(expr: Expr, variable: Expr) -> Expr:
     return derivative(expr, variable) + hidden_delta(expr, variable)
 
 
+@remembered(1 << 13)
 def derivative(expr: Expr, variable: Expr) -> Expr:
     """∂expr/∂variable of what is real, also where SymPy cannot tell: it leaves that of sign(x − y/z) as it is.
 
@@ -58,10 +58,29 @@ def derivative(expr: Expr, variable: Expr) -> Expr:
     >>> derivative(sympy.sign(x - y / z), x)
     2*DiracDelta(x - y/z)
     """
-    if not expr.has(*_OF_REALS):
-        return expr.diff(variable)
-    found = functools.reduce(lambda part, head: part.replace(head, _OF_REALS[head]), _OF_REALS, expr).diff(variable)
-    return functools.reduce(lambda part, head: part.replace(_OF_REALS[head], head), _OF_REALS, found)
+    for head, own in _OF_REALS.items() if holds(expr, *_OF_REALS) else ():
+        expr = expr.replace(head, own)
+    slope = _of_part(expr, variable)
+    for head, own in _OF_REALS.items() if holds(slope, *_OF_REALS.values()) else ():
+        slope = slope.replace(own, head)
+    return slope
+
+
+def _of_part(expr: Expr, variable: Expr) -> Expr:
+    """By the usual rules: SymPy prepares each part of an expression anew for what it may hold."""
+    if expr == variable or variable not in found(expr, type(variable)):
+        return S.One if expr == variable else S.Zero
+    if expr.is_Add:
+        return sympy.Add(*(_of_part(a, variable) for a in expr.args))
+    if expr.is_Mul:
+        slopes = [_of_part(a, variable) for a in expr.args]
+        return sympy.Add(*(sympy.Mul(*expr.args[:i], d, *expr.args[i + 1 :]) for i, d in enumerate(slopes) if d != 0))
+    if expr.is_Pow and variable not in found(expr.exp, type(variable)):
+        return expr * (_of_part(expr.base, variable) * expr.exp / expr.base)
+    if isinstance(expr, Function) and type(expr)._eval_derivative is Function._eval_derivative:
+        slopes = [_of_part(a, variable) for a in expr.args]
+        return sympy.Add(*(expr.fdiff(i) * d for i, d in enumerate(slopes, start=1) if d != 0))
+    return expr.diff(variable)
 
 
 class _absolute(Function):

@@ -15,14 +15,13 @@ from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.parameters import parameters
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
+from tplimits.regimes import training
 from tplimits.regimes.classification import finite
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
 from tplimits.regimes.classification.derivation.perceptron import asked
 from tplimits.regimes.classification.derivation.stable_point import stable_point
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, optimizer_of, verdict_on
 from tplimits.regimes.classification.report import latex, text
-from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
-from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 from tplimits.report.written import program_graph
 from tplimits.sampling.sampling import Sampling
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.classification.derivation.at_start import AtStart
     from tplimits.regimes.classification.derivation.inequalities import Inequality
     from tplimits.regimes.classification.finite.coordinates import CoordinateCheck
+    from tplimits.regimes.training.feature_learning import MaximalLimit
+    from tplimits.regimes.training.operator import TangentLimit
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,8 @@ class Classification(Reported):
             chosen = {name: Frozen() if name in point.frozen else o for name, o in rest.items()}
         started = point.started(self.program)
         if point.learns:
-            return MaximalUpdate(chosen).derive(started)
-        return NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(started)
+            return training.feature_learning.MaximalUpdate(chosen).derive(started)
+        return training.operator.NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(started)
 
     @property
     def conditions(self) -> dict[str, sympy.Basic]:

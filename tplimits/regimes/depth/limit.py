@@ -12,14 +12,13 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, whole_from
-from tplimits.regimes.depth import numbers, picture, tangent
-from tplimits.regimes.depth import report as covariance
+from tplimits.regimes import depth
+from tplimits.regimes.depth import expanded, numbers, tangent
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
-from tplimits.regimes.depth.expanded.limit import derive_numeric, normalises
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
 from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
@@ -73,9 +72,9 @@ def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> Covarian
     try:
         return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
     except NoLimitError as refused:
-        if not (isinstance(refused, NoFormulasError) or (refused.verdict is None and normalises(program))):
-            raise
-        return derive_numeric(program, fixed, refused)
+        if isinstance(refused, NoFormulasError) or (refused.verdict is None and expanded.limit.normalises(program)):
+            return expanded.limit.derive_numeric(program, fixed, refused)
+        raise
 
 
 @dataclass(frozen=True)
@@ -156,17 +155,17 @@ class CovarianceSDE(Told):
     # -- reports ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return covariance.text(self.program.name, self.limit, self.array_names)
+        return depth.report.text(self.program.name, self.limit, self.array_names)
 
     def _formulas(self) -> list[Formula]:
-        return covariance.formulas(self.limit, self.array_names)
+        return depth.report.formulas(self.limit, self.array_names)
 
     @property
     def _title(self) -> str:
         return f"{self.program.name} as deep as wide"
 
     def _picture(self) -> str:
-        return picture.fields(self)
+        return depth.picture.fields(self)
 
     def _asked(self) -> Mapping[str, Any]:
         return {"fixed": list(self.fixed)}

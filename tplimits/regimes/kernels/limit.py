@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import named_once, several, whole_number
-from tplimits.regimes.kernels import first_order
+from tplimits.regimes.kernels import first_order, report
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
@@ -23,12 +23,10 @@ from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
-from tplimits.regimes.kernels.report import document, latex, picture, steps, text
-from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
 from tplimits.regimes.kernels.zeros import at_zeros
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
-from tplimits.report.written import Written
+from tplimits.report.written import KERNELS, Written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.first_order.evaluation import FirstOrder
     from tplimits.regimes.kernels.first_order.perceptron import Perceptron
     from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone
+    from tplimits.regimes.kernels.report.outline import Outline
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
@@ -139,7 +138,7 @@ class KernelLimit(OfData, Mixture, Written):
     #: the layers of a perceptron whose kernels are asked for to order 1/n
     layers: Perceptron | None = field(default=None, repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
-    _format: ClassVar[str] = document.KERNELS
+    _format: ClassVar[str] = KERNELS
     _template: ClassVar[str] = "kernel_limit.html"
 
     # -- the derivation -----------------------------------------------------------------------
@@ -163,7 +162,7 @@ class KernelLimit(OfData, Mixture, Written):
         K_x at equal at
         Θ_x at equal at
         """
-        return text.demand(self.outline, self.derivation)
+        return report.text.demand(self.outline, self.derivation)
 
     @property
     def trained(self) -> tuple[str, ...]:
@@ -191,12 +190,12 @@ class KernelLimit(OfData, Mixture, Written):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the kernels rest on."""
-        return steps.assumptions(self.outline)
+        return report.steps.assumptions(self.outline)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The derivation, one step a rule; repeated layers once."""
-        return steps.steps(self.outline)
+        return report.steps.steps(self.outline)
 
     def closed_form(self, name: str) -> Expr | None:
         """The closed form of a mean that the print-out names, such as "κ_relu", in c11, c12, …; None without one.
@@ -222,26 +221,26 @@ class KernelLimit(OfData, Mixture, Written):
     @cached_property
     def outline(self) -> Outline:
         """What the reports show: equations, repeated layers once, means by name."""
-        return Outline(self.derivation)
+        return report.outline.Outline(self.derivation)
 
     def __repr__(self) -> str:
-        shown = text.kernel_limit(self.outline)
+        shown = report.text.kernel_limit(self.outline)
         return shown if self.layers is None else f"{shown}\n{first_order.formulas.text()}"
 
     def _formulas(self) -> list[Formula]:
-        return [*latex.formulas(self.outline), *(first_order.formulas.formulas() if self.layers else ())]
+        return [*report.latex.formulas(self.outline), *(first_order.formulas.formulas() if self.layers else ())]
 
     def _picture(self) -> str:
-        return picture.angles(self)
+        return report.picture.angles(self)
 
     def _rows_used(self) -> Iterable[str]:
         return self.outline.rows_used()
 
     def _on_page(self) -> Mapping[str, Any]:
-        return document.kernel_page(self.outline)
+        return report.document.kernel_page(self.outline)
 
     def _in_document(self) -> Mapping[str, Any]:
-        return document.kernel_limit(self.outline)
+        return report.document.kernel_limit(self.outline)
 
     def shown(self, numbers: KernelPair | NNGPAlone) -> Shown:
         """Both Gram matrices."""
@@ -250,7 +249,7 @@ class KernelLimit(OfData, Mixture, Written):
 
     def numbers_document(self, numbers: KernelPair | NNGPAlone) -> str:
         """JSON of the Gram matrices with their errors."""
-        return document.kernel_numbers(self.program, numbers)
+        return report.document.kernel_numbers(self.program, numbers)
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """K and Θ between the inputs X1 and X2, or the user's claims, against networks of finite width."""

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
 
-#: what the files say they are
-KERNELS = "tplimits kernel limit"
-
 
 def kernel_limit(outline: Outline) -> dict[str, Any]:
     """The recursion (repeated layers once) and named means; expressions as text and as LaTeX."""

@@ -1,0 +1,61 @@
+"""Means that vanish by symmetry: a product that changes sign with some variables whose law does not notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.parts import found, put_in
+
+
+class Turning:
+    """Signs of variables turned, under the covariances of one derivation; each factor and each set once."""
+
+    def __init__(self, covariance: Callable[[Symbol, Symbol], Expr]) -> None:
+        self._covariance = covariance
+        self._linked: dict[tuple[Symbol, ...], list[frozenset[Symbol]]] = {}
+        self._turns: dict[tuple[Expr, frozenset[Symbol]], Expr] = {}
+
+    def is_odd(self, product: Expr, variables: Sequence[Symbol]) -> bool:
+        """Whether the product changes sign with some variables whose law does not notice."""
+        return any(self._parity(product, g) == -1 for g in self._free_signs(tuple(variables)))
+
+    def _free_signs(self, variables: tuple[Symbol, ...]) -> list[frozenset[Symbol]]:
+        """Sets of variables whose signs may be turned together: those linked by covariances, and all of them."""
+        if variables not in self._linked:
+            groups: list[frozenset[Symbol]] = []
+            for v in variables:
+                touching = [g for g in groups if any(self._covariance(v, w) != 0 for w in g)]
+                groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
+            # tanh(xy) of independent x and y is odd in either alone, tanh(x + y) in both together only
+            self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
+        return self._linked[variables]
+
+    def _parity(self, product: Expr, turned: frozenset[Symbol]) -> int:
+        """±1 where turning the signs of some variables gives ± the product, else 0; factors are turned once each."""
+        sign, moved = 1, []
+        factors = sympy.Mul.make_args(product)
+        for factor in factors:
+            value = self._turned(factor, turned)
+            if value == factor:
+                continue
+            if value == -factor:
+                sign = -sign
+            else:
+                moved.append(value)
+        if not moved:
+            return sign
+        # x(x − y)(x + y) with y turned: the factors change places, the product stays
+        if any(value not in factors and -value not in factors for value in moved):
+            return 0
+        value = sympy.Mul(*moved)  # factors that turn into one another
+        kept = sympy.Mul(*(f for f in factors if self._turned(f, turned) not in (f, -f)))
+        return sign if value == kept else -sign if value == -kept else 0
+
+    def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
+        key = (factor, turned & found(factor, Symbol))
+        if key not in self._turns:
+            self._turns[key] = put_in(factor, {v: -v for v in key[1]}, {})
+        return self._turns[key]

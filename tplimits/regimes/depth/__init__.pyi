@@ -1,0 +1,2 @@
+from . import picture as picture
+from . import report as report

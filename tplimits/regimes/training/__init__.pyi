@@ -1,0 +1,2 @@
+from . import feature_learning as feature_learning
+from . import operator as operator
