@@ -75,7 +75,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
     # 0.1 + 0.2 − 0.3 times a variable: decimal constants do not cancel to 0
-    if reader.tolerance and all(_is_rounding(t, reader.tolerance) for t in sympy.Add.make_args(limit)):
+    if reader.tolerance and _is_rounding(limit, reader.tolerance):
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
@@ -153,7 +153,12 @@ def _of_number(limit: Expr, tolerance: float) -> Zero:
     return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
 
 
-def _is_rounding(term: Expr, tolerance: float) -> bool:
-    """Whether the number before a product is rounding."""
-    number, rest = term.as_independent(*term.free_symbols, as_Add=False)
-    return rest != 1 and bool(number.is_comparable) and abs(number.evalf()) <= tolerance
+def _is_rounding(limit: Expr, tolerance: float) -> bool:
+    """Whether the numbers before all products are rounding, those before the same product taken together."""
+    numbers: dict[Expr, Expr] = {}
+    for term in sympy.Add.make_args(limit):
+        number, rest = term.as_independent(*term.free_symbols, as_Add=False)
+        numbers[rest] = numbers.get(rest, sympy.S.Zero) + number
+    # read with many digits: what cancels has no digits left in few, and is called no number
+    read = {product: value_of(number, _DIGITS) for product, number in numbers.items()}
+    return all(product != 1 and value is not None and abs(value) <= tolerance for product, value in read.items())
