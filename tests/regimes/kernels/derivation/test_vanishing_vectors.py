@@ -41,6 +41,18 @@ def test_the_sign_of_an_image_of_what_is_zero_by_halves(nothing):
     assert tp.derive(network, tp.Kernels(train=("v",))).evaluate([[0.6, 0.8]]).nngp == pytest.approx(1)
 
 
+def test_the_sign_of_an_image_of_rounding_is_refused():
+    """max(x, a) + min(x, a) − x − a is rounded: networks have ±1e-16, and E sign² = 1 where it is no zero."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, a: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.sign(W @ (tp.maximum(x, a) + tp.minimum(x, a) - x - a))
+
+    with pytest.raises(tp.EvaluationError, match="lands on a jump of `sign`"):
+        tp.derive(network, tp.Kernels(train=("v",))).evaluate([[0.6, 0.8]])
+
+
 def test_signs_of_one_logit_with_and_without_the_root_of_n():
     """sign(√n s)·sign(s) is 1 in every network: x·(1 + 1) has the kernel 4 whatever the logit is."""
 
