@@ -13,6 +13,7 @@ ROUNDED = {
     "a third": lambda h, a: tp.avg(h * h) / 3 - 1 / 3 * tp.avg(a * a),
     "1/√(2π)": lambda h, a: tp.avg(tp.relu(h)) - 0.3989422804014327,
     "√(2/π)": lambda h, a: 0.7978845608028654 - tp.avg(tp.abs(h)),
+    "root of a decimal": lambda h, a: tp.avg(tp.relu(h)) - 1 / tp.sqrt(6.283185307179586),
 }
 SINGULAR = {
     "step": (tp.step, "lands on a jump"),
@@ -54,3 +55,10 @@ def test_no_engine_reads_the_sign_of_rounding(engine, scalar, function):
 def test_what_is_further_away_has_a_value(engine, scalar):
     assert engine(tp.step, lambda h, a: ROUNDED[scalar](h, a) + 1e-6) == pytest.approx(1)
     assert engine(tp.step, lambda h, a: ROUNDED[scalar](h, a) - 1e-6) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("engine", [of_width, of_kernels])
+def test_products_with_one_vector_are_taken_together(engine):
+    """avg(relu h)·h − 0.39894…·h: neither term is rounding, their sum is; networks have either sign of it."""
+    with pytest.raises(tp.TplimitsError, match="lands on a jump"):
+        engine(lambda vector: tp.step(vector), lambda h, a: tp.avg(tp.relu(h)) * h - 0.3989422804014327 * h)

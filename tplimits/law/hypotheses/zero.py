@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sympy
-from sympy import Expr
+from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.entries import entries
 from tplimits.program.parts import remembered
 
 #: heads that may vanish on more than a null set
@@ -26,6 +27,8 @@ _FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maxim
 LONG = 400
 #: digits to which a constant without symbols is told from zero, and what then counts as zero
 _DIGITS, _NOTHING = 40, 1e-30
+#: terms with multiples 1 and 2 of one number whose sum is exact in any order where it is 0
+_EXACT = 3
 #: points at which an identity is looked for
 _LOOKED = 3
 
@@ -75,7 +78,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
     # 0.1 + 0.2 − 0.3 times a variable: decimal constants do not cancel to 0
-    if reader.tolerance and all(_is_rounding(t, reader.tolerance) for t in sympy.Add.make_args(limit)):
+    if reader.tolerance and _is_rounding(limit, reader.tolerance):
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
@@ -137,6 +140,34 @@ def vanishes_where_looked(expr: Expr) -> bool:
 
 
 @remembered(1 << 12)
+def is_nothing_by_halves(expr: Expr) -> bool:
+    """Whether a function of one entry is 0 on each side of its kinks at every width, without rounding.
+
+    Sums of several entries, and multiples other than 1 and 2, are rounded: networks have ±1e-16 there, and either sign.
+
+    >>> from tplimits.program.nodes.entries import OWN, Entry
+    >>> x, y = (Entry(sympy.Integer(i), OWN) for i in range(2))
+    >>> relu = functions.relu
+    >>> is_nothing_by_halves(relu(x) - relu(-x) - x), is_nothing_by_halves(sympy.Abs(x) - relu(x) - relu(-x))
+    (True, True)
+    >>> is_nothing_by_halves(3 * relu(x) - 3 * relu(-x) - 2 * x - x), is_nothing_by_halves(relu(x) - relu(-x))
+    (True, False)
+    >>> is_nothing_by_halves(relu(x - y) - relu(y - x) - x + y)
+    False
+    """
+    read, terms = entries(expr), [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
+    least = min(abs(c) for c, _ in terms)
+    if len(read) != 1 or len(terms) > _EXACT or not all(abs(c) in (least, 2 * least) for c, _ in terms):
+        return False
+    (x,) = read
+    halves = {functions.relu(x): x, functions.relu(-x): S.Zero, sympy.Abs(x): x, x: x}
+    if not all(part in halves for _, part in terms):
+        return False
+    other = {functions.relu(x): S.Zero, functions.relu(-x): -x, sympy.Abs(x): -x, x: x}
+    return all(sympy.Add(*(c * side[part] for c, part in terms)) == 0 for side in (halves, other))
+
+
+@remembered(1 << 12)
 def _positive(expr: Expr) -> bool:
     """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
     if isinstance(expr, sympy.exp):
@@ -153,7 +184,12 @@ def _of_number(limit: Expr, tolerance: float) -> Zero:
     return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
 
 
-def _is_rounding(term: Expr, tolerance: float) -> bool:
-    """Whether the number before a product is rounding."""
-    number, rest = term.as_independent(*term.free_symbols, as_Add=False)
-    return rest != 1 and bool(number.is_comparable) and abs(number.evalf()) <= tolerance
+def _is_rounding(limit: Expr, tolerance: float) -> bool:
+    """Whether the numbers before all products are rounding, those before the same product taken together."""
+    numbers: dict[Expr, Expr] = {}
+    for term in sympy.Add.make_args(limit):
+        number, rest = term.as_independent(*term.free_symbols, as_Add=False)
+        numbers[rest] = numbers.get(rest, sympy.S.Zero) + number
+    # read with many digits: what cancels has no digits left in few, and is called no number
+    read = {product: value_of(number, _DIGITS) for product, number in numbers.items()}
+    return all(product != 1 and value is not None and abs(value) <= tolerance for product, value in read.items())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
@@ -20,6 +20,7 @@ from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.powers import smoothed, without_n
@@ -171,6 +172,9 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     if reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
+    if is_nothing_by_halves(body):
+        state.exact.add(key)
+        body = S.Zero
     value = cancelled(reader.limit(body))
     if found(value, *_NOT_FINITE):
         known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))

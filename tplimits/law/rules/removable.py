@@ -28,6 +28,7 @@ from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.program.nodes.entries import Entry, N, entries
+from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import found, put_in
@@ -89,17 +90,29 @@ def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: in
 
 
 def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
-    """A body with √n (s − lim s) for scalars beside a power of n in a pole: s/√(s² + 1/n) is S/√(S² + 1), S = √n s."""
-    for _, argument in singular_places(body) if N in found(body, Symbol) else ():
+    """A body with √n (s − lim s) for scalars beside a power of n in a pole: s/√(s² + 1/n) is S/√(S² + 1), S = √n s.
+
+    A jump takes no notice of a factor: beside √n s, sign(s) is sign S too.
+    """
+    if N not in found(body, Symbol):
+        return body
+    # of scalars, written as steps: of sign(√n s) SymPy keeps sign(s)
+    signs = [f for f in body.atoms(sympy.sign) if all(tends(e) is not None for e in entries(f))]
+    body = body.xreplace({f: step(f.args[0]) - step(-f.args[0]) for f in signs})
+    steps = {f.args[0]: f for f in found(body, step)}
+    for argument in dict.fromkeys([*(a for _, a in singular_places(body) if a.has(N)), *steps]):
         limits = {e: tends(e) for e in entries(argument)}
-        if not limits or None in limits.values() or not argument.has(N):
+        if not limits or None in limits.values():
             continue
         moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
         near = sympy.expand(argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits}))
         scale = max(powers_of_n(near), default=S.Zero)
         if scale < 0:
             whole = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
-            body = put_in(body, {argument: N**scale * sympy.expand(near / N**scale).xreplace(whole)}, {})
+            raised = sympy.expand(near / N**scale).xreplace(whole)
+            node = steps.get(argument)
+            swap = {argument: N**scale * raised} if node is None else {node: step(raised)}
+            body = put_in(body, swap, {})
     return body
 
 

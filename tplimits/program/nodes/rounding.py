@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: a denominator with a larger power of two is that of a decimal number
 _EXACT = 1 << 20
+#: nobody writes larger whole numbers: they are what roots and quotients make of decimal numbers
+_WRITTEN = 1 << 40
 
 
 def is_rounded(number: sympy.Rational) -> bool:
@@ -20,8 +22,10 @@ def is_rounded(number: sympy.Rational) -> bool:
 
     >>> is_rounded(sympy.Rational(0.1) / 3), is_rounded(sympy.Rational(0.75)), is_rounded(sympy.Rational(1, 3))
     (True, False, False)
+    >>> is_rounded(1 / sympy.Rational(0.1))
+    True
     """
-    return bool(number.q & -number.q > _EXACT)
+    return bool(number.q & -number.q > _EXACT or max(abs(number.p), number.q) > _WRITTEN)
 
 
 def has_rounded(program: Program) -> bool:

@@ -14,7 +14,7 @@ from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices, size_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
 from tplimits.regimes.kernels.numbers.fused import swapped
 
@@ -68,6 +68,9 @@ def test_sums_over_infinitely_many_members():
     assert leading(1 / sympy.sqrt(size), size, "head", S.One) == 0
     with pytest.raises(tp.NoLimitError, match="grows like"):
         leading(sympy.sqrt(size), size, "head", S.One)
+    z = Symbol("z1", real=True)
+    with pytest.raises(tp.NoLimitError, match=r"\|head\|\^1 times E\[cos\(z1\)\]\*\*2; divide"):
+        leading(size, size, "head", Moment(sympy.cos(z), (z,), (S.One,)) ** 2)
 
 
 def test_pairs_of_members_meet_and_do_not():

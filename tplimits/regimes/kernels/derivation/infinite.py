@@ -87,8 +87,10 @@ def leading(coefficient: Expr, size: Symbol, axis: str, value: Expr) -> Expr:
         raise NoLimitError(f"the power of |{axis}| in {sympy.sstr(coefficient)} is not clear.")
     if exponent < 0:
         return S.Zero
+    # for reading: a mean as E of what is averaged
+    means = {m: Symbol(f"E[{sympy.sstr(m.integrand)}]") for m in value.atoms(Moment)}
     raise NoLimitError(
         f"a sum over infinitely many members of `{axis}` grows like |{axis}|^{exponent} times "
-        f"{sympy.sstr(value):.120}; divide by tp.sqrt(tp.size({axis!r})) for independent members, by tp.size for "
-        "averages."
+        f"{sympy.sstr(value.xreplace(means)):.120}; divide by tp.sqrt(tp.size({axis!r})) for independent members, by "
+        "tp.size for averages."
     )

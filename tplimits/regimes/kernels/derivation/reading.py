@@ -114,9 +114,14 @@ class BodyReader:
         node, known = self.state.nodes[number], self.state.judged.regular
         if number not in known:
             made_of = node.body if node.body is not None else node.operand
-            visible = self._is_visible if node.gaussian else self._has_free_part
+            visible = self._is_visible if node.gaussian and not self._may_cancel(made_of) else self._has_free_part
             known[number] = visible(made_of) if made_of is not None else node.gaussian
         return known[number]
+
+    def _may_cancel(self, expr: Expr | None) -> bool:
+        """Whether kinks may add up to 0 on each of their sides, as max(x, y) + min(x, y) − x − y."""
+        opened = S.Zero if expr is None else self._once_opened(expr)
+        return opened.is_Add and sum(has_flat(term) for term in opened.args) > 1
 
     def _is_visible(self, expr: Expr) -> bool:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""

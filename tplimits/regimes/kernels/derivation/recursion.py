@@ -10,6 +10,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.spread import is_spread
+from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
@@ -215,19 +216,18 @@ class Recursion(Brackets):
 
     def opened(self, leaf: Of) -> Expr:
         """Also of an image that is Gaussian only given logits, where these stand apart from it."""
-        number = leaf.node
-        node = self.nodes[number]
+        number, node = leaf.node, self.nodes[leaf.node]
         if node.body is None and node.view is not None and not node.gaussian:
             if number not in self._apart:
                 self._apart[number] = logits.image_apart(self, number)
-            found = self._apart[number]
-            if found is not None:
+            if (found := self._apart[number]) is not None:
                 return self.placed(found, node.axes, leaf)
         return super().opened(leaf)
 
     def _judged_body(self, position: int, body: Expr) -> Expr:
         """A body without poles that a numerator takes away at the limits of scalars; no other pole is left."""
-        body = brought_up(in_widths_of_n(body, self.program), self._tends)
+        whole = S.Zero if is_nothing_by_halves(body) else in_widths_of_n(body, self.program)
+        body = brought_up(whole, self._tends)
         body = continued(body, self._tends, self._moves, self._brought_out)
         self.judged.body(position, body)
         return body
