@@ -37,6 +37,8 @@ GAP = 1 / 4
 TOLERANCE = GAP / 2
 #: outputs before training are drawn at no smaller width: of 8 neurons behind a relu all may be dead
 LEAST = 16
+#: so many times the networks are drawn there: f is one number a network and input
+STARTS = 64
 #: values in the table of a report
 _MOST_ROWS = 40
 #: sizes below are those of sums that cancel exactly
@@ -220,9 +222,9 @@ def coordinate_check(
 
     # a network of half the width costs a quarter: narrow ones are nearly free, and their noise is as large
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
-    # f before training is one number a network and input: it takes many networks, narrower ones where these differ
+    # many networks for f before training, narrower ones where these differ
     narrow = sorted({n // max(1, min(4, sizes[0] // LEAST)) for n in sizes})
-    starts = [trained(n, 0, 16 * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
+    starts = [trained(n, 0, STARTS * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     # Bonferroni: the level is shared by all rows
     found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
