@@ -15,7 +15,9 @@ import sympy.tensor.tensor  # noqa: F401  (SymPy loads it when it first adds)
 import tplimits as tp
 from tplimits import layers
 from tplimits.numbers.moments.hermite import forget_rows
-from tplimits.regimes.kernels.numbers import evaluation, fused_run, plan  # noqa: F401
+from tplimits.regimes.kernels.numbers import evaluation  # noqa: F401
+from tplimits.regimes.kernels.numbers.fused import run as fused_run
+from tplimits.regimes.kernels.numbers.passes import plan
 
 C = tp.sqrt(2) / 3  # √(2/9): a weight has the variance 2 over nine taps
 

@@ -14,7 +14,7 @@ STATED = {
     r"isserlis|wick|pairing|by_parts$|gaussian_polynomial": "law/closed_forms/isserlis.py",
     r"is_safe|initial_only|origins_of": "law/hypotheses/fluctuation.py",
     r"beside_jump|not_a_function|derivative_or_stein": "law/rules/dots.py",
-    r"arc_?cos(ine)?_kernel|kernel_of_abs": "regimes/depth/derivation/folded.py",
+    r"arc_?cos(ine)?_kernel|kernel_of_abs": "regimes/depth/algebra/folded.py",
 }
 #: the engines that use a rule: they import its file
 READ = {
@@ -22,7 +22,7 @@ READ = {
         "law.closed_forms.table",
         "numbers.quadrature",
         "numbers.moments.closed",
-        "regimes.depth.derivation.activations",
+        "regimes.depth.algebra.activations",
         "regimes.depth.derivation.groupings",
         "regimes.kernels.derivation.expectations",
     },
@@ -32,8 +32,8 @@ READ = {
         "regimes.kernels.derivation.safety",
     },
     "tplimits.law.rules.dots": {"law.rules.matmul", "regimes.kernels.derivation.dots"},
-    "tplimits.regimes.depth.derivation.folded": {
-        "regimes.depth.derivation.writing",
+    "tplimits.regimes.depth.algebra.folded": {
+        "regimes.depth.algebra.writing",
         "regimes.depth.numbers.covariance",
         "regimes.depth.numbers.moves",
         "regimes.depth.report",
@@ -45,8 +45,8 @@ ANGLES = {
     "numbers/moments/quadrant.py": "quadrant moments, as text for arrays and for loops",
     "numbers/moments/determinants.py": "determinants of piecewise linear functions, from the acute angle",
     "numbers/moments/angles.py": "the angle itself, in vector registers",
-    "regimes/kernels/numbers/laws.py": "one angle for both of a law's",
-    "regimes/depth/derivation/folded.py": "the kernel of |u|, as an expression",
+    "regimes/kernels/numbers/tables/laws.py": "one angle for both of a law's",
+    "regimes/depth/algebra/folded.py": "the kernel of |u|, as an expression",
     "regimes/depth/numbers/covariance.py": "its angle for arrays",
     "regimes/depth/numbers/moves.py": "its angle in loops",
     "regimes/depth/expanded/paths.py": "what polynomials are in, for coefficients without closed form",

@@ -13,7 +13,7 @@ import tplimits as tp
 from tests.report.test_deep import averaged, normalized, random
 from tplimits import zoo
 from tplimits.program.nodes.program import Program
-from tplimits.regimes.depth.derivation.forms import Form, collected
+from tplimits.regimes.depth.algebra.forms import Form, collected
 from tplimits.regimes.depth.factoring import Sums
 from tplimits.report.latex_names import label
 

@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 from sympy import Symbol
 
-from tplimits.regimes.depth.derivation.forms import Form, collected
+from tplimits.regimes.depth.algebra.forms import Form, collected
 
 FREE = {"α": -4, "β": -3, "δ": -2, "ω": -1}
 m = Symbol("m", integer=True, positive=True)

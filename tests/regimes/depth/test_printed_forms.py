@@ -8,9 +8,9 @@ import sympy
 
 import tplimits as tp
 from tplimits.regimes.depth import picture
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, DELTA, OMEGA, SPAN
-from tplimits.regimes.depth.derivation.arrays import Arrays
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.arrays import Arrays
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, DELTA, OMEGA, SPAN
 from tplimits.regimes.depth.report import summed
 
 

@@ -12,8 +12,8 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Entry, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.given import by_name, finite_number, width_ratios
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
-from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
-from tplimits.regimes.depth.derivation.writing import M
+from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
+from tplimits.regimes.depth.algebra.writing import M
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

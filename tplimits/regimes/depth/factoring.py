@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import sympy
 from sympy import Dummy, Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import Factors, free_index, renamed
-from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.forms import Form
-from tplimits.regimes.depth.derivation.writing import M
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import Factors, free_index, renamed
+from tplimits.regimes.depth.algebra.writing import M
 
 #: factors that may stand in front of a bracket
 _ENTRIES = "VNsI"

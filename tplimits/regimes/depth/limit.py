@@ -14,11 +14,11 @@ from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, whole_from
 from tplimits.regimes import depth
 from tplimits.regimes.depth import expanded, numbers, tangent
+from tplimits.regimes.depth.algebra.writing import M, array_names, expression
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
-from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
 from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Progress
-    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.roots import Root
     from tplimits.regimes.depth.derivation.verdict import DepthVerdict
     from tplimits.regimes.depth.expanded.limit import NumericSDE

@@ -11,11 +11,11 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.regimes.depth import weighted
-from tplimits.regimes.depth.derivation import folded, writing
-from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_index, renamed
-from tplimits.regimes.depth.derivation.arrays import ARRAYS
-from tplimits.regimes.depth.derivation.forms import Form
-from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
+from tplimits.regimes.depth.algebra import folded, writing
+from tplimits.regimes.depth.algebra.arrays import ARRAYS
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, U, definition_of
+from tplimits.regimes.depth.algebra.products import Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.factoring import Factored, Piece, Sums, shortest
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal

@@ -9,15 +9,15 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
-from tplimits.regimes.depth.derivation import writing
-from tplimits.regimes.depth.derivation.algebra import free_index
+from tplimits.regimes.depth.algebra import writing
+from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 
 if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
-    from tplimits.regimes.depth.derivation.forms import Form
-    from tplimits.regimes.depth.derivation.order_one import Weight
+    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
 #: how many tokens a sum of one number runs over
 _SIZE = Function("size")

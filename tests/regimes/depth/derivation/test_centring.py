@@ -8,7 +8,7 @@ import sympy
 from bent import V
 
 import tplimits as tp
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, OPEN, Poly, ProductTerm
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, OPEN, Poly, ProductTerm
 from tplimits.regimes.depth.derivation.centring import centred
 from tplimits.regimes.depth.derivation.derivation import dimensions
 from tplimits.regimes.depth.derivation.lowering import Lowering

@@ -11,7 +11,7 @@ import shaped
 import sympy
 
 import tplimits as tp
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
 
 PROPORTIONAL = tp.Proportional()
 γ, a = (sympy.Symbol(s, real=True) for s in "γa")

@@ -9,8 +9,8 @@ import shaped
 import sympy
 
 import tplimits as tp
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA
 from tplimits.regimes.depth.derivation.responses import Response, proportional_as_one
 
 NUMBERS = {"γ": 0.6, "τ0": 0.7}

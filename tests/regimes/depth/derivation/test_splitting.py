@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy
 
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, DELTA, OMEGA, SPAN, indices, renamed
-from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.forms import Form, collected
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.forms import Form, collected
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, DELTA, OMEGA, SPAN, indices, renamed
 from tplimits.regimes.depth.derivation.responses import Response
 from tplimits.regimes.depth.derivation.splitting import left_factor, splitting, without_identities
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import sympy
 
-from tplimits.regimes.depth.derivation.algebra import ZERO, Poly, ProductTerm, lowest, multiplied, total
+from tplimits.regimes.depth.algebra.products import ZERO, Poly, ProductTerm, lowest, multiplied, total
 
 #: orders of ε and coefficients that are kept, beside an order above which more may be missing
 SERIES = {

@@ -10,7 +10,7 @@ import pytest
 import shaped
 
 import tplimits as tp
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.numbers import simulation
 from tplimits.regimes.depth.numbers.dense import Dense
 

@@ -16,7 +16,7 @@ from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
-from tplimits.regimes.kernels.numbers.fused import swapped
+from tplimits.regimes.kernels.numbers.fused.statements import swapped
 
 a, b, c = (axis_symbol(x) for x in "abc")
 A, B = Symbol("a"), Symbol("b")

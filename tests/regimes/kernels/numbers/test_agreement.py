@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kernel_cases import ACTIVATIONS, dyadic, mlp, mlp_kernels, relative_error
 
 import tplimits as tp
-from tplimits.regimes.kernels.numbers import evaluation, fused_run, request
+from tplimits.regimes.kernels.numbers import evaluation, request
+from tplimits.regimes.kernels.numbers.fused import run as fused_run
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 Array = np.ndarray

@@ -14,8 +14,8 @@ import tplimits as tp
 from tplimits.numbers.moments.angles import atan2
 from tplimits.regimes.kernels.numbers.alike import near_inputs
 from tplimits.regimes.kernels.numbers.inputs import Inputs
-from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped
-from tplimits.regimes.kernels.numbers.singular import blocks, same_data, suspects
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, averaged, contracted, mapped
+from tplimits.regimes.kernels.numbers.tables.singular import blocks, same_data, suspects
 
 SIZES = {"i": 2, "j": 3, "k": 4, "l": 5}
 

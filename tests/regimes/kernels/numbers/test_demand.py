@@ -16,10 +16,11 @@ import tplimits as tp
 from tplimits.numbers.moments.angles import arc
 from tplimits.regimes.kernels.derivation.demand import ties
 from tplimits.regimes.kernels.derivation.leaves import TableEntry
-from tplimits.regimes.kernels.numbers import compiled, plan, request
-from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.shifts import grid
-from tplimits.regimes.kernels.numbers.tables import Tables
+from tplimits.regimes.kernels.numbers import request
+from tplimits.regimes.kernels.numbers.passes import compiled, plan
+from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
+from tplimits.regimes.kernels.numbers.tables.shifts import grid
 
 Array = np.ndarray
 

@@ -10,9 +10,11 @@ import pytest
 
 import tplimits as tp
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, extents, plan, planning, request, tape
-from tplimits.regimes.kernels.numbers.banded import Banded
-from tplimits.regimes.kernels.numbers.lanes import Lanes
+from tplimits.regimes.kernels.numbers import evaluation, request
+from tplimits.regimes.kernels.numbers.passes import plan, planning
+from tplimits.regimes.kernels.numbers.passes.banded import Banded
+from tplimits.regimes.kernels.numbers.passes.lanes import Lanes
+from tplimits.regimes.kernels.numbers.tables import extents, tape
 
 GROUPS, SIZE = 20, 5
 #: inputs of the first side

@@ -16,7 +16,8 @@ import pytest
 
 import tplimits as tp
 from tplimits.program.files import locks
-from tplimits.regimes.kernels.numbers import evaluation, fused_run, job
+from tplimits.regimes.kernels.numbers import evaluation, job
+from tplimits.regimes.kernels.numbers.fused import run as fused_run
 
 SIDE = 2
 

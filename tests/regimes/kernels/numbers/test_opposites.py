@@ -14,9 +14,11 @@ from kernel_cases import ACTIVATIONS, mlp
 import tplimits as tp
 from tplimits import layers
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import evaluation, laws, plan
-from tplimits.regimes.kernels.numbers.banded import Banded
-from tplimits.regimes.kernels.numbers.lanes import Lanes
+from tplimits.regimes.kernels.numbers import evaluation
+from tplimits.regimes.kernels.numbers.passes import plan
+from tplimits.regimes.kernels.numbers.passes.banded import Banded
+from tplimits.regimes.kernels.numbers.passes.lanes import Lanes
+from tplimits.regimes.kernels.numbers.tables import laws
 
 Array = np.ndarray
 LEAKY = ACTIVATIONS["leaky_relu"]

@@ -12,8 +12,9 @@ import pytest
 import tplimits as tp
 from tplimits import layers
 from tplimits.numbers.loops import machine
-from tplimits.regimes.kernels.numbers import planning, request
-from tplimits.regimes.kernels.numbers.lanes import Lanes
+from tplimits.regimes.kernels.numbers import request
+from tplimits.regimes.kernels.numbers.passes import planning
+from tplimits.regimes.kernels.numbers.passes.lanes import Lanes
 
 Array = np.ndarray
 SIZE = 8

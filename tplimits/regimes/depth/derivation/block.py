@@ -18,23 +18,23 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
 from tplimits.program.nodes.kinds import Avg
-from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays, merged
+from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays, merged
+from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
+from tplimits.regimes.depth.algebra.means import held_labels
+from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
-from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
-from tplimits.regimes.depth.derivation.means import held_labels
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
-from tplimits.regimes.depth.derivation.sizes import laws
-from tplimits.regimes.depth.derivation.vanishing import vanishes
+from tplimits.regimes.depth.derivation.scalars.sizes import laws
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
-from tplimits.regimes.depth.derivation.writing import defined, text
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.derivation.algebra import Factor, Factors
-    from tplimits.regimes.depth.derivation.model import Jump
-    from tplimits.regimes.depth.derivation.order_one import Law, Weight
+    from tplimits.regimes.depth.algebra.model import Jump
+    from tplimits.regimes.depth.algebra.products import Factor, Factors
+    from tplimits.regimes.depth.derivation.scalars.order_one import Law, Weight
 
 #: orientations of more arrays than this are not all tried
 _MOST = 4

@@ -13,7 +13,11 @@ from collections.abc import Iterator
 import sympy
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.coefficients import ROOT
+from tplimits.regimes.depth.algebra.forms import written_out
+from tplimits.regimes.depth.algebra.model import Model, centred_label
+from tplimits.regimes.depth.algebra.products import (
     SPAN,
     Factor,
     Poly,
@@ -24,11 +28,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     product,
     renamed,
 )
-from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.coefficients import ROOT
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.derivation.forms import written_out
-from tplimits.regimes.depth.derivation.model import Model, centred_label
 
 #: the indices of a term stand below this while a part of it is averaged
 _HELD = -300

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.activations import LINEAR
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.activations import LINEAR
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.model import Layer, Model, centred_label, column_label
+from tplimits.regimes.depth.algebra.products import (
     MOST,
     OPEN,
     SPAN,
@@ -29,9 +31,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
-from tplimits.regimes.depth.derivation.model import Layer, Model, centred_label, column_label
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.model import KinkLabel, Layer, Model, Scalar, kink_label
+from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     COPIES,
@@ -26,7 +27,6 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
 )
 from tplimits.regimes.depth.derivation.laws import Laws
-from tplimits.regimes.depth.derivation.model import KinkLabel, Layer, Model, Scalar, kink_label
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.derivation import OneLayer

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.algebra import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
-from tplimits.regimes.depth.derivation.coefficients import Ring
+from tplimits.regimes.depth.algebra.coefficients import Ring
+from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order, collected
+from tplimits.regimes.depth.algebra.products import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.derivation.forms import Form, Orders, by_order, collected
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.arrays import Arrays
-    from tplimits.regimes.depth.derivation.model import Model
+    from tplimits.regimes.depth.algebra.arrays import Arrays
+    from tplimits.regimes.depth.algebra.model import Model
 
 
 @dataclass(frozen=True)

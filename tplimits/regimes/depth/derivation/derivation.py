@@ -12,7 +12,11 @@ from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import size_symbol, width_symbol
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.coefficients import Ring
+from tplimits.regimes.depth.algebra.forms import Orders, by_order, collected
+from tplimits.regimes.depth.algebra.model import Jump, KinkLabel, Layer, Model
+from tplimits.regimes.depth.algebra.powers import differentiated, scalar_of
+from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     DELTA,
@@ -31,18 +35,14 @@ from tplimits.regimes.depth.derivation.algebra import (
     placed,
     product,
 )
-from tplimits.regimes.depth.derivation.coefficients import Ring
+from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
-from tplimits.regimes.depth.derivation.model import Jump, KinkLabel, Layer, Model
-from tplimits.regimes.depth.derivation.powers import differentiated, scalar_of
-from tplimits.regimes.depth.derivation.vanishing import vanishes
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.derivation.arrays import Arrays
+    from tplimits.regimes.depth.algebra.arrays import Arrays
     from tplimits.regimes.depth.derivation.reading import Reading
 
 #: the highest order up to which series are taken

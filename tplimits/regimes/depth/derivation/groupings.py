@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.parts import remembered
-from tplimits.regimes.depth.derivation.activations import LINEAR, Basis
+from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 
 Blocks = list[tuple[int, ...]]
 

@@ -9,12 +9,12 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes.functions import elementary, step
-from tplimits.regimes.depth.derivation.activations import Basis, U, shown
-from tplimits.regimes.depth.derivation.algebra import EPS
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.activations import Basis, U, shown
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import EPS
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.model import Model
+    from tplimits.regimes.depth.algebra.model import Model
 
 
 #: V_αα

@@ -26,13 +26,9 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.algebra import MOST, SPAN, Factor, Factors, Sum, indices, next_number, renamed
-from tplimits.regimes.depth.derivation.algebra import times as times_size
-from tplimits.regimes.depth.derivation.contraction import end, identify
-from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
-from tplimits.regimes.depth.derivation.forms import Form, Resolved, collected
-from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
-from tplimits.regimes.depth.derivation.powers import (
+from tplimits.regimes.depth.algebra.forms import Form, Resolved, collected
+from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
+from tplimits.regimes.depth.algebra.powers import (
     differentiated,
     distinct_tokens,
     label_of,
@@ -44,10 +40,14 @@ from tplimits.regimes.depth.derivation.powers import (
     with_label,
     without_derivatives,
 )
-from tplimits.regimes.depth.derivation.writing import defined
+from tplimits.regimes.depth.algebra.products import MOST, SPAN, Factor, Factors, Sum, indices, next_number, renamed
+from tplimits.regimes.depth.algebra.products import times as times_size
+from tplimits.regimes.depth.algebra.writing import defined
+from tplimits.regimes.depth.derivation.contraction import end, identify
+from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.model import KinkLabel
+    from tplimits.regimes.depth.algebra.model import KinkLabel
 
 #: a number times factors
 Value = list[tuple[Expr, Factors]]

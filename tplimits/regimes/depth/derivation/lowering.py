@@ -24,8 +24,13 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.regimes.depth.derivation.activations import CONSTANT, LINEAR, Basis, U, components
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.activations import CONSTANT, LINEAR, Basis, U, components
+from tplimits.regimes.depth.algebra.arrays import Arrays
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.coefficients import Splitter
+from tplimits.regimes.depth.algebra.data import Data
+from tplimits.regimes.depth.algebra.model import Layer, Model
+from tplimits.regimes.depth.algebra.products import (
     EPS,
     OPEN,
     SPAN,
@@ -40,24 +45,19 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
     total,
 )
-from tplimits.regimes.depth.derivation.around import Around
-from tplimits.regimes.depth.derivation.arrays import Arrays
-from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.centring import centred, collected_terms
-from tplimits.regimes.depth.derivation.coefficients import Splitter
-from tplimits.regimes.depth.derivation.data import Data
-from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
-from tplimits.regimes.depth.derivation.growth import insist_on_all
-from tplimits.regimes.depth.derivation.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.jumps import note_jump
-from tplimits.regimes.depth.derivation.kinks import bent
-from tplimits.regimes.depth.derivation.model import Layer, Model
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
-from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
-from tplimits.regimes.depth.derivation.row_weights import normalised
-from tplimits.regimes.depth.derivation.scalars import array_at, series
-from tplimits.regimes.depth.derivation.sizes import measured
+from tplimits.regimes.depth.derivation.scalars.around import Around
+from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
+from tplimits.regimes.depth.derivation.scalars.growth import insist_on_all
+from tplimits.regimes.depth.derivation.scalars.judging import lowered_at_poles
+from tplimits.regimes.depth.derivation.scalars.kinks import bent
+from tplimits.regimes.depth.derivation.scalars.order_one import scalars
+from tplimits.regimes.depth.derivation.scalars.row_weights import normalised
+from tplimits.regimes.depth.derivation.scalars.scalars import array_at, series
+from tplimits.regimes.depth.derivation.scalars.sizes import measured
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

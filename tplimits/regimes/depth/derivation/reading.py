@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.regimes.depth.derivation.activations import U
+from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 if TYPE_CHECKING:

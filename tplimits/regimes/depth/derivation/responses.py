@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Rational
 
-from tplimits.regimes.depth.derivation.activations import LINEAR
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.activations import LINEAR
+from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
+from tplimits.regimes.depth.algebra.forms import Form, collected, dimension_factor, over_tokens
+from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     COPIES,
@@ -32,9 +34,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.derivation.contraction import shifted
-from tplimits.regimes.depth.derivation.forms import Form, collected, dimension_factor, over_tokens
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.derivation import OneLayer

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, DELTA, OMEGA
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, DELTA, OMEGA
+from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.responses import Response, proportional_as_one, responses_of
-from tplimits.regimes.depth.derivation.vanishing import vanishes
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.derivation import OneLayer

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, Factors, next_number, renamed
-from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.forms import Form, collected
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.forms import Form, collected
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, Factors, next_number, renamed
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.responses import Response

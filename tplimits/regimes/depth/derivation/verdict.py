@@ -15,13 +15,13 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.regimes.depth.derivation.means import definition_of
-from tplimits.regimes.depth.derivation.numbers import valued
-from tplimits.regimes.depth.derivation.vanishing import vanishes
-from tplimits.regimes.depth.derivation.writing import defined
+from tplimits.regimes.depth.algebra.means import definition_of
+from tplimits.regimes.depth.algebra.numbers import valued
+from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.algebra.writing import defined
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.forms import Form, Orders
+    from tplimits.regimes.depth.algebra.forms import Form, Orders
 
 #: numbers smaller than this are zero
 _ZERO = 1e-12

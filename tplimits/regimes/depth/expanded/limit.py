@@ -19,7 +19,7 @@ from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.assumptions import assumed
-from tplimits.regimes.depth.derivation.expected import insist_on_means
+from tplimits.regimes.depth.derivation.scalars.expected import insist_on_means
 from tplimits.regimes.depth.expanded import manifold, report
 from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers

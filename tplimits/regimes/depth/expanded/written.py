@@ -8,10 +8,10 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.algebra import EPS
-from tplimits.regimes.depth.derivation.expansions import ARGUMENT, at_point
-from tplimits.regimes.depth.derivation.expected import mean_series
-from tplimits.regimes.depth.derivation.laurent import laurent
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT, at_point
+from tplimits.regimes.depth.algebra.laurent import laurent
+from tplimits.regimes.depth.algebra.products import EPS
+from tplimits.regimes.depth.derivation.scalars.expected import mean_series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

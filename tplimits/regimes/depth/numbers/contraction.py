@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tplimits.regimes.depth.derivation.splitting import without_identities
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.algebra import Factors
+    from tplimits.regimes.depth.algebra.products import Factors
 
 #: a tensor and the tokens at which it stands
 At = tuple[str, tuple[int, ...]]

@@ -10,8 +10,8 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, closed_code
-from tplimits.regimes.depth.derivation.algebra import renamed
-from tplimits.regimes.depth.derivation.means import LOCAL, Definition, Deviation, GaussianMean, U, definition_of
+from tplimits.regimes.depth.algebra.means import LOCAL, Definition, Deviation, GaussianMean, U, definition_of
+from tplimits.regimes.depth.algebra.products import renamed
 from tplimits.regimes.depth.numbers.covariance import mean_function
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from tplimits.numbers.jit import njit
-from tplimits.regimes.depth.derivation import folded
+from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.numbers.matrices import root
 from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
 

@@ -18,9 +18,9 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError, shown
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.depth.derivation.algebra import SPAN
-from tplimits.regimes.depth.derivation.forms import Form, unrolled
-from tplimits.regimes.depth.derivation.means import definition_of
+from tplimits.regimes.depth.algebra.forms import Form, unrolled
+from tplimits.regimes.depth.algebra.means import definition_of
+from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.dense import Dense

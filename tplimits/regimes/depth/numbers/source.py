@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.depth.derivation.arrays import ARRAYS
-from tplimits.regimes.depth.derivation.means import definition_of, held_labels
+from tplimits.regimes.depth.algebra.arrays import ARRAYS
+from tplimits.regimes.depth.algebra.means import definition_of, held_labels
 from tplimits.regimes.depth.numbers.contraction import At, Intermediate, Plan, Product
 from tplimits.regimes.depth.numbers.means import Mean, function_source, planned
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.algebra import Factors
+    from tplimits.regimes.depth.algebra.products import Factors
 
 _MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them."""
 import math

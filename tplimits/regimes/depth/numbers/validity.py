@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.depth.derivation.algebra import MOST
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import MOST
 from tplimits.regimes.depth.numbers import covariance
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from sympy import Dummy, Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
-from tplimits.regimes.depth.derivation.algebra import free_index
-from tplimits.regimes.depth.derivation.arrays import at_indices
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.arrays import at_indices
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import Estimate
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.block import BlockLimit
-    from tplimits.regimes.depth.derivation.order_one import Weight
+    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
 Array = NDArray[numpy.float64]
 #: independent scramblings, and points of each

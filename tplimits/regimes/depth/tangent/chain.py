@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import positive_number, seed_number, whole_from
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.finite.layer import Layer
 from tplimits.regimes.depth.finite.request import bound_block
 from tplimits.regimes.depth.numbers import covariance

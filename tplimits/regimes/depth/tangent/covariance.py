@@ -9,11 +9,11 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.regimes.depth.derivation import folded
+from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.numbers import covariance
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.algebra.forms import Form
 
 Array = NDArray[numpy.float64]
 

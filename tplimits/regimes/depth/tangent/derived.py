@@ -11,10 +11,10 @@ import numpy
 import sympy
 
 from tplimits.errors import NoLimitError
+from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import lowered
-from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.tangent.forms import TangentForms, tangent_forms
 from tplimits.regimes.depth.tangent.parameters import Start, start
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, COPIES, SPAN, Factors, next_number, renamed
+from tplimits.regimes.depth.algebra.forms import Form, collected
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, COPIES, SPAN, Factors, next_number, renamed
 from tplimits.regimes.depth.derivation.copies import sequence_of
-from tplimits.regimes.depth.derivation.forms import Form, collected
 from tplimits.regimes.depth.derivation.splitting import without_identities
 from tplimits.regimes.depth.tangent.moving import moved, moved_terms, together, together_terms
 

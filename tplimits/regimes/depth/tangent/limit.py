@@ -12,8 +12,8 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.depth import tangent
+from tplimits.regimes.depth.algebra.writing import M, array_names, expression
 from tplimits.regimes.depth.block_numbers import block_numbers
-from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.tangent import report as written
 from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Progress
-    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.tangent.chain import Chain
     from tplimits.regimes.depth.tangent.derived import TangentLimit
     from tplimits.regimes.depth.tangent.paths import TangentPaths

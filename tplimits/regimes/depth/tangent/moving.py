@@ -18,10 +18,8 @@ from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.functions import kinks
-from tplimits.regimes.depth.derivation.algebra import COPIES, SPAN, Factor, Factors, next_number, renamed
-from tplimits.regimes.depth.derivation.copies import sequence_of
-from tplimits.regimes.depth.derivation.forms import Form, collected
-from tplimits.regimes.depth.derivation.means import (
+from tplimits.regimes.depth.algebra.forms import Form, collected
+from tplimits.regimes.depth.algebra.means import (
     LOCAL,
     Definition,
     Deviation,
@@ -31,6 +29,8 @@ from tplimits.regimes.depth.derivation.means import (
     definition_of,
     mean_label,
 )
+from tplimits.regimes.depth.algebra.products import COPIES, SPAN, Factor, Factors, next_number, renamed
+from tplimits.regimes.depth.derivation.copies import sequence_of
 
 #: a product with its coefficient
 Term = tuple[Factors, Expr]

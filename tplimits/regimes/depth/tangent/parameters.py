@@ -20,8 +20,11 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.kinds import Avg
-from tplimits.regimes.depth.derivation.activations import LINEAR, Basis
-from tplimits.regimes.depth.derivation.algebra import (
+from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
+from tplimits.regimes.depth.algebra.forms import Form, by_order, collected, dimension_factor, over_tokens
+from tplimits.regimes.depth.algebra.means import U
+from tplimits.regimes.depth.algebra.model import centred_label
+from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     MOST,
@@ -38,16 +41,13 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
 )
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.derivation.forms import Form, by_order, collected, dimension_factor, over_tokens
-from tplimits.regimes.depth.derivation.means import U
-from tplimits.regimes.depth.derivation.model import centred_label
 from tplimits.regimes.depth.tangent.moving import together_terms
 
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from tplimits.regimes.depth.algebra.model import Layer, Model
     from tplimits.regimes.depth.derivation.derivation import OneLayer
-    from tplimits.regimes.depth.derivation.model import Layer, Model
 
 #: operands that are derivatives are numbered from here
 _MOVED = 1 << 24

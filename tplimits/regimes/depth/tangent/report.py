@@ -10,12 +10,12 @@ import sympy
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Reference, Step
 from tplimits.regimes.depth import report as covariance
-from tplimits.regimes.depth.derivation import folded, writing
+from tplimits.regimes.depth.algebra import folded, writing
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.tangent.derived import TangentLimit
 
 #: what the limit rests on besides the forward one

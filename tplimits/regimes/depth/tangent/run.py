@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import positive_number, real_array
 from tplimits.regimes.depth import numbers
-from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.tangent import finite
 from tplimits.regimes.depth.tangent import simulation as stage

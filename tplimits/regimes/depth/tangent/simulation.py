@@ -17,8 +17,8 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.depth.derivation.algebra import SPAN
-from tplimits.regimes.depth.derivation.forms import Form, unrolled
+from tplimits.regimes.depth.algebra.forms import Form, unrolled
+from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.normals import streams
 from tplimits.regimes.depth.numbers.source import Generated, Output

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from tplimits.numbers.jit import njit
-from tplimits.regimes.depth.derivation import folded
+from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.numbers.moves import polar
 
 _first, _both = njit(folded.first_moved), njit(folded.both_moved)

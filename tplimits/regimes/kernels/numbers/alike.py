@@ -15,7 +15,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.regimes.kernels.numbers.request import laid_out
-from tplimits.regimes.kernels.numbers.singular import blocks
+from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.evaluation import Planned

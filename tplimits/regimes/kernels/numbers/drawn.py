@@ -25,7 +25,7 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
-from tplimits.regimes.kernels.numbers.tables import Tables
+from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 
 Array = NDArray[numpy.float64]
 

@@ -21,12 +21,12 @@ from sympy import Expr
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Kron, free_indices
 from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
-from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
     from tplimits.regimes.kernels.numbers.inputs import Inputs
-    from tplimits.regimes.kernels.numbers.tables import Tables
+    from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 
 Array = NDArray[numpy.float64]
 #: a covariance with more rows than this is not factored whole

@@ -16,12 +16,10 @@ from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.extents import step_of
-from tplimits.regimes.kernels.numbers.fused import NotFused
-from tplimits.regimes.kernels.numbers.fused_run import are_many_by_now, careful_pairs
-from tplimits.regimes.kernels.numbers.fused_run import pairs as fused_pairs
-from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.planning import plan_for
+from tplimits.regimes.kernels.numbers.fused.run import are_many_by_now, careful_pairs
+from tplimits.regimes.kernels.numbers.fused.run import pairs as fused_pairs
+from tplimits.regimes.kernels.numbers.fused.statements import NotFused
+from tplimits.regimes.kernels.numbers.passes.planning import plan_for
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -34,14 +32,16 @@ from tplimits.regimes.kernels.numbers.request import (
     refuse_mixture,
     shape_of,
 )
-from tplimits.regimes.kernels.numbers.singular import blocks
 from tplimits.regimes.kernels.numbers.squares import many_squares, squares
 from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
-from tplimits.regimes.kernels.numbers.tables import Tables
+from tplimits.regimes.kernels.numbers.tables.extents import step_of
+from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
+from tplimits.regimes.kernels.numbers.tables.moment import OutOfRangeError
+from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.blocks import Own
-    from tplimits.regimes.kernels.numbers.plan import Plan
+    from tplimits.regimes.kernels.numbers.passes.blocks import Own
+    from tplimits.regimes.kernels.numbers.passes.plan import Plan
 
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled

@@ -26,10 +26,10 @@ from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held, later
 from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
-from tplimits.regimes.kernels.numbers.frames import Frame
 from tplimits.regimes.kernels.numbers.inseparable import MeanPoints, cost
-from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, union
-from tplimits.regimes.kernels.numbers.tables import Tables
+from tplimits.regimes.kernels.numbers.tables.frames import Frame
+from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, union
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables

@@ -20,7 +20,7 @@ from sympy import Expr
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
-from tplimits.regimes.kernels.numbers.moment import function_of
+from tplimits.regimes.kernels.numbers.tables.moment import function_of
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables

@@ -31,8 +31,8 @@ from tplimits.regimes.kernels.numbers.judged import require
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.numbers.labelled import Labelled
-    from tplimits.regimes.kernels.numbers.tables import Tables
+    from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
+    from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
 Array = NDArray[numpy.float64]
 #: the two kernels, in the order of a pair

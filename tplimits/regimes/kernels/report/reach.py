@@ -15,7 +15,7 @@ from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import Lookup, axis_symbol
 from tplimits.regimes.kernels.derivation.leaves import TableEntry, plain_axis, second
-from tplimits.regimes.kernels.numbers.shifts import grid
+from tplimits.regimes.kernels.numbers.tables.shifts import grid
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables

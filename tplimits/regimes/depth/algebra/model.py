@@ -1,0 +1,140 @@
+"""What lowering makes of a block, and contraction works on: dense layers, their operands, and the block itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from sympy import Rational
+
+from tplimits.regimes.depth.algebra.products import SPAN
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.activations import Basis
+    from tplimits.regimes.depth.algebra.forms import Form
+    from tplimits.regimes.depth.algebra.products import Dimension, Poly
+    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
+
+
+class ColumnLabel(str):
+    """The label of a joint cumulant of functions of one neuron, which it carries."""
+
+    column: tuple[Basis, ...]
+
+
+def column_label(column: tuple[Basis, ...]) -> ColumnLabel:
+    """The label of a joint cumulant."""
+    found = ColumnLabel("C|" + ",".join(map(str, column)))
+    found.column = column
+    return found
+
+
+def centred_label(matrix: int) -> str:
+    """The label that makes the functions of a matrix at an index less by their mean."""
+    return f"Z|{matrix}"
+
+
+class KinkLabel(str):
+    """The label of ∂^derivatives |R|^power, times sgn(R) if `sign`, R a scalar of the model."""
+
+    scalar: int
+    power: Rational
+    sign: bool
+    derivatives: int
+
+
+def kink_label(scalar: int, power: Rational, sign: bool, derivatives: int = 0) -> KinkLabel:
+    """The label of a power of a scalar."""
+    found = KinkLabel(f"G|{scalar}|{power}|{'s' if sign else 'p'}|{derivatives}")
+    found.scalar, found.power, found.sign, found.derivatives = scalar, power, sign, derivatives
+    return found
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar of size 1 with its indices open (OPEN, OPEN − 1, …), and the dimensions of these."""
+
+    poly: Poly
+    dimensions: tuple[int, ...]
+
+
+class Jump(NamedTuple):
+    """A function with a kink or jump where its argument is zero: the variance of the argument, which has to be there.
+
+    `order` is the power of n^(−1/2) that its value at the jump comes with, and None where that is what the terms say:
+    there the derivative alone is in doubt.
+    """
+
+    variance: Form
+    order: int | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A function of the dense layer (matrix × operand): the factor "F|…" stands for it.
+
+    Its indices are those of the matrix's family, those of the operand, and its neuron.  `operand` is None for the
+    state itself.  `rows` and `columns` are the dimensions of the entries and of the sum, 1/columns the variance.
+    """
+
+    matrix: int
+    transposed: bool
+    operand: int | None
+    basis: Basis
+    families: int
+    rows: int
+    columns: int
+
+    @property
+    def label(self) -> str:
+        return f"F|{self.matrix}{'T' if self.transposed else ''}|{self.operand}|{self.basis}"
+
+
+@dataclass
+class Model:
+    """A block in the index algebra.
+
+    `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
+    `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
+    indices OPEN − 1, ….
+    `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
+    that are not differentiable at a value of their argument.
+    `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    tokens: int
+    layers: dict[str, Layer] = field(default_factory=dict)
+    operands: dict[int, Poly] = field(default_factory=dict)
+    depth: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, str] = field(default_factory=dict)
+    scalars: list[Scalar] = field(default_factory=list)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    averages: dict[int, Poly] = field(default_factory=dict)
+    expanded: dict[str, Form] = field(default_factory=dict)
+    jumps: dict[str, Jump] = field(default_factory=dict)
+    #: the dimensions of the tokens where there are several sequences, the first `tokens`
+    sequences: tuple[int, ...] = ()
+
+    @property
+    def zero_powers(self) -> tuple[int, ...]:
+        return (0,) * len(self.dimensions)
+
+    def is_token(self, index: int) -> bool:
+        """Whether an index runs over tokens."""
+        return index // SPAN in (self.sequences or (self.tokens,))
+
+    def order_of(self, powers: tuple[int, ...]) -> int:
+        """The power of ε = n^(−1/2) in some powers of widths."""
+        return -sum(p for p, d in zip(powers, self.dimensions, strict=True) if d.width and d.grows)
+
+    def note(self, name: str, variance: Form, order: int | None) -> None:
+        """A jump of the least order at which it was met."""
+        known = self.jumps.get(name)
+        orders = [o for o in (order, known.order if known else None) if o is not None]
+        self.jumps[name] = Jump(variance, min(orders, default=None))
+
+    def outermost_first(self) -> list[int]:
+        """The matrices in the order in which they are averaged."""
+        return sorted(self.depth, key=lambda m: -self.depth[m])

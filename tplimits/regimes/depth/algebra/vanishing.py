@@ -1,0 +1,108 @@
+"""Whether a form with constant arrays is zero: arrays satisfy identities that no normal form of products sees.
+
+Such forms have a fixed number of tokens; they are compared with zero at random V and parameters, relative to the size
+of their terms, as conditions that data decide are judged everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy
+from sympy import Symbol
+
+from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
+from tplimits.regimes.depth.algebra.means import LOCAL, definition_of, held_labels, held_symbols
+from tplimits.regimes.depth.algebra.numbers import valued
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.forms import Form
+    from tplimits.regimes.depth.algebra.products import Factors
+
+_TOLERANCE = 1e-11
+_DRAWS = 3
+#: tokens where the arrays of a form leave their number open
+_ANY = 5
+
+
+def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
+    """Whether a form is zero.
+
+    >>> from tplimits.regimes.depth.algebra.forms import Form
+    >>> vanishes(Form({}), {})
+    True
+    """
+    held = sorted({label for factors in form.terms for label in held_labels(factors)})
+    fixed = [label for label in held if label[0] in ARRAYS]
+    # without arrays and means, different canonical products are linearly independent: a form with terms is not zero
+    if not form or not (fixed or any(definition_of(label) for label in held)):
+        return not form
+    m = _tokens([form.terms], arrays)
+    rng = numpy.random.default_rng(0)
+    inside = {s for factors in form.terms for s in held_symbols(factors)}
+    symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
+    tokens = sorted({i for factors in form.terms for _, at, _ in factors for i in at if i < 0})
+    # a polynomial that is not zero vanishes at a random point with probability 0; three, for one may be small by
+    # accident
+    for _ in range(_DRAWS):
+        # entries of one sign and size: no term is small by accident beside the others
+        square = rng.uniform(0.5, 1.5, (m, m))
+        V = square @ square.T
+        values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
+        total, size = numpy.zeros(()), 0.0
+        for factors, coefficient in form.terms.items():
+            term = valued(coefficient, values).real * _product(factors, tokens, V, arrays, values)
+            total, size = total + term, max(size, float(numpy.abs(term).max()))
+        if float(numpy.abs(total).max()) > _TOLERANCE * size:
+            return False
+    return True
+
+
+def _tokens(sums: Sequence[Iterable[Factors]], arrays: Mapping[str, numpy.ndarray]) -> int:
+    """The number of tokens: the size of an array at an index that a covariance has too, or any."""
+    for factors in (product for products in sums for product in products):
+        tokens = {i for label, at, _ in factors if label[0] not in ARRAYS and definition_of(label) is None for i in at}
+        for label, at, _ in factors:
+            if label[0] in ARRAYS and tokens.intersection(at):
+                return int(arrays[label].shape[next(k for k, i in enumerate(at) if i in tokens)])
+            definition = definition_of(label)
+            if definition is not None and (held := [[f for f, _ in terms] for terms in definition.covariances]):
+                found = _tokens(held, arrays)
+                if found != _ANY:
+                    return found
+    return _ANY
+
+
+def _product(
+    factors: Factors,
+    tokens: Sequence[int],
+    V: numpy.ndarray,
+    arrays: Mapping[str, numpy.ndarray],
+    values: Mapping[Symbol, float],
+) -> numpy.ndarray:
+    """One product of a form at V, over its free tokens; kernels are replaced by generic functions of V."""
+    root = numpy.sqrt(numpy.diag(V))
+    known = {"V": V, "N": numpy.sin(V) + 2, "s": root, "I": numpy.eye(len(V)), **arrays}
+
+    def value(label: str) -> numpy.ndarray:
+        return known[label] if definition_of(label) is None else _generic(label, V, arrays, values)
+
+    return at_indices(factors, value, tokens)
+
+
+def _generic(
+    label: str, V: numpy.ndarray, arrays: Mapping[str, numpy.ndarray], values: Mapping[Symbol, float]
+) -> numpy.ndarray:
+    """A function of the covariances of a Gaussian mean that has no symmetry which the mean does not have."""
+    definition = definition_of(label)
+    assert definition is not None
+    tokens = [LOCAL + i for i in range(definition.rank)]
+    found = numpy.zeros((1,) * definition.rank)
+    ends = (0, len(definition.covariances) - 1)
+    for k, terms in enumerate(definition.covariances):
+        total = numpy.zeros((1,) * definition.rank)
+        for factors, c in terms:
+            total = total + valued(c, values).real * _product(factors, tokens, V, arrays, values)
+        found = found + numpy.sin((1 if k in ends else 2) * total) + 2
+    return found

@@ -1,0 +1,314 @@
+"""A function of one scalar around the value where it settles, as powers |y|^p sgn(y)^q of what fluctuates.
+
+Powers that are no polynomials become factors "G|…" of a scalar R of size 1, y = n^(−a/2) R, which has to be Gaussian in
+the limit, with a mean that is smaller than its fluctuations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from sympy import Expr, Rational, S
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import N, width_symbol
+from tplimits.program.nodes.functions import elementary, kinks
+from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
+from tplimits.regimes.depth.algebra.means import LOCAL
+from tplimits.regimes.depth.algebra.model import Scalar, kink_label
+from tplimits.regimes.depth.algebra.numbers import at_values
+from tplimits.regimes.depth.algebra.products import (
+    OPEN,
+    SPAN,
+    Poly,
+    ProductTerm,
+    indices,
+    lowest,
+    multiplied,
+    renamed,
+    times,
+    total,
+)
+from tplimits.regimes.depth.algebra.tables import exactly
+from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.algebra.writing import defined
+from tplimits.regimes.depth.derivation.cumulants import times as times_form
+from tplimits.regimes.depth.derivation.laws import Laws, freed
+from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.scalars import (
+    SYMBOLIC,
+    array_at,
+    fixed_number,
+    fixed_table,
+    insist_on_small,
+    parts,
+    size,
+)
+from tplimits.regimes.depth.derivation.scalars.sides import NEAR
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+#: powers beyond those kept up to which coefficients that grow with them are looked for
+_FURTHER = 4
+
+
+@dataclass(frozen=True)
+class Around:
+    """A function of one scalar around the value where it settles; `constants` are what dummies in it stand for."""
+
+    lowering: Lowering
+    function: Expr
+    argument: Expr
+    env: Mapping[Expr, int]
+    constants: Mapping[Expr, Expr]
+
+    @property
+    def shown(self) -> Expr:
+        """The function as messages write it."""
+        return self.function.xreplace({ARGUMENT: sympy.Symbol("y", real=True), **self.constants})
+
+    def parts(self) -> tuple[Poly, Poly]:
+        """What is fixed of the scalar, and the rest."""
+        return parts(self.lowering, self.lowering.lower(self.argument, self.env))
+
+    @property
+    def mixes_sizes(self) -> bool:
+        """Whether a width stands inside of the function, not in front of it."""
+        return bool(self.function.as_independent(ARGUMENT, as_Add=False)[1].free_symbols & self._widths)
+
+    @property
+    def _widths(self) -> set[sympy.Symbol]:
+        return {N, *(width_symbol(w) for w in self.lowering.program.widths)}
+
+    def settles_at_kink(self) -> bool:
+        """Whether a kink or jump is where the scalar settles; elsewhere there is a Taylor series."""
+        fixed, _ = self.parts()
+        number = fixed_number(self.lowering, fixed)
+        places = kinks(elementary(self.function))
+        if number is not None:
+            return any(sympy.simplify(p.xreplace({ARGUMENT: number})) == 0 for p in places)
+        table = fixed_table(self.lowering, fixed, self.env)[1]
+        if any(p.free_symbols - {ARGUMENT} for p in places):
+            self.lowering.fail(SYMBOLIC)
+        return any(bool((abs(at_values(p, ARGUMENT, table)) < NEAR).any()) for p in places)
+
+    def lowered(self) -> Poly:
+        """The function as a sum of terms."""
+        lowering = self.lowering
+        fixed, small = self.parts()
+        # nothing fluctuates: the function of a constant is a constant, kink or not
+        if small.cut is None and not _opened(small, tuple(self.env.values())):
+            return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
+        pieces, series = self._pieces(fixed, lowering.limit)
+        off = [e.off for e in series if e.off != 0]
+        # the powers that are left out begin one beyond the limit, less what their coefficients grow by
+        rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
+        # powers of y are products of its own terms; only what has a kink needs the law of y
+        if not off and all(is_smooth(*key) for key in pieces):
+            if small.terms and lowest(small) <= 0:
+                insist_on_small(lowering, self.shown, small, self.env)
+            found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]
+            return lowering.arranged(total([*found, rest]))
+        scalar, at, order = _scalar(lowering, small, self.env, self.shown)
+        if order <= 0 and not all(e.exact for e in series):
+            refused = NotSmall if order == 0 else NoLimitError  # what is random may be so on a small branch
+            raise refused(
+                f"{lowering.where}: not perturbative: the argument y of `{self.shown}` fluctuates by order "
+                f"{size(order)}, so that the function is random of order 1 in every layer; divide its argument, an "
+                "average of keys times queries, by τ0·sqrt(n/k)."
+            )
+        if any(e.bends for e in series):
+            variance = Laws(lowering.model, lowering.arrays).variance(scalar, len(at))
+            size_ = min((lowest(lowering.number(o.xreplace(self.constants))) for o in off), default=None)
+            lowering.model.note(f"`{self.shown}` in {lowering.where}", variance, size_)
+        found = []
+        for (power, sign), coefficient in pieces.items():
+            if power * order <= lowering.limit:
+                # a scalar of order 1 is Gaussian as a whole alone: its own terms are no small quantities
+                smooth = is_smooth(power, sign) and order > 0
+                term = self._power(int(power)) if smooth else self._kink(scalar, at, order, (power, sign))
+                found.append(multiplied(coefficient, term, lowering.limit))
+        return lowering.arranged(total([*found, rest]))
+
+    def even_power(self, power: int) -> Poly | None:
+        """y^power as that of one scalar, not as (power − 1)!! pairings; None where y is not Gaussian around 0."""
+        fixed, small = self.parts()
+        if fixed.terms or not small.terms or lowest(small) <= 0:
+            return None
+        try:
+            scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
+        except NoLimitError:
+            return None
+        found = self._kink(scalar, at, order, (Rational(power), False))
+        return multiplied(found, self._power(0), self.lowering.limit)
+
+    def _growth(self, fixed: Poly, known: Iterable[Poly]) -> int:
+        """The least order of a coefficient, also of powers that are left out: √n |y|³ is seen though |y|³ is not."""
+        lowering, widths = self.lowering, self._widths
+        found = [lowest(c) for c in known]
+        for term in sympy.Add.make_args(sympy.expand(elementary(self.function))):
+            front, inner = term.as_independent(ARGUMENT, as_Add=False)
+            found.append(lowest(lowering.number(front.xreplace(self.constants))))
+            if inner.free_symbols & widths:  # coefficients may grow with the power
+                # a width inside of the function comes out with its powers: √n tanh(y√n) has n^(k/2) before y^k
+                further, _ = self._pieces(fixed, lowering.limit + _FURTHER)
+                found += [lowest(c) for c in further.values()]
+                self._insist_on_decrease(further)
+                break
+        return min(found)
+
+    def _insist_on_decrease(self, pieces: Mapping[tuple[Rational, bool], Poly]) -> None:
+        """Refuse a series all of whose powers are of one size: |y|/(|y| + n^(−1/2)) is random as a whole."""
+        small = self.parts()[1]
+        sizes = [(p, lowest(c) + p * lowest(small)) for (p, _), c in pieces.items() if p > 0 and c.terms]
+        # one power alone tells no size of the others
+        if not small.terms or len({p for p, _ in sizes}) < 2:
+            return
+        if max(sizes)[0] > self.lowering.limit and max(sizes)[1] <= min(sizes)[1]:
+            raise NotSmall(
+                f"{self.lowering.where}: not perturbative: the width stands inside of `{self.shown}` beside its "
+                "argument y, which is as large, so that all powers of y are of one size and the function is random as "
+                "a whole. Such functions have a place on a branch of size n^(-1/2), or of size 1/n."
+            )
+
+    def _power(self, power: int) -> Poly:
+        """y^power."""
+        found = Poly((ProductTerm(S.One, self.lowering.model.zero_powers, 0, ()),))
+        for _ in range(power):
+            # lowered anew: the summed indices of each factor have to be its own
+            again = self.parts()[1]
+            if again.terms and lowest(again) <= 0:  # small in their sum alone: all of them are kept, or none
+                again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
+            found = multiplied(found, again, self.lowering.limit)
+        return found
+
+    def _kink(self, scalar: int, at: tuple[int, ...], order: int, key: tuple[Rational, bool]) -> Poly:
+        """|y|^p sgn(y)^q."""
+        steps = order * key[0]
+        powers = times(self.lowering.model.zero_powers, 0, -steps)
+        return Poly((ProductTerm(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
+
+    def _pieces(self, fixed: Poly, most: int) -> tuple[dict[tuple[Rational, bool], Poly], list[Expansion]]:
+        """Coefficients of |y|^p sgn(y)^q, p ≤ most, numbers or arrays; the expansions around all points."""
+        known: dict[Expr, Expansion] = {}
+
+        def expansion(point: Expr) -> Expansion:
+            if point not in known:
+                try:
+                    known[point] = at_point(self.function, point, most, self.shown)
+                except AtPole as error:  # what is random may have a mean
+                    raise NotSmall(f"{self.lowering.where}: {error}") from None
+                except NoLimitError as error:
+                    self.lowering.fail(str(error))
+            return known[point]
+
+        def coefficient(key: tuple[Rational, bool]) -> Callable[[Expr], Expr]:
+            return lambda point: expansion(point).terms.get(key, S.Zero)
+
+        number = fixed_number(self.lowering, fixed)
+        points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
+        keys = sorted({key for point in points for key in expansion(point).terms})
+        found = {key: self._piece(fixed, coefficient(key)) for key in keys}
+        return found, list(known.values())
+
+    def _piece(self, fixed: Poly, value: Callable[[Expr], Expr]) -> Poly:
+        """A function of the fixed part of a scalar, a number or a constant array."""
+        lowering = self.lowering
+        number = fixed_number(lowering, fixed)
+        if number is not None:
+            return lowering.number(value(number).xreplace(self.constants))
+        at, table = fixed_table(lowering, fixed, self.env)
+        values = numpy.empty(table.shape)
+        for place, entry in numpy.ndenumerate(table):
+            one = sympy.N(value(_simple(entry)).xreplace(self.constants))
+            if not one.is_number:
+                lowering.fail(SYMBOLIC)
+            values[place] = float(one)
+        return array_at(lowering, values, at)
+
+
+def _simple(entry: float) -> Rational:
+    """A number of an array as the simple fraction it stands for."""
+    found = exactly(0.0 if abs(entry) < NEAR else float(entry))
+    return Rational(found.numerator, found.denominator)
+
+
+def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Expr) -> tuple[int, tuple[int, ...], int]:
+    """What fluctuates as a scalar of size 1 of the model, where it stands, and the order it had.
+
+    NoLimitError where it is not Gaussian in the limit, or has a mean of the size of its fluctuations.
+    """
+    at = tuple(i for i in dict.fromkeys(env.values()) if i in indices(f for t in small.terms for f in t.factors))
+    opened = _opened(small, at)
+    if any(f[0][0] == "G" for t in opened for f in t.factors):
+        lowering.fail(f"not covered: a kink inside of a kink, in the argument of `{shown}`.")
+    local = tuple(LOCAL + k for k in range(len(at)))
+    known = lowering.arrays.values
+    # its size is the first order at which its variance does not vanish, which cancellations may put above its terms
+    for order in range(lowest(small), lowering.limit + 1):
+        terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
+        # of size 1 by this power of n, if its variance then has a part of order 1
+        candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
+        # a model of its own: a scalar that turns out to be of another size must leave no trace
+        laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
+        try:
+            mean, spread = laws.moment([(0, local)]), laws.covariance(0, local, 0, local)
+        except NoLimitError as error:
+            lowering.fail(str(error))
+        large = [f for o, f in mean.forms.items() if o <= 0 and not vanishes(f, known)]
+        if large:
+            form, where_ = defined(freed(large[0]), known)
+            raise NotSmall(  # a function of Gaussian scalars all the same, where it is small enough
+                f"{lowering.where}: the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, "
+                "at least as large as its fluctuations, so that the kink is passed at random, or where V decides; "
+                "subtract the mean of the argument, as in tp.avg(h * h) - tp.avg(x * x), use a smooth function, or let "
+                "the function itself be of size 1/n."
+            )
+        if 0 in spread.forms and not vanishes(spread[0], known):
+            _insist_on_gaussian(lowering, laws, local, shown)
+            # the same scalar read twice is one: functions of it are multiplied before their mean is taken
+            if candidate not in lowering.model.scalars:
+                lowering.model.scalars.append(candidate)
+            return lowering.model.scalars.index(candidate), at, order
+    lowering.fail(
+        f"the argument y of `{shown}` is zero to every order that is kept, and the function has a kink, jump or pole "
+        "there; leave it out, or do not divide its argument by that power of n."
+    )
+
+
+def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
+    """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
+    # one average over neurons that are alike, given the rest: the central limit theorem
+    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms if t.pert < 1):
+        return
+    second = laws.moment([(0, local)] * 2)[0]
+    fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
+    if not vanishes(fourth, lowering.arrays.values):
+        raise NotSmall(
+            f"{lowering.where}: the argument y of `{shown}` is not Gaussian in the limit, and only Gaussian ones have "
+            "means here: it averages over a width that stays fixed, or is a product of averages that both fluctuate. "
+            "Let the width grow with n, or use a smooth function."
+        )
+
+
+def _is_average(lowering: Lowering, term: ProductTerm) -> bool:
+    """Whether what is random in a term is one average over a width that grows, of neurons that are alike."""
+    neurons = {at[-1] for label, at, _ in term.factors if label[0] == "F"}
+    dimensions = [lowering.model.dimensions[i // SPAN] for i in neurons if i >= 0]
+    return len(neurons) == len(dimensions) <= 1 and all(d.width and d.grows for d in dimensions)
+
+
+def _opened(poly: Poly, at: tuple[int, ...]) -> list[ProductTerm]:
+    """A template with equal products merged, so that what cancels is gone."""
+    found: dict[tuple, Expr] = {}
+    change = {i: OPEN - k for k, i in enumerate(at)}
+    for t in poly.terms:
+        key = (canonical(renamed(t.factors, change)), t.powers, t.pert)
+        found[key] = found.get(key, S.Zero) + t.coeff
+    return [ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items() if sympy.expand(c) != 0]

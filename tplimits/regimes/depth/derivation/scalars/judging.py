@@ -1,0 +1,185 @@
+"""The hypotheses on poles and roots, asked of the scalars of a block: this regime's side of `hypotheses.reader.Reader`.
+
+Jumps are not asked: a scalar at a jump, as sign(S/√n), has a law here, and what it multiplies is averaged over layers.
+Poles that a numerator takes away, as in (tanh(h + s) − tanh(h))/s, are continued by `tplimits.law.rules.removable`, to
+the order that is kept; scalars that settle at one function of the state, as avg(h²) and avg(x²), are beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Dummy, Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.pole import poles, singular_places
+from tplimits.law.hypotheses.reader import Unreadable, Value
+from tplimits.law.hypotheses.root import ends_of_domains, roots
+from tplimits.law.hypotheses.spread import is_spread
+from tplimits.law.rules.removable import brought_out, continued
+from tplimits.law.state import in_widths_of_n
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, entries, width_symbol, with_names
+from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.scale import at_infinity, powers_of_n
+from tplimits.program.parts import found
+from tplimits.regimes.depth.algebra.products import Poly, lowest
+from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.row_weights import in_rows
+from tplimits.regimes.depth.derivation.scalars.scalars import fixed_number, fixed_table, parts
+from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+@dataclass(frozen=True)
+class ScalarReader:
+    """Parts of a body at indices: scalars at what they settle at, a number where nothing of order 1 is random."""
+
+    lowering: Lowering
+    env: Mapping[Expr, int]
+
+    @property
+    def tolerance(self) -> float:
+        """Rounding of constant arrays."""
+        return 1e-12
+
+    def limit(self, expr: Expr) -> Expr:
+        """A number, 0 for an array of which an entry is 0, and a symbol for what the state or a vector decides."""
+        lowering, free = self.lowering, Dummy(real=True)
+        if not lowering.reading.is_scalar(expr):
+            return free
+        # |y| + n^(−1/2) tends to zero and is kept off it by its own size: the whole function is judged where it stands
+        if any(t.has(N) and not t.has(Entry, ArrayEntry, AxisSum) for t in sympy.Add.make_args(expr)):
+            return free
+        try:
+            fixed, small = parts(lowering, lowering.lower(expr, self.env))
+        except NoLimitError:  # of order 1, or refused for a reason of its own where it is lowered
+            return free
+        if small.terms and lowest(small) <= 0:
+            return free
+        number = fixed_number(lowering, fixed)
+        if number is None:
+            table = fixed_table(lowering, fixed, self.env)[1]
+            return S.Zero if (abs(table) <= self.tolerance).any() else free
+        return at_infinity(number) if number.has(N) else number
+
+    def moves(self, expr: Expr) -> bool:
+        """Whether it reads more than given scalars."""
+        return any(not isinstance(self.lowering.program[e.source], InitialScalar) for e in expr.atoms(Entry))
+
+    def settled(self, expr: Expr) -> bool:
+        """Limits are numbers here."""
+        return True
+
+    def values(self, expr: Expr) -> Sequence[Value]:
+        """Nothing is decided by numbers."""
+        raise Unreadable("it has no numbers", later=False)
+
+    def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """By interval arithmetic, maps written out; sums over axes keep the sign of their terms."""
+        return bounds(self._signed(self.lowering.reading.inlined(expr)))
+
+    def shown(self, expr: Expr) -> str:
+        """With the names of the program."""
+        return with_names(expr, lambda entry: self.lowering.program[entry.source].name)
+
+    def written(self, expr: Expr) -> str:
+        """The limit."""
+        return sympy.sstr(self.limit(expr))
+
+    def _signed(self, expr: Expr) -> Expr:
+        if isinstance(expr, Entry):
+            return Dummy(real=True, nonnegative=True if self._is_nonnegative(expr) else None)
+        if isinstance(expr, AxisSum):
+            return Dummy(real=True, nonnegative=True if self.bounds(expr.summand)[0] >= 0 else None)
+        return expr.func(*map(self._signed, expr.args)) if expr.args else expr
+
+    def _is_nonnegative(self, entry: Entry) -> bool:
+        s = self.lowering.program[entry.source]
+        if isinstance(s, Avg):
+            return s.operand is not None and self._is_nonnegative(s.operand)
+        return isinstance(s, (OuterNonlin, ScalarNonlin)) and bool(self.bounds(s.body)[0] >= 0)
+
+
+def _refused_at_pole(lowering: Lowering, body: Expr, env: Mapping[Expr, int]) -> NoLimitError | None:
+    """Why scalars of a body may not settle at a pole of it; NoLimitError where one does at the end of a domain."""
+    if not singular_places(body) and not ends_of_domains(body):
+        return None
+    reader, outer = ScalarReader(lowering, env), lowering.remarks
+    lowering.remarks = dict(outer)  # what is looked at is lowered again where it stands
+    try:
+        roots(reader, body, lowering.where)
+        try:
+            poles(reader, body, lowering.where)
+        except NoLimitError as error:
+            return error
+    finally:
+        lowering.remarks = outer
+    return None
+
+
+def lowered_at_poles(lowering: Lowering, body: Expr, env: Mapping[Expr, int], judged: bool = True) -> Poly:
+    """A body lowered, with Taylor polynomials of the order that is kept in the place of its removable poles.
+
+    NoLimitError where another pole is left, unless what is lowered has a value there, as relu(s)/s has.
+    """
+    regular = _continued(lowering, body, env)
+    written = in_rows(regular, lowering.data, lowering.reading.inlined)
+    left = _refused_at_pole(lowering, written, env) if judged else None
+    try:
+        value = lowering.lower(regular, env)
+    except NoLimitError as error:
+        # what is random inside of a larger expression of scalars is judged with it
+        raise error if left is None or (lowering.in_scalar and isinstance(error, NotSmall)) else left from None
+    if regular is body:
+        return value
+    return Poly(value.terms, lowering.limit if value.cut is None else min(value.cut, lowering.limit))
+
+
+def _continued(lowering: Lowering, body: Expr, env: Mapping[Expr, int]) -> Expr:
+    if not any(entries(a) for _, a in singular_places(body)) or _brings_out(in_widths_of_n(body, lowering.program)):
+        return body
+    widths = [width_symbol(w) for w in lowering.program.widths]
+
+    def tends(entry: Entry) -> Expr | None:
+        return _limit(lowering, entry, env)
+
+    def moves(argument: Expr) -> bool:
+        return is_spread(lowering.program, argument)
+
+    return continued(body, tends, moves, lowering.limit + brought_out([body], widths))
+
+
+def _brings_out(body: Expr) -> bool:
+    """Whether a width inside of a function makes what is small as large as the function: sin(√n s)/s has no series."""
+    inside = [a for f in found(body, sympy.Function) if f.has(Entry) for a in f.args if a.has(N)]
+    return any(p.is_positive for a in inside for p in powers_of_n(a) or [S.One])
+
+
+def _limit(lowering: Lowering, entry: Entry, env: Mapping[Expr, int]) -> Expr | None:
+    """What a scalar settles at, a number or a name for a function of the state; None where it stays random."""
+    if not lowering.reading.is_scalar(entry):
+        return None
+    try:
+        fixed, small = parts(lowering, lowering.lower(entry, env))
+        number = fixed_number(lowering, fixed)
+        if number is None:
+            return None
+        number = at_infinity(number)
+        if not small.terms or lowest(small) > 0:
+            return number
+        mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+    except (NoLimitError, ValueError):  # refused where it is lowered
+        return None
+    known = lowering.arrays.values
+    random = any(order < 2 and not vanishes(form, known) for order, form in covariance.forms.items())
+    if mean.opaque or covariance.opaque or random or any(order < 0 for order in mean.forms):
+        return None
+    terms = sorted((str(factors), str(c)) for factors, c in mean[0].terms.items())
+    return number + (Symbol(str(terms), real=True) if terms else S.Zero)

@@ -1,0 +1,268 @@
+"""Functions of scalars that fluctuate by order 1: random weights of their own, as of ordinary attention.
+
+Where logits S keep their size as n → ∞, a function F(S) of them has no Taylor series, and V is random at order 1 unless
+the branch they stand on is of size n^(−1/2), x + (g/√n) Σ F v.  There only the mean of a product of two F remains,
+
+    b ∋ g² Σ_νκ E[F_αν F_βκ] V_νκ,   S Gaussian given V, of covariance n·Cov(averages),
+
+and the noise of a layer is o(1/n): V follows an ordinary differential equation.  Hypotheses: S are averages, over a
+width that grows, of products of dense layers of the state, of mean zero (central limit theorem); the matrices in S
+stand nowhere else, so that F is independent of what it multiplies; F grows at most like exp(c|S|).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sympy import Abs, Add, Expr, Mul, Rational, S, Symbol, expand, expand_mul, sign
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes.entries import (
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    N,
+    axis_symbol,
+    entries,
+    free_axes,
+    width_symbol,
+    with_names,
+)
+from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
+from tplimits.program.nodes.scale import at_infinity, highest_power
+from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
+from tplimits.regimes.depth.algebra.products import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
+from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
+from tplimits.regimes.depth.derivation.scalars.growth import growth
+from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.algebra.forms import Form
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+#: powers of √n that may stand beside a weight, to be taken away by what it multiplies
+_GROWN = 6
+
+
+class NotSmall(NoLimitError):
+    """A function of a scalar that fluctuates by order 1."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
+
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2).
+    """
+
+    program: Program
+    function: Expr
+    axes: tuple[Symbol, ...]
+    matrices: frozenset[int]
+    refusal: str
+
+    @property
+    def averages(self) -> tuple[int, ...]:
+        """The instructions whose averages it reads."""
+        return tuple(sorted({e.source for e in entries(self.function)}))
+
+
+#: the covariance of √n times two averages: free indices α, β, … are those of the first, then those of the second
+Law = Mapping[tuple[int, int], "Form"]
+
+
+def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) -> list[Poly]:
+    """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
+    here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
+    try:
+        return lowering.of_scalars(exprs, env)
+    except NotSmall as reason:
+        # inside of a larger expression of scalars: the whole of it becomes the weight, not this part
+        if outer:
+            raise
+        lowering.here = here
+        return [_weighed(lowering, Mul(*exprs), reason, env)]
+    finally:
+        lowering.in_scalar = outer
+
+
+def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
+    """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
+    written = _written(lowering, expr, {}, itertools.count())
+    size = _size(lowering, written, reason)
+    if size is not None and size <= 0:
+        return _sized(lowering, written, size, reason, env)
+    found = []
+    for term in (t for a in Add.make_args(written) for t in Add.make_args(expand_mul(a, deep=False))):
+        size = _size(lowering, term, reason)
+        # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
+        ordinary = _ordinary(lowering, term, env) if size is None or size > 0 else None
+        # what has a kink stands beside a weight of the same scalars as a weight
+        if ordinary is not None and (size is None or not has_kinks(ordinary)):
+            found.append(ordinary)
+        elif size is None:
+            raise reason
+        else:
+            found.append(_sized(lowering, term, size, reason, env))
+    return total(found)
+
+
+def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
+    """The k for which a written expression times n^(k/2) is random of order 1; None where there is none."""
+    for k in range(-_GROWN, MOST + 1):
+        try:
+            limit = _limit(lowering, written * _roots(k), reason)
+        except NotSmall:
+            return None
+        if entries(limit):
+            return k
+    return None
+
+
+def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
+    """n^(−size/2) times a weight."""
+    own = _as_weight(lowering, weight(lowering, written * _roots(size), reason), env)
+    return multiplied(lowering.number(1 / _roots(size)), own, lowering.limit)
+
+
+def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
+    """A written expression as it is lowered without weights; None where it holds what is random of order 1."""
+    here = lowering.here
+    try:
+        return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
+    except NotSmall:
+        lowering.here = here
+        return None
+
+
+def _roots(count: int) -> Expr:
+    """n^(count/2)."""
+    return N ** Rational(count, 2)
+
+
+def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
+    """A weight at indices; the averages it reads are kept for their law."""
+    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
+    lowering.model.weights[f"Y|{digest}"] = found
+    for position in found.averages:
+        if position not in lowering.model.averages:
+            lowering.model.averages[position] = _value(lowering, position)
+    return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
+
+
+def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
+    """The weight that a written expression of scalars is."""
+    program, function = lowering.program, _limit(lowering, written, reason)
+    averages = {e.source for e in entries(function)}
+    matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
+    _insist_on_second_moment(lowering, function, reason)
+    order = {a: k for k, a in enumerate(program.all_axes)}
+    axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
+    return Weight(program, function, tuple(axes), matrices, str(reason))
+
+
+def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
+    """A written expression as n → ∞; `reason` where it grows."""
+    ratios = {width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"}
+    try:
+        return at_infinity(_led(written.xreplace(ratios)))
+    except ValueError:
+        raise reason from None
+
+
+#: functions of several arguments that are sums and products of functions of one
+SEVERAL = (leaky_relu, maximum, minimum, where)
+#: f(c y) = c^degree f(y) for c > 0
+_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
+
+
+def _led(expr: Expr) -> Expr:
+    """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
+    plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
+    powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
+    return powers.replace(lambda h: h.func in _DEGREES and h.args[0].has(N), _lead)
+
+
+def _lead(expr: Expr) -> Expr:
+    argument, degree = (expr.base, expr.exp) if expr.is_Pow else (expr.args[0], _DEGREES[expr.func])
+    try:
+        order = highest_power(argument)
+    except ValueError:
+        return expr
+    if order is None:
+        return expr
+    rest = expand(argument * N**-order)
+    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
+
+
+def _written(lowering: Lowering, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
+    """An expression of scalars with all maps written out; averages are S/√n, S under the average's own entry."""
+    if isinstance(expr, Entry):
+        s = lowering.program[expr.source]
+        indices = [change.get(i, i) for i in expr.indices]
+        if isinstance(s, Avg):
+            _insist_on_small(lowering, expr.source)
+            # an average is S/√n with S of order 1: the limit of the function is then taken in n alone
+            return Entry(*expr.args[:2], *indices) / N ** Rational(1, 2)
+        if isinstance(s, InitialScalar):
+            return s.value
+        assert isinstance(s, ScalarNonlin)
+        return _written(lowering, s.body, dict(zip(map(axis_symbol, s.axes), indices, strict=True)), fresh)
+    if isinstance(expr, ArrayEntry):
+        return ArrayEntry(expr.args[0], *(change.get(i, i) for i in expr.indices))
+    if isinstance(expr, AxisSum):
+        # a bound index of its own: two softmax denominators in one expression sum over the same axis
+        bound = Symbol(f"{expr.axis}″{next(fresh)}", integer=True)
+        inner = _written(lowering, expr.summand, {**change, expr.bound: bound}, fresh)
+        return AxisSum(inner, bound, expr.args[2])
+    if not expr.args:
+        return change.get(expr, expr)
+    return expr.func(*(_written(lowering, a, change, fresh) for a in expr.args))
+
+
+def _insist_on_small(lowering: Lowering, position: int) -> None:
+    """Refuse an average that is larger than n^(−1/2), as avg(h²) is: it would be lost beside S."""
+    value = _value(lowering, position)
+    if lowest(value) < 1:
+        name = lowering.program[position].name
+        mean, _ = mean_and_covariance(value, lowering.model, lowering.arrays, frozenset())
+        raise no_central_limit(name) if mean.opaque or any(o < 1 for o in mean.forms) else too_random(name)
+
+
+def _value(lowering: Lowering, position: int) -> Poly:
+    """An average at the open indices OPEN − 1, …."""
+    axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
+    poly = lowering.value(position, None, tuple(axes))
+    opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
+    return Poly(tuple(t._replace(factors=renamed(t.factors, opened)) for t in poly.terms), poly.cut)
+
+
+def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
+    plain = _one_term(function)
+    drawn = {e: Symbol(f"S{k + 1}" if k else "S", real=True) for k, e in enumerate(entries(plain))}
+    found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
+    if not found.established:
+        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
+        told = with_names(function, lambda e: drawn[e].name, indexed=False)
+        # the reader calls what stands in a moment by the copy of the input it belongs to
+        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
+        raise NoLimitError(
+            f"{lowering.where}: `{told}`, S being √n times an average, is random of order 1 in every layer, and as a "
+            f"random weight it {known} second moment: {why}; {larger}"
+        )
+
+
+def _one_term(expr: Expr) -> Expr:
+    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
+    if isinstance(expr, AxisSum):
+        return _one_term(expr.summand)
+    return expr.func(*map(_one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr

@@ -1,0 +1,103 @@
+"""The size of an average over neurons, as a power of ε = n^(−1/2), from its own second moment.
+
+The moments of one variable in a Gaussian chaos of bounded degree are bounded by powers of the second, so that a product
+of averages is at most of the product of their sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tplimits.regimes.depth.algebra.coefficients import Ring
+from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order
+from tplimits.regimes.depth.algebra.products import (
+    OPEN,
+    Factors,
+    Poly,
+    ProductTerm,
+    free_index,
+    indices,
+    next_number,
+    product,
+    renamed,
+)
+from tplimits.regimes.depth.derivation.contraction import Contraction, shifted
+from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.arrays import Arrays
+    from tplimits.regimes.depth.algebra.model import Model
+
+#: axes an average can have
+_AXES = 9
+#: free indices of the average that is measured are below this
+_FREE = -200
+
+
+def measured(poly: Poly, model: Model, free: frozenset[int]) -> Poly:
+    """The terms with `pert` set to what their second moments tell; `free` are the indices that are not summed."""
+    terms = []
+    for t in poly.terms:
+        orders = [model.order_of(powers) for _, powers in _second_moment(t, model, free)]
+        if orders:
+            # of a second moment of order ε^(2k) the variable itself is of order ε^k
+            terms.append(t._replace(pert=min(orders) // 2))
+    return Poly(tuple(terms), poly.cut)
+
+
+def _second_moment(term: ProductTerm, model: Model, free: frozenset[int]) -> list[tuple[Factors, tuple[int, ...]]]:
+    """The products in E[term²], their coefficients counted as 1."""
+    # with coefficients they might cancel, and the size of a single term would be taken for smaller than it is
+    counting = Contraction(model, 1, counting=True)
+    change = {i: _FREE - place for place, i in enumerate(sorted(i for i in free if i >= 0))}
+    own = term._replace(factors=renamed(term.factors, change), pert=0)
+    twice = product(own, shifted(own, next_number(own.factors), 0))
+    return [(factors, powers) for factors, powers, _, _ in counting.mean([twice])]
+
+
+def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> tuple[Orders, Orders]:
+    """E of a sum of averages and its covariance with itself, exactly: what cancels in the sum has cancelled.
+
+    The indices that are not summed are called α, β, …
+    """
+    ring = Ring([t.coeff for p in (poly, *model.operands.values()) for t in p.terms])
+    exact = replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()})
+    contraction = Contraction(exact, ring.ring.one)
+    held = indices(f for t in poly.terms for f in t.factors)
+    change = {i: free_index(place) for place, i in enumerate(sorted(held & free))}
+    # pert 0: bounds of single terms must not cut what is measured here
+    terms = [t._replace(factors=renamed(t.factors, change), pert=0) for t in ring.poly(poly).terms]
+    mean, covariance = contraction.mean(terms), contraction.covariance(terms, terms)
+    return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
+
+
+def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form]:
+    """n·Cov of each two of the averages that weights of order 1 read: indices α, β, … of the first, then of the second.
+
+    NoLimitError where they are not Gaussian of mean zero in the limit.
+    """
+    contraction = Contraction(model, ring.ring.one)
+    found = {}
+    for position, poly in model.averages.items():
+        terms = [t._replace(pert=0) for t in poly.terms]
+        mean = by_order(contraction.mean(terms), model, ring, arrays)
+        layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
+        if mean.forms or mean.opaque or not layers or any(layer.operand is not None for layer in layers):
+            raise no_central_limit(model.names[position])
+        for other, second in model.averages.items():
+            # indices of the second average begin beyond those of the first
+            axes = 1 + max((OPEN - 1 - i for t in poly.terms for f in t.factors for i in f[1] if i < 0), default=0)
+            left = [t._replace(factors=_opened(t.factors, 0)) for t in terms]
+            right = [t._replace(factors=_opened(t.factors, axes), pert=0) for t in second.terms]
+            joint = by_order(contraction.covariance(left, right), model, ring, arrays)
+            if joint.opaque or any(order < 2 for order in joint.forms):
+                raise too_random(model.names[position])
+            found[position, other] = joint[2]
+    return found
+
+
+def _opened(factors: Factors, beyond: int) -> Factors:
+    """Open indices OPEN − 1, OPEN − 2, … as −1, −2, …, beyond those of another average."""
+    places = range(beyond, beyond + _AXES)
+    return renamed(factors, {OPEN - 1 - k: free_index(place) for k, place in enumerate(places)})

@@ -1,0 +1,307 @@
+"""Expressions of a recursion as arrays, or as steps of a tape, with two inputs for its sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.program.parts import remembered
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.leaves import (
+    SECOND,
+    Data,
+    Datum,
+    DrawMean,
+    Given,
+    Moment,
+    Of,
+    TableEntry,
+    plain_axis,
+)
+from tplimits.regimes.kernels.numbers.tables import gaps, sums
+from tplimits.regimes.kernels.numbers.tables.entrywise import added, indexed, looked_up, one_less, one_more, power, same
+from tplimits.regimes.kernels.numbers.tables.labelled import (
+    Labelled,
+    Traced,
+    averaged,
+    contracted,
+    mapped,
+    renamed,
+)
+from tplimits.regimes.kernels.numbers.tables.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
+from tplimits.regimes.kernels.numbers.tables.moment import evaluated_moment, function_of
+from tplimits.regimes.kernels.numbers.tables.places import batch, gathered, positions
+from tplimits.regimes.kernels.numbers.tables.singular import KINKED, equal_places, flagged, suspicious
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.demand import Ties
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
+
+Array = NDArray[numpy.float64]
+
+
+class Frame:
+    """Expressions in the running indices of one table, with inputs `left` and `right` for its sides 1 and 2."""
+
+    def __init__(self, tables: Tables, left: int, right: int) -> None:
+        self.tables, self.input = tables, {1: left, 2: right}
+        self.memo: dict[Expr, Any] = {}
+        self.gaps: dict[tuple[Expr, int], Any] = {}
+        self.program = tables.derivation.recursion.program
+
+    def side(self, name: str) -> Inputs:
+        return self.tables.sides[self.input[2 if SECOND in name else 1] - 1]
+
+    def size(self, name: str) -> int:
+        return self.side(name).sizes[plain_axis(name)]
+
+    def mean(self, expr: Expr) -> Any:
+        """An expression as an array, with the mean over draws of random logits taken."""
+        if expr.has(DrawMean) and not _linear_in_draws(expr):
+            raise EvaluationError("a nonlinear function of a mean over random logits is needed, which is not offered.")
+        found = self.value(expr)
+        return found if self.tables.conditional else averaged(found, "draw")
+
+    def value(self, expr: Expr) -> Any:
+        """An expression as an array; functions of random logits have a dimension for their draws."""
+        if expr not in self.memo:
+            rows = self.tables.rows
+            sides = {self.input[s] for s in sides_of(expr)} if rows is not None else set()
+            # of one input: computed once for it, not once for each of its pairs
+            if rows is not None and len(sides) == 1:
+                self.memo[expr] = rows.row(expr, sides.pop())
+            else:
+                self.memo[expr] = self._compute(expr)
+        return self.memo[expr]
+
+    def _compute(self, expr: Expr) -> Any:
+        if isinstance(expr, sympy.Symbol) and expr.name.startswith("|") and expr.name.endswith("|"):
+            return Labelled(numpy.asarray(float(self.size(expr.name[1:-1]))))
+        if expr in self.tables.constants:
+            return Labelled(numpy.asarray(self.tables.constants[expr]))
+        if isinstance(expr, (Of, Given)):
+            return self._logit(expr)
+        if isinstance(expr, (Data, TableEntry)):
+            return self._leaf(expr)
+        if isinstance(expr, DrawMean):
+            return self.value(expr.product)
+        if isinstance(expr, ArrayEntry):
+            return self.read(
+                Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices
+            )
+        if isinstance(expr, Kron):
+            return self._kron(expr)
+        if isinstance(expr, AxisSum):
+            return sums.axis_sum(self, expr)
+        if isinstance(expr, Moment):
+            return self._moment(expr)
+        if expr.is_number or isinstance(expr, GaussMean):
+            return Labelled(numpy.asarray(float(evaluate(expr, self.tables.constants))))
+        if isinstance(expr, sympy.Mul):
+            return contracted([self.value(a) for a in expr.args], frozenset())
+        if isinstance(expr, sympy.Add):
+            return mapped(added, [self.value(a) for a in expr.args])
+        if isinstance(expr, sympy.Pow):
+            return mapped(power(expr.exp), [self.value(expr.base)])
+        if type(expr) in ARRAY_FUNCTIONS:
+            return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
+        raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
+
+    def _leaf(self, leaf: Data | TableEntry) -> Any:
+        if isinstance(leaf, Data):
+            return self.read(self.tables.data(leaf.source, self.input[leaf.side]), leaf.indices, batch=1)
+        left, right = (self.input[s] for s in leaf.sides)
+        return self._read(leaf, self.tables.entry(leaf.table, left, right, self._equal(leaf))[0])
+
+    def gap_of_entry(self, leaf: TableEntry, sign: int) -> Any:
+        """The gap of a leaf, where its table has one."""
+        left, right = (self.input[s] for s in leaf.sides)
+        place = leaf.table, left, right, self._equal(leaf)
+        found = self.tables.entry(*place)[1] if sign > 0 else self.tables.opposed(*place)
+        return None if found is None else self._read(leaf, found)
+
+    def _equal(self, leaf: TableEntry) -> Ties:
+        return self.tables.equal_places(leaf, *(self.input[s] for s in leaf.sides))
+
+    def _read(self, leaf: TableEntry, value: Any) -> Any:
+        """What a table holds at the indices of a leaf."""
+        many = len(self.tables.derivation.recursion.tables[leaf.table].left)
+        gone = {many + q for _, q in self._equal(leaf)}
+        indices = [i for k, i in enumerate(leaf.indices) if k not in gone]
+        return self.read(value, indices, batch=len(value.labels) - len(indices))
+
+    def _logit(self, leaf: Of | Given) -> Any:
+        """Draws of a random logit at its inputs and places."""
+        node, side = (leaf.node, leaf.side) if isinstance(leaf, Of) else (leaf.source, leaf.side)
+        draws, side = self.tables.draws, self.input[side]
+        assert draws is not None
+        recursion = self.tables.derivation.recursion
+        value = draws.of(node, self.tables.places[side - 1])
+        picked = Labelled(value.array, (batch(side), *value.labels[1:]))
+        axes = recursion.nodes[node].axes
+        indices = [i for i, a in zip(leaf.indices, axes, strict=True) if a not in recursion.infinite]
+        front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
+        return self.read(front, indices, batch=2)
+
+    def read(self, value: Any, indices: Sequence[Expr], batch: int = 0) -> Any:
+        """Entries of an array at index expressions; −1 reads zero."""
+        names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
+        front = value.labels[:batch]
+        if len(names) == len(indices) and len(set(names)) == len(names):
+            return renamed([value], (*front, *names))
+        if any(i.has(Datum) for i in indices):  # places that hold for one set of inputs alone
+            if self.tables.tape is not None:
+                return looked_up([value, *map(self._place, indices)], front)
+            return gathered(self, Labelled(value.array, front), indices, absent=0.0)
+        found = [positions(self, i) for i in indices]
+        labels = tuple(dict.fromkeys(x for _, own in found for x in own))
+        places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
+        return indexed([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
+
+    def _kron(self, kron: Kron) -> Any:
+        return mapped(same, list(map(self._place, kron.args)))
+
+    def _place(self, index: Expr) -> Any:
+        """An index expression as an array of whole numbers, −1 where there is no entry."""
+        if not index.has(Datum) or self.tables.tape is None:
+            return Labelled(numpy.asarray((found := positions(self, index))[0], dtype=numpy.float64), found[1])
+        if not isinstance(index, Datum):  # a table of indices at a place that data say
+            values = Labelled(self.program.tables[index.table].values + 1.0)
+            return mapped(one_less, [looked_up([values, *map(self._place, index.indices)], ())])
+        data = self.tables.data(index.source, self.input[index.side])
+        plain = not any(i.has(Lookup, Datum) for i in index.indices)
+        read = self.read(data if plain else mapped(one_more, [data]), index.indices, batch=1)
+        return read if plain else mapped(one_less, [read])
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def _moment(self, moment: Moment) -> Any:
+        function = None if moment.values else function_of(moment, self.tables.constants)
+        # all closed moments of one law share its roots and angles
+        if function is not None and function.route == "closed" and not self.tables.extended:
+            law, values = self.law(moment)
+            place = law.place(function)
+            return part_of([self._laid_out(law, values)], place)
+        covariances = [self.value(c) for c in moment.covariances]
+        values = [self.value(v) for v in moment.values]
+        points, constants = self.tables.points, self.tables.constants
+        if points is not None and points.draws(moment, constants):
+            split = len(covariances)
+            return mapped(
+                lambda *arrays: points.mean(moment, constants, arrays[:split], arrays[split:]), [*covariances, *values]
+            )
+        if len(covariances) == 3:
+            self._note(moment, lambda: flagged(covariances))
+
+        def of_arrays(*arrays: Array) -> Array:
+            value, error = evaluated_moment(
+                moment, arrays[: len(covariances)], arrays[len(covariances) :], self.tables.constants
+            )
+            self.tables.error = max(self.tables.error, error)
+            return value
+
+        return mapped(of_arrays, [*covariances, *values])
+
+    def law(self, moment: Moment) -> tuple[Law, list[Any]]:
+        """The law of a moment, shared by all moments of it, and its arguments (see `laws`)."""
+        covariances = moment.covariances
+        key = (self.input[1], self.input[2], *covariances)
+        if key in self.tables.laws:
+            return self.tables.laws[key]
+        if len(covariances) == 1:
+            value = self.value(covariances[0])
+            found = Law(False, coincident=True), [value, value, value]
+        else:
+            found = self._pair_law(moment, covariances)
+        if self.tables.tape is not None:
+            self.tables.laws[key] = found
+        return found
+
+    def _pair_law(self, moment: Moment, covariances: Sequence[Expr]) -> tuple[Law, list[Any]]:
+        c11, c12, c22 = covariances
+        # a variable with itself: one variance, no angle to compute
+        if self.input[1] == self.input[2] and len({sided(c, 1, 1) for c in covariances}) == 1:
+            value = self.value(c11)
+            return Law(False, coincident=True), [value, value, value]
+        gap = gaps.gap(self, c12) if self.tables.gapped else None
+        first, third = self.value(c11), self.value(c22)
+        if gap is not None:
+            alone = not any(x for x in gap.labels if not x.startswith("input "))
+            acute = gaps.acute(self, c12)
+            # one law of two inputs, as perceptrons have, costs less than another product of all data would
+            # functions that are never negative have no opposite inputs: their angle is acute
+            opposed = None if acute or alone else gaps.gap(self, c12, -1)
+            law = Law(True, opposed=opposed is not None)
+            powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))
+            values = [first, third, gap, *map(self.value, powers), *([] if opposed is None else [opposed])]
+            doubts = [] if acute or opposed is not None else [OPPOSITE]
+            for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
+                self._note(moment, partial(self._part, law, values, doubt))
+            return law, values
+        cross = self.value(c12)
+        self._note(moment, lambda: flagged([first, cross, third], self._same_places(cross)))
+        return Law(False), [first, third, cross]
+
+    def _part(self, law: Law, values: list[Any], part: Any) -> Any:
+        law.place(part)  # before what has no steps is laid out
+        return part_of([self._laid_out(law, values)], law.place(part))
+
+    def _laid_out(self, law: Law, values: list[Any]) -> Any:
+        """All parts of a law; on a tape one step, however many parts it gets."""
+        if self.tables.tape is None or not any(isinstance(v, Traced) for v in values):  # numbers are laid out at once
+            return evaluated(values, law)
+        key = ("parts", id(law))
+        if key not in self.tables.laws:
+            self.tables.laws[key] = (law, evaluated(values, law))
+        return self.tables.laws[key][1]
+
+    def gap_of_law(self, moment: Moment, slopes: tuple[float, float]) -> Any:
+        """The gap of a piecewise linear function, where the gap of its law is known."""
+        law, values = self.law(moment)
+        return self._part(law, values, slopes) if law.gapped else None
+
+    def _same_places(self, value: Any) -> Labelled | None:
+        """On a tape of one input, where a law is one of a variable with itself."""
+        if self.tables.tape is None or self.input[1] != self.input[2]:
+            return None
+        return equal_places(self.program, self.side(""), value.labels)
+
+    def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
+        """Where the law of a kinked function is nearly singular."""
+        tables = self.tables
+        if not moment.integrand.has(*KINKED):
+            return
+        if tables.tape is not None:
+            tables.tape.watched.append((flags(), dict(self.input)))
+        elif tables.suspects is not None:
+            tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
+
+
+@remembered(1 << 14)
+def sides_of(expr: Expr) -> frozenset[int]:
+    """The sides of the leaves of an expression."""
+    found: set[int] = set()
+    for leaf in expr.atoms(Data, Datum, TableEntry, Of):
+        found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
+    return frozenset(found)
+
+
+def _linear_in_draws(expr: Expr) -> bool:
+    """Whether means over draws stand in an expression linearly, one in a term."""
+    if isinstance(expr, DrawMean) or not expr.has(DrawMean):
+        return True
+    if isinstance(expr, sympy.Mul) and sum(a.has(DrawMean) for a in expr.args) > 1:
+        return False
+    if not isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
+        return False
+    return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
