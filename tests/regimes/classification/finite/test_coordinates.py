@@ -265,9 +265,7 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
     names = {row.name for row in check.rows}
     assert len(check.rows) == len(asked) == 4 * len(names) and len(names) > 2
     assert {level for level, _ in asked} == {0.05 / (len(asked) + 1)}
-    starts = (
-        2 * coordinates.STARTS * 2 - 2
-    )  # many networks for f before training, of these widths: quarters would be one
+    starts = 2 * coordinates.STARTS * 2 - 2  # for f before training, of these widths: quarters would be one
     assert {freedom for _, freedom in asked} == {starts, (2 + 1) * 2 - 2}
 
 
