@@ -70,16 +70,18 @@ class TrainingRequest(Settings):
 def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> TrainingRequest:
     """Everything checked; EvaluationError names what is wrong."""
     network, given = moving(recursion.network, asked.given)
-    recursion = recursion if network is recursion.network else replace(recursion, network=network)
     common = checked(network, recursion.optimizers, replace(asked, given=given))
     names = () if record is None else names_of("record", record, EvaluationError)
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
     if not names:  # what is not recorded and no output rests on need not be finite
-        recursion = replace(recursion, network=network.returned)
+        network = network.returned
     need_numbers(recursion.optimizers)
-    recursion = replace(recursion, optimizers=resting(recursion.optimizers, common["rates"], common["steps"]))
+    optimizers = resting(recursion.optimizers, common["rates"], common["steps"])
+    # the total program and its gradients stay with a recursion: one that has not changed is not made again
+    if network is not recursion.network or optimizers != recursion.optimizers:
+        recursion = replace(recursion, network=network, optimizers=optimizers)
     found = TrainingRequest(**common, recursion=recursion, record=names)
     refuse_vanishing(recursion.total, recursion.optimizers, found.rates, found.steps)
     assert found.bound  # refused here if an axis has no size
