@@ -249,3 +249,31 @@ def test_squares_without_a_variance_have_no_error(slope, seen):
     # what nothing moves averages no square: short inputs, those without an error, and bounded updates
     assert trained([[0.1, 0.2], long], [1.0, 0.0], tp.SGD()) > 0.9
     assert trained([long], [1.0], tp.SignSGD()) == pytest.approx((1 - 2 * slope) ** -0.5, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("ket", "seen"),
+    [
+        (lambda x, y: 1 + tp.exp(0.2 * x * x), False),
+        (lambda x, y: tp.exp(0.2 * x * x) * (1 + tp.tanh(y) ** 2), False),
+        (lambda x, y: tp.exp(0.4 * x * y), False),
+        (lambda x, y: tp.abs(x) ** -0.3 * (1 + x * x), False),
+        # of x² beside the pole: E |x|^(−1.4) sin⁴(5 x y) is finite
+        (lambda x, y: tp.abs(x) ** -0.35 * tp.sin(5 * x * y), True),
+        (lambda x, y: tp.exp(0.2 * x * x) * tp.exp(-(y**2) - 0.1 * x * x), True),
+    ],
+)
+def test_the_variance_is_that_of_the_whole_product(ket, seen):
+    """Particles are refused where it is infinite; where it is not they give what is integrated."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return ket(x, y)
+
+    limit, label = tp.derive(program), "⟨return|return⟩"
+    if seen:
+        found, exact = limit.evaluate("particles"), limit.evaluate("quadrature")
+        assert abs(found[label].value - exact[label].value) <= 4 * found[label].error
+    else:
+        with pytest.raises(tp.EvaluationError, match=r"\|return⟩², which has a mean and no variance"):
+            limit.evaluate("particles")

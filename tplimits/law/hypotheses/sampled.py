@@ -42,9 +42,10 @@ def no_error(left: Expr, right: Expr, gaussians: Randomness) -> str:
     """Why a mean of a product of two kets over draws has no error; "" where that is not certain."""
     both = [without_names(ket, gaussians) for ket in (left, right)]
     product = sympy.Mul(*both)
-    if all(len(sympy.Add.make_args(ket)) <= _FEW for ket in both):
-        product = sympy.expand(product)
     growth = tail(product, gaussians)
+    # a sum is squared term by term: (1 + F)² has one that may be infinite
+    if not growth.established and all(len(sympy.Add.make_args(ket)) <= _FEW for ket in both):
+        growth = max(growth, tail(sympy.expand(product), gaussians), key=lambda t: t.kind.value)
     return growth.reason if growth.kind is Growth.INFINITE else ""
 
 

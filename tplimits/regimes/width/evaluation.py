@@ -234,7 +234,10 @@ class _Evaluation:
         # particles do not give variances of fluctuation scalars
         if not coarse or self.state.fluctuations:
             return result
-        sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        try:
+            sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        except EvaluationError:  # or have no error
+            return result
         # `not … >=`: also where the quadrature has no error to compare with
         return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
 
