@@ -213,3 +213,67 @@ def test_means_that_lie_further_out_than_particles_look_are_refused(slope, seen)
         else:
             with pytest.raises(tp.EvaluationError, match="lies further out than 4096 particles look"):
                 number()
+
+
+@pytest.mark.parametrize(("slope", "seen"), [(0.1, True), (0.2, False)])
+def test_squares_without_a_variance_have_no_error(slope, seen):
+    """E exp(a x²)² = (1 − 4 a)^(−½) is finite for a < 1/4, the variance of its particles for a < 1/8 alone."""
+
+    @tp.program
+    def bracket(x: tp.Vector):
+        return tp.exp(slope * x * x)
+
+    @tp.program
+    def image(W: tp.Matrix, x: tp.Vector):
+        return tp.avg((W @ tp.exp(slope * x * x)) ** 2)
+
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.exp(slope * (W @ tp.sum(U * ξ, over="d")) ** 2)
+
+    def trained(X, error, optimizer):
+        limit = tp.derive(tp.network(network), tp.MaximalUpdate({"U": tp.Frozen(), "W": tp.Frozen(), "v": optimizer}))
+        return limit.evaluate(X, error=tp.squared_error(error), lr=len(X), steps=1, **asked).f[1, 0]
+
+    asked, long = {"particles": 4096, "replicates": 8}, [0.6, 0.8]
+    ways = [
+        lambda: tp.derive(bracket).evaluate("particles", **asked)["⟨return|return⟩"].value,
+        lambda: tp.derive(image).evaluate("particles", **asked)["return"].value,
+        lambda: trained([long], [1.0], tp.SGD()),
+    ]
+    for number in ways:
+        if seen:
+            assert number() == pytest.approx((1 - 4 * slope) ** -0.5, rel=0.03)
+        else:
+            with pytest.raises(tp.EvaluationError, match="has a mean and no variance"):
+                number()
+    # what nothing moves averages no square: short inputs, those without an error, and bounded updates
+    assert trained([[0.1, 0.2], long], [1.0, 0.0], tp.SGD()) > 0.9
+    assert trained([long], [1.0], tp.SignSGD()) == pytest.approx((1 - 2 * slope) ** -0.5, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("ket", "seen"),
+    [
+        (lambda x, y: 1 + tp.exp(0.2 * x * x), False),
+        (lambda x, y: tp.exp(0.2 * x * x) * (1 + tp.tanh(y) ** 2), False),
+        (lambda x, y: tp.exp(0.4 * x * y), False),
+        (lambda x, y: tp.abs(x) ** -0.3 * (1 + x * x), False),
+        # of x² beside the pole: E |x|^(−1.4) sin⁴(5 x y) is finite
+        (lambda x, y: tp.abs(x) ** -0.35 * tp.sin(5 * x * y), True),
+        (lambda x, y: tp.exp(0.2 * x * x) * tp.exp(-(y**2) - 0.1 * x * x), True),
+    ],
+)
+def test_the_variance_is_that_of_the_whole_product(ket, seen):
+    """Particles are refused where it is infinite; where it is not they give what is integrated."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return ket(x, y)
+
+    limit, label = tp.derive(program), "⟨return|return⟩"
+    if seen:
+        found, exact = limit.evaluate("particles"), limit.evaluate("quadrature")
+        assert abs(found[label].value - exact[label].value) <= 4 * found[label].error
+    else:
+        with pytest.raises(tp.EvaluationError, match=r"\|return⟩², which has a mean and no variance"):
+            limit.evaluate("particles")

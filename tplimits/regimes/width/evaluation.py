@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import networkx
 import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.law import targets
-from tplimits.law.observables import Observable, ScalarObservable, keys
+from tplimits.law.hypotheses.sampled import may_have_no_error, no_error, told
+from tplimits.law.observables import BracketObservable, Observable, ScalarObservable, keys
 from tplimits.law.observables import observables as all_observables
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
@@ -25,9 +27,9 @@ from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import Plan, plan
 from tplimits.numbers.precision import Unsettled
 from tplimits.program.language.render import number_text
-from tplimits.program.nodes.entries import constant_symbol
+from tplimits.program.nodes.entries import constant_symbol, entries
 from tplimits.program.nodes.given import by_name, exact_number, names_of, real_array, width_ratios
-from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
 
@@ -105,11 +107,34 @@ def evaluate(
                 f"`{program.name}` contains fluctuation scalars √n·Avg, whose variance particles do not give: use "
                 "method='exact' or 'quadrature'."
             )
+        _refuse_without_error(program, state, chosen, values)
         return by_draws(program, chosen, asked, ratios, constants)
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
     return all_finite(found.numbers(_chosen(observables, only)))
+
+
+def _refuse_without_error(
+    program: Program, state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]
+) -> None:
+    """EvaluationError where particles average a product that has no variance: a bracket, or the square of an operand.
+
+    Images W x are drawn with the mean of x² over particles as their variance.
+    """
+    if not may_have_no_error(program):
+        return
+    ends = {position for o in chosen for position, _ in keys(o)}
+    above = ends.union(*(networkx.ancestors(program.graph, p) for p in ends))
+    read = {int(e.source) for p in above if isinstance(s := program[p], MatMul) for e in entries(s.operand)}
+    pairs = [(o.left, o.right) for o in chosen if isinstance(o, BracketObservable)]
+    pairs += [(key, key) for key in state.kets if key[0] in read]
+    for left, right in pairs:
+        kets = [state.kets[key].expr.xreplace(dict(values)) for key in (left, right)]
+        if why := no_error(kets[0], kets[1], state.gaussians):
+            one, other = state.label(left), state.label(right)
+            product = f"|{one}⟩²" if one == other else f"|{one}⟩|{other}⟩"
+            raise EvaluationError(told(product, why, "take method='quadrature'"))
 
 
 def integrated(program: Program, ratios: Mapping[str, float], constants: Mapping[str, Any]) -> dict[str, Number]:
@@ -209,7 +234,10 @@ class _Evaluation:
         # particles do not give variances of fluctuation scalars
         if not coarse or self.state.fluctuations:
             return result
-        sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        try:
+            sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        except EvaluationError:  # or have no error
+            return result
         # `not … >=`: also where the quadrature has no error to compare with
         return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
 

@@ -6,7 +6,7 @@ told from 0 is 0: the value of a network keeps fluctuating at this input, howeve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -17,6 +17,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.hypotheses.moments import infinite_moment, tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
+from tplimits.law.hypotheses.sampled import no_error
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
 from tplimits.regimes.kernels.derivation.brackets import sided
@@ -75,6 +76,18 @@ def _second_moment(tables: Tables, position: int, limit: Expr, beside: str) -> N
 
     `beside` is why not, where its scalars are beside their limits.
     """
+    recursion = tables.derivation.recursion
+    where, name = recursion.program.where(position), recursion.program[position].name
+    for kets, _ in _at_numbers(tables, limit):
+        found = tail(kets.written(limit), kets)
+        if found.kind is Growth.INFINITE and not beside:
+            raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
+        if not found.established:
+            raise NoLimitError(recursion.judged.moment_doubt(position, beside or found.reason).told())
+
+
+def _at_numbers(tables: Tables, limit: Expr) -> Iterator[tuple[Kets, NDArray[numpy.bool_]]]:
+    """What a vector reads with the different numbers that data gives, and at which inputs these are, or [True]."""
     recursion, frame = tables.derivation.recursion, tables.frame(1, 1)
     read: dict[Expr, Labelled] = {}
 
@@ -86,15 +99,30 @@ def _second_moment(tables: Tables, position: int, limit: Expr, beside: str) -> N
     tail(kets.written(limit), kets)  # to see what it reads
     labels = union(read.values())
     arrays = numpy.broadcast_arrays(*(v.at(labels) for v in read.values())) if read else [numpy.zeros(1)]
-    where, name = recursion.program.where(position), recursion.program[position].name
-    for row in numpy.unique(numpy.stack([a.ravel() for a in arrays], axis=1), axis=0):
+    rows, places = numpy.unique(numpy.stack([a.ravel() for a in arrays], axis=1), axis=0, return_inverse=True)
+    # labels of inputs come first
+    of_inputs = bool(labels) and labels[0].startswith("input ")
+    places = places.reshape(len(arrays[0]) if of_inputs else 1, -1)
+    for number, row in enumerate(rows):
         values: dict[Expr, Expr] = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
-        kets = Kets(recursion, values.get)
-        found = tail(kets.written(limit), kets)
-        if found.kind is Growth.INFINITE and not beside:
-            raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
-        if not found.established:
-            raise NoLimitError(recursion.judged.moment_doubt(position, beside or found.reason).told())
+        yield Kets(recursion, values.get), (places == number).any(axis=1)
+
+
+def without_error(
+    derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float], positions: Iterable[int]
+) -> dict[tuple[int, str], NDArray[numpy.bool_]]:
+    """At which inputs means of squares of vectors over draws have no error: by vector, and why."""
+    recursion, found = derivation.recursion, dict[tuple[int, str], NDArray[numpy.bool_]]()
+    tables = _tables(derivation, inputs, constants)
+    for position in positions:
+        limit = None if position in recursion.judged.unread else recursion.nodes[position].body
+        if limit is None or recursion.nodes[position].gaussian or not recursion.leaves(limit):
+            continue
+        for kets, at_inputs in _at_numbers(tables, limit):
+            if why := no_error(kets.written(limit), kets.written(limit), kets):
+                before = found.get((position, why), numpy.zeros(inputs.many, dtype=bool))
+                found[position, why] = before | at_inputs
+    return found
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:

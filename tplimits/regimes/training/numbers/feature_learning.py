@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.request import TrainingRequest
 
 
+#: error signals of outputs that vanish but for rounding
+_NOTHING = 1e-9
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """One replicate: f (steps + 1, inputs, *outputs), Gram matrices and samples of the kets that were asked for."""
@@ -83,7 +87,11 @@ class Replicate:
             self.kets[name].append(ket)
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
-            self.execution.step(t, self.signal(f, t)[rows], self.asked.rates_at(t), self.asked.kept)
+            signal = self.signal(f, t)
+            for why, at_inputs in self.asked.squares_without_error.items():
+                if numpy.any(abs(signal[rows][at_inputs[rows]]) > _NOTHING):
+                    raise EvaluationError(why)
+            self.execution.step(t, signal[rows], self.asked.rates_at(t), self.asked.kept)
         for name, value in self.execution.seen.items():
             self.gates.setdefault(name, []).append(value)
 
@@ -173,6 +181,8 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
     """All replicates, judged; the same numbers whoever runs them."""
     with quietly():
         refuse_too_few(asked)
+        if asked.steps:  # known before there are many that would each ask for it
+            _ = asked.squares_without_error
         known = partial(_fingerprint, asked)
         runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
         judge(asked, runs)

@@ -7,18 +7,28 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import networkx
+
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.effort import Effort, TooMuch, deep
+from tplimits.law.hypotheses.sampled import may_have_no_error, told
 from tplimits.numbers import intervals
 from tplimits.program.network.schedules import at_step
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.given import exact_number
-from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.kinds import InitialScalar, MatMul
+from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.square_integrable import asked_of_widths, judged
+from tplimits.regimes.training.numbers.execution import late_vectors
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
     from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -33,13 +43,9 @@ def require(asked: TrainingRequest) -> None:
     if not asked.recursion.doubts:
         return
     network = _at_its_start(asked)
-    try:
-        kets = judged(network, asked.recursion.moving, asked.recursion.assumed)
-    except NoLimitError as error:
-        raise EvaluationError(f"no number: {error}") from None
+    kets = _kets(asked, network)
     if kets is not None:
-        names = {*network.constants, *network.all_axes}
-        constants = {name: value for name, value in at_step(asked.given, 0).items() if name in names}
+        constants = _constants(asked, network)
         request(kets, dict(asked.X), None, constants, asked.ratios)
         for why in kets.recursion.judged.infinite.values():
             raise EvaluationError(f"no number: {why}")
@@ -47,6 +53,53 @@ def require(asked: TrainingRequest) -> None:
     for doubt in asked.recursion.open:
         if not doubt.later:
             raise EvaluationError(f"no number: {doubt.told()}")
+
+
+def squares_without_error(asked: TrainingRequest) -> dict[str, NDArray[numpy.bool_]]:
+    """The words for squares that steps average and whose mean has no error, and at which inputs' error signals.
+
+    An update of v in f = Avg(v g) that is linear in gradients moves f by Avg(g²); images W x are drawn with the mean of
+    x².  Asked of vectors that rest on nothing that moves: they are those of the start.
+    """
+    recursion = asked.recursion
+    if not may_have_no_error(recursion.network):
+        return {}
+    network = _at_its_start(asked)
+    total = TotalProgram(network, recursion.moving)
+    program = total.backward.program
+    gradients, operands = set[int](), set[int]()
+    for name in late_vectors(total) & set(recursion.moving):
+        if recursion.optimizers[name].is_linear:
+            gradients |= {int(use.gradient.source) for use in total.backward.gradients[name]}
+    for position in total.needed:
+        if isinstance(s := network[position] if position < len(network) else None, MatMul):
+            operands |= {int(e.source) for e in entries(s.operand)}
+    starts = {network.initial_names[name] for name in recursion.moving}
+    moving = starts.union(*(networkx.descendants(program.graph, p) for p in starts))
+    asked_of = sorted((gradients | operands) - moving)
+    kets = _kets(asked, network) if asked_of else None
+    if kets is None:
+        return {}
+    read = request(kets, dict(asked.X), None, _constants(asked, network), asked.ratios)
+    found: dict[str, NDArray[numpy.bool_]] = {}
+    for (position, why), at_inputs in without_error(kets, read.one, read.constants, asked_of).items():
+        helps = "give the parameter bounded updates, as those of tp.Adam" if position in gradients else "bound it"
+        words = told(f"the square of |{program[position].name}⟩", why, helps)
+        # an image is read by the outputs of its input whoever moves them
+        found[words] = at_inputs | (position in operands)
+    return found
+
+
+def _kets(asked: TrainingRequest, network: Program) -> KernelTables | None:
+    try:
+        return judged(network, asked.recursion.moving, asked.recursion.assumed)
+    except NoLimitError as error:
+        raise EvaluationError(f"no number: {error}") from None
+
+
+def _constants(asked: TrainingRequest, network: Program) -> dict[str, Any]:
+    names = {*network.constants, *network.all_axes}
+    return {name: value for name, value in at_step(asked.given, 0).items() if name in names}
 
 
 def _by_width(asked: TrainingRequest, kets: KernelTables, constants: Mapping[str, Any]) -> None:
@@ -93,6 +146,8 @@ def _at_its_start(asked: TrainingRequest) -> Program:
     """The network with the scalars that parameters start at."""
     network = asked.recursion.network
     starts = {name: value for name, value in at_step(asked.given, 0).items() if name in network.initial_names}
+    if not starts:  # the same network remembers what was derived of it
+        return network
     instructions = tuple(
         replace(s, value=exact_number(s.name, starts[s.name], EvaluationError))
         if isinstance(s, InitialScalar) and s.name in starts

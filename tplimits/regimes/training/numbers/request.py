@@ -62,6 +62,11 @@ class TrainingRequest(Settings):
         """The total program on all inputs, with all sizes."""
         return self.recursion.total.sized(self.X)
 
+    @cached_property
+    def squares_without_error(self) -> dict[str, NDArray[numpy.bool_]]:
+        """At which inputs a step averages squares whose mean over particles has no error, with the words for it."""
+        return moments.squares_without_error(self)
+
     def rates_at(self, t: int) -> dict[str, float]:
         """The learning rate of every parameter at step t."""
         return {name: rate(t) for name, rate in self.rates.items()}
