@@ -277,6 +277,7 @@ def test_the_denominator_is_divided_by_to_the_order_that_is_asked():
 
 #: what is divided by is 0 at every width, or in every second network: nothing is beside the pole, and networks give NaN
 NOWHERE_ELSE = {
+    "nothing": lambda W, x, y: of_sine(tp.avg(W @ (x - x))),
     "a difference of kinks": lambda W, x, y: of_sine(tp.avg(tp.relu(x) - tp.relu(-x) - x)),
     "the positive part of a mean": lambda W, x, y: of_sine(tp.relu(tp.avg(x))),
     "the lesser of two means": lambda W, x, y: of_sine(tp.minimum(tp.avg(x), tp.avg(y)) - tp.avg(y)),

@@ -293,10 +293,8 @@ class _Analysis:
 
     def _shared(self, terms: Sequence[Expr], power: Expr) -> Iterator[Tail]:
         """Of (Σ tᵢ)^(−p) ≤ t^(−pθ) · (Σ of the others)^(−p(1−θ)), for some 0 < θ < 1 (means of positive numbers)."""
-        zeros = locus(sympy.Add(*terms), self.gaussians)
-        # of forms alone the weight is known, and has told; of two terms either order is covered by the shares
-        told = zeros is not None and len(zeros.forms) == len(terms)
-        for term in () if told else terms if len(terms) > 2 else terms[:1]:
+        # of two terms either order is covered by the shares
+        for term in terms if len(terms) > 2 else terms[:1]:
             rest = sympy.Add(*(t for t in terms if t is not term))
             for share in _SHARES:
                 yield self.growth(term ** (-power * share) * rest ** (-power * (1 - share)))
@@ -309,7 +307,10 @@ class _Analysis:
         if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
             # a sum of non-negative terms is at least each of them
             single = [self._power(t, -power, []) for t in base.args]
-            good = [v for v in (*single, *self._shared(base.args, power)) if v.established and v.power > 2]
+            # of forms alone the weight is known, and has told
+            zeros = locus(base, self.gaussians)
+            shares = self._shared(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
+            good = [v for v in (*single, *shares) if v.established and v.power > 2]
             if good:
                 return max(good, key=lambda v: v.power)
         # beside other factors it is left undecided: one of them may be 0 where relu is

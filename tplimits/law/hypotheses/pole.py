@@ -34,12 +34,26 @@ if TYPE_CHECKING:
 HEADS: tuple[type, ...] = (sympy.log, sympy.tan, sympy.Pow)
 #: what may be finite although an argument is not
 _SHELTER = (*functions.JUMPS, functions.minimum, functions.maximum, sympy.exp, sympy.tanh, sympy.erf, sympy.atan)
+#: what SymPy puts where a value is not finite, or not real
+_NOT_FINITE: tuple[type, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
 
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
     _refuse_coincidences(reader, body, where)
     return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in singular_places(body)], where)
+
+
+def insist_finite(reader: Reader, body: Expr, value: Expr, where: str) -> None:
+    """NoLimitError where the value of a body at the limits of its arguments is no number."""
+    if found(value, *_NOT_FINITE):
+        scalars = [e for e in entries(body) if e.neuron == NO_NEURON]
+        limits = ", ".join(f"{reader.shown(e)} → {reader.written(e)}" for e in scalars)
+        raise NoLimitError(
+            f"{where}: `{reader.shown(body)}` is not finite at the limit of its arguments ({limits or 'constants'}); "
+            "hypothesis: ψ continuous at the limits of its scalars. Keep the denominator or the logarithm away from "
+            "zero."
+        )
 
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:

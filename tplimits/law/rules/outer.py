@@ -7,7 +7,7 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -26,7 +26,7 @@ from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.powers import smoothed, without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.state import in_widths_of_n
-from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
+from tplimits.program.nodes.entries import OWN, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 #: nodes of what the tail of a later ket is judged from; a longer one gets a name
 _LONG = 100
-#: what SymPy puts where a value is not finite, or not real
-_NOT_FINITE: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
 #: a body without any of these is continuous wherever it is finite: its hypotheses need not be asked
 _SINGULAR = (*jump.HEADS, *pole.HEADS, *root.HEADS)
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
@@ -176,13 +174,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
         state.exact.add(key)
         body = S.Zero
     value = cancelled(reader.limit(body))
-    if found(value, *_NOT_FINITE):
-        known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
-        raise NoLimitError(
-            f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
-            f"({known or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
-            "or the logarithm away from zero."
-        )
+    pole.insist_finite(reader, body, value, state.program.where(key[0]))
     return value, scalars
 
 

@@ -19,7 +19,7 @@ from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
-from tplimits.law.hypotheses.pole import poles
+from tplimits.law.hypotheses.pole import insist_finite, poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
@@ -133,9 +133,7 @@ class Judgements:
 
         Not of tangents: a tangent of a scalar vanishes in the limit, and its factor with it.
         """
-        if self.state.degree_of(position):
-            return
-        if not is_special(body, Entry, GaussMean):
+        if self.state.degree_of(position) or not is_special(body, Entry, GaussMean):
             return
         where, reader = self.state.program.where(position), BodyReader(self.state, self.is_gradient(position))
         hypotheses = ((jumps, self._jumping(body)), (poles, body), (roots, body))
@@ -144,6 +142,8 @@ class Judgements:
             for hypothesis, asked in hypotheses[: 1 if reader.of_gradient else None]:
                 if hypothesis(reader, asked, where):
                     self.pending.append((hypothesis, reader, asked, where))
+            if not reader.of_gradient:  # 0/0 of what is 0 at every width is at no limit, and no pole is met
+                insist_finite(reader, body, reader.limit(body), where)
         except NoLimitError as error:
             self.failed.append(str(error))
             raise

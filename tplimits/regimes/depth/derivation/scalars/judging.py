@@ -113,15 +113,19 @@ def _refused_at_pole(lowering: Lowering, body: Expr, env: Mapping[Expr, int]) ->
         return None
     reader, outer = ScalarReader(lowering, env), lowering.remarks
     lowering.remarks = dict(outer)  # what is looked at is lowered again where it stands
+    pole = None
     try:
-        roots(reader, body, lowering.where)
         try:
             poles(reader, body, lowering.where)
         except NoLimitError as error:
-            return error
+            pole = error
+        try:
+            roots(reader, body, lowering.where)
+        except NoLimitError as error:
+            raise pole or error from None
     finally:
         lowering.remarks = outer
-    return None
+    return pole
 
 
 def lowered_at_poles(lowering: Lowering, body: Expr, env: Mapping[Expr, int], judged: bool = True) -> Poly:
