@@ -129,20 +129,19 @@ class Judgements:
     # -- jumps, poles, roots ------------------------------------------------------------------
 
     def body(self, position: int, body: Expr) -> None:
-        """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`.
-
-        Not of tangents: a tangent of a scalar vanishes in the limit, and its factor with it.
-        """
+        """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`."""
+        # a tangent of a scalar vanishes in the limit, and its factor with it
         if self.state.degree_of(position) or not is_special(body, Entry, GaussMean):
             return
         where, reader = self.state.program.where(position), BodyReader(self.state, self.is_gradient(position))
-        hypotheses = ((jumps, self._jumping(body)), (poles, body), (roots, body))
+        others = () if reader.of_gradient else ((poles, body), (roots, body))
         try:
             self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
-            for hypothesis, asked in hypotheses[: 1 if reader.of_gradient else None]:
+            for hypothesis, asked in ((jumps, self._jumping(body)), *others):
                 if hypothesis(reader, asked, where):
                     self.pending.append((hypothesis, reader, asked, where))
-            if not reader.of_gradient:  # 0/0 of what is 0 at every width is at no limit, and no pole is met
+            # 0/0 of what is 0 at every width is at no limit: no pole is met there
+            if others and any(e.source in self.exact for e in entries(body)):
                 insist_finite(reader, body, reader.limit(body), where)
         except NoLimitError as error:
             self.failed.append(str(error))
