@@ -264,6 +264,15 @@ def test_powers_of_n_bring_out_a_logarithm():
             derived()
 
 
+def test_blocks_refuse_a_quotient_of_what_is_nothing():
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, H: tp.Matrix):
+        return x + (W @ x) * of_sine(tp.avg(H @ (x - x))) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="not finite at the limit"):
+        tp.derive(block, tp.Proportional())
+
+
 def test_the_denominator_is_divided_by_to_the_order_that_is_asked():
     """s/(e^s − 1) = 1 − s/2 + …, so that √n (s/(e^s − 1) − 1 + s) → S/2."""
 

@@ -47,7 +47,8 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
 def insist_finite(reader: Reader, body: Expr, value: Expr, where: str) -> None:
     """NoLimitError where the value of a body at the limits of its arguments is no number."""
     if found(value, *_NOT_FINITE):
-        scalars = [e for e in entries(body) if e.neuron == NO_NEURON]
+        # given data is at no limit
+        scalars = [e for e in entries(body) if e.neuron == NO_NEURON and (reader.limit(e).is_number or reader.moves(e))]
         limits = ", ".join(f"{reader.shown(e)} → {reader.written(e)}" for e in scalars)
         raise NoLimitError(
             f"{where}: `{reader.shown(body)}` is not finite at the limit of its arguments ({limits or 'constants'}); "

@@ -16,7 +16,7 @@ from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import poles, singular_places
+from tplimits.law.hypotheses.pole import insist_finite, poles, singular_places
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.root import ends_of_domains, roots
 from tplimits.law.hypotheses.spread import is_spread
@@ -141,6 +141,10 @@ def lowered_at_poles(lowering: Lowering, body: Expr, env: Mapping[Expr, int], ju
     except NoLimitError as error:
         # what is random inside of a larger expression of scalars is judged with it
         raise error if left is None or (lowering.in_scalar and isinstance(error, NotSmall)) else left from None
+    # 0/0 of what is 0 at every width
+    for term in value.terms if singular_places(body) else ():
+        if isinstance(term.coeff, Expr):
+            insist_finite(ScalarReader(lowering, env), body, term.coeff, lowering.where)
     if regular is body:
         return value
     return Poly(value.terms, lowering.limit if value.cut is None else min(value.cut, lowering.limit))
