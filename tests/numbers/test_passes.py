@@ -10,7 +10,7 @@ import sympy
 from tplimits.errors import EvaluationError
 from tplimits.numbers import passes
 from tplimits.numbers.budget import Budget, TooManyNodes
-from tplimits.numbers.plan import Closed, Mean, Plan, Stein
+from tplimits.numbers.plan import Closed, EvaluationPlan, Mean, Stein
 
 a, b, c = sympy.symbols("a b c", real=True)
 
@@ -71,7 +71,7 @@ def test_the_rank_of_a_gram_is_settled_where_passes_agree_on_its_eigenvalues(mon
 
 
 def test_numbers_of_closed_plans_are_rounded_once():
-    plan = passes.exact(Plan((), (("t", sympy.pi * a),)), {a: sympy.Rational(1, 3)})
+    plan = passes.exact(EvaluationPlan((), (("t", sympy.pi * a),)), {a: sympy.Rational(1, 3)})
     assert plan["t"].value == float(sympy.pi / 3) and plan["t"].error == plan["t"].value * 2.0**-52
 
 
@@ -103,7 +103,7 @@ def test_means_and_values_of_a_pass_one_after_another(monkeypatch):
             return SimpleNamespace(value=value[0], error=0.125)
 
     monkeypatch.setattr(passes, "Quadrature", Quadrature)
-    one = passes._Pass(Plan(steps, (("t", c - a),)), {a: 3.0}, 2, Budget(1))
+    one = passes._Pass(EvaluationPlan(steps, (("t", c - a),)), {a: 3.0}, 2, Budget(1))
     one.run()
     assert asked == [({(x, x): 7.0}, {a: 3.0, b: 6.0}, 2)]
     assert (one.known, one.errors, one.targets) == ({a: 3.0, b: 6.0, c: 0.25}, {c: 0.125}, {"t": -2.75})
@@ -116,7 +116,7 @@ def test_means_are_moved_by_their_errors_up_or_down():
     """By a factor of 1 to 1.3 of the error, or of rounding, that turns with the place; closed steps follow."""
     means = sympy.symbols("m0:6", real=True)
     steps = (*(Mean(m, None, ()) for m in means), Closed(b, means[0] + a))
-    one = passes._Pass(Plan(steps, (("t", 2 * b),)), {a: 3.0}, 0, Budget(1))
+    one = passes._Pass(EvaluationPlan(steps, (("t", 2 * b),)), {a: 3.0}, 0, Budget(1))
     one.known = {a: 3.0, **{m: 1.0 + i for i, m in enumerate(means)}}
     one.errors = {m: 0.5 if i != 2 else 0.0 for i, m in enumerate(means)}
     for pattern, signs in ((1, "--++--"), (3, "-++--+")):

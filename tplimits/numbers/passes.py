@@ -17,7 +17,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.number import Number
-from tplimits.numbers.plan import Closed, Mean, Plan, Stein
+from tplimits.numbers.plan import Closed, EvaluationPlan, Mean, Stein
 from tplimits.numbers.precision import check_settled, double, high_precision
 from tplimits.numbers.quadrature import Quadrature
 
@@ -35,7 +35,7 @@ _LEVELS = 5
 _ROUNDING = 2.0**-52
 
 
-def exact(plan: Plan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
+def exact(plan: EvaluationPlan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
     """Targets of a closed plan in high precision, rounded to doubles."""
     known: dict[Symbol, Expr] = {s: sympy.sympify(v) for s, v in constants.items()}
     for step in plan.steps:
@@ -52,7 +52,7 @@ def exact(plan: Plan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
 class _Pass:
     """One pass over the steps at one resolution."""
 
-    plan: Plan
+    plan: EvaluationPlan
     constants: Mapping[Symbol, float]
     level: int
     budget: Budget
@@ -128,7 +128,7 @@ def _check_ranks(last: _Pass, earlier: _Pass) -> None:
                 )
 
 
-def quadrature(plan: Plan, constants: Mapping[Symbol, float], budget: Budget) -> dict[str, Number]:
+def quadrature(plan: EvaluationPlan, constants: Mapping[Symbol, float], budget: Budget) -> dict[str, Number]:
     """Targets by quadrature, refined until two passes agree or the budget is spent.
 
     Raises TooManyNodes when some integral has too many dimensions even at coarse resolution, Unsettled when a closed

@@ -1,6 +1,6 @@
 """From a derivation to steps: the moments in the order they can be computed, then the targets.
 
-A Plan is the part of a derivation that some targets need, lowered once: closed values, open means as
+An EvaluationPlan is the part of a derivation that some targets need, lowered once: closed values, open means as
 integrands over linear forms, Stein systems.
 """
 
@@ -64,7 +64,7 @@ PlanStep = Closed | Mean | Stein
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """Steps in order, and the targets as expressions in their symbols."""
 
     steps: tuple[PlanStep, ...]
@@ -88,7 +88,7 @@ class Plan:
         return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])
 
 
-def plan(engine: Expectations, targets: Mapping[str, Expr]) -> Plan:
+def plan(engine: Expectations, targets: Mapping[str, Expr]) -> EvaluationPlan:
     """What the targets need, in order."""
     lowered: dict[Symbol, PlanStep] = {}
     order: dict[Symbol, PlanStep] = {}
@@ -101,7 +101,7 @@ def plan(engine: Expectations, targets: Mapping[str, Expr]) -> Plan:
 
     for expr in targets.values():
         visit(expr.free_symbols)
-    return Plan(tuple(order.values()), tuple(targets.items()))
+    return EvaluationPlan(tuple(order.values()), tuple(targets.items()))
 
 
 def _step(engine: Expectations, symbol: Symbol) -> PlanStep:

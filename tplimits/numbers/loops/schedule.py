@@ -16,7 +16,7 @@ from tplimits.program.loops.form import Loop, Loops, Statement
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LoopSchedule:
     """Statements of one step; `forward` are those of `block` that the outputs rest on."""
 
     before: tuple[Statement, ...]
@@ -25,7 +25,7 @@ class Schedule:
     after: tuple[Statement, ...]
 
 
-def scheduled(loops: Loops, signal: str = "chi") -> Schedule:
+def scheduled(loops: Loops, signal: str = "chi") -> LoopSchedule:
     """The schedule of loops that hold gradients."""
     first, second = loops.split(signal)
     grows = {s.target for s in second.statements if _sums_inputs(loops, s)}
@@ -36,7 +36,7 @@ def scheduled(loops: Loops, signal: str = "chi") -> Schedule:
     by_input = [s for s in more if _by_input(loops, s)]
     after = [s for s in more if not _by_input(loops, s)]
     forward = [s for s in first.statements if _by_input(loops, s)]
-    return Schedule((*before, *zeros), tuple(forward), tuple(by_input), tuple(after))
+    return LoopSchedule((*before, *zeros), tuple(forward), tuple(by_input), tuple(after))
 
 
 def _by_input(loops: Loops, s: Statement) -> bool:

@@ -24,7 +24,7 @@ from tplimits.numbers.number import Number, all_finite
 from tplimits.numbers.particles import Particles
 from tplimits.numbers.particles import evaluate as by_draws
 from tplimits.numbers.passes import exact, quadrature
-from tplimits.numbers.plan import Plan, plan
+from tplimits.numbers.plan import EvaluationPlan, plan
 from tplimits.numbers.precision import Unsettled
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import constant_symbol, entries
@@ -287,7 +287,7 @@ def _coarse(number: Number) -> bool:
     return number.method == "quadrature" and not number.error <= _COARSE * max(1e-6, abs(number.value))
 
 
-def _plan(state: Derivation, wanted: Sequence[Target]) -> Plan:
+def _plan(state: Derivation, wanted: Sequence[Target]) -> EvaluationPlan:
     expressions = {t.label: t.mean for t in wanted}
     expressions |= {f"Var {t.label}": t.variance for t in wanted if t.variance != 0}
     return plan(state.engine, expressions)

@@ -63,7 +63,7 @@ def with_symmetric_logits(sde):
 def compiled(name, size, method):
     sde, constants = derived(name, size)
     simulator = simulation.simulator(sde.limit, method)
-    return simulation.Compiled.at(simulator, sde.values(size, constants), size)
+    return simulation.CompiledSDE.at(simulator, sde.values(size, constants), size)
 
 
 def basis(sde, V):

@@ -5,7 +5,7 @@ import pytest
 
 from tplimits.regimes.depth.derivation.contraction import end, identify
 from tplimits.regimes.depth.numbers import contraction
-from tplimits.regimes.depth.numbers.contraction import Plan
+from tplimits.regimes.depth.numbers.contraction import ContractionPlan
 
 SIZE = 3
 
@@ -42,7 +42,7 @@ def test_a_plan_is_the_sum(seed, searched, monkeypatch):
     """Products that share a plan; intermediates that are said to be symmetric are."""
     monkeypatch.setattr(contraction, "_SEARCHED", searched)
     rng = np.random.default_rng(seed)
-    values, plan, planned = tensors(rng), Plan(), []
+    values, plan, planned = tensors(rng), ContractionPlan(), []
     for _ in range(4):
         factors = product_of(rng, ["V", "V", "R", "w", "T", "I"])
         under = tuple(("Q" if label == "R" else label, at, copy) for label, at, copy in factors)
@@ -63,7 +63,7 @@ def test_a_plan_is_the_sum(seed, searched, monkeypatch):
 
 def test_the_cheaper_order_is_taken_and_shared():
     """Σ R[α,0] R[0,1] R[1,β] w[1]: the vector first leaves loops of three; what is known costs nothing."""
-    plan = Plan()
+    plan = ContractionPlan()
     first = plan.product((("R", (-4, 0), 0), ("R", (0, 1), 0), ("w", (1,), 0)), {})
     assert [t.rank for t in plan.intermediates] == [1, 1] and [f[1] for f in first.factors] == [(-4,)]
     again = plan.product((("R", (5, 7), 0), ("w", (7,), 0), ("R", (-3, 5), 0)), {})
@@ -72,7 +72,7 @@ def test_the_cheaper_order_is_taken_and_shared():
 
 def test_what_is_known_costs_nothing():
     """wᵀ R w from R w, which stands already, and not from wᵀ R."""
-    plan = Plan()
+    plan = ContractionPlan()
     plan.product((("R", (-4, 1), 0), ("w", (1,), 0)), {})
     plan.product((("w", (0,), 0), ("R", (0, 1), 0), ("w", (1,), 0)), {})
     assert [t.rank for t in plan.intermediates] == [1, 0]
@@ -80,7 +80,7 @@ def test_what_is_known_costs_nothing():
 
 def test_three_tokens_of_which_two_may_be_exchanged():
     """Σ V[α,0] V[β,0] R[δ,0] is not symmetric in all three."""
-    values, plan = tensors(np.random.default_rng(0)), Plan()
+    values, plan = tensors(np.random.default_rng(0)), ContractionPlan()
     plain = [("V", (-4, 0)), ("R", (-2, 0)), ("V", (-3, 0))]
     found = plan.product(tuple((*f, 0) for f in plain), {})
     (made,) = plan.intermediates

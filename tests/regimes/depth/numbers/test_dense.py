@@ -107,4 +107,4 @@ def test_an_isotropic_part_that_is_not_positive(attention):
     for method in ("psd", "euler"):
         made = simulation.simulator(attention.limit, method)
         with pytest.raises(tp.EvaluationError, match=r"Σ is not positive: .* s = .* = -0\.5625; .* with s ≥ 0"):
-            simulation.Compiled.at(made, values, 3)
+            simulation.CompiledSDE.at(made, values, 3)

@@ -143,7 +143,7 @@ def test_places_with_themselves_are_no_reason_to_interpret(monkeypatch):
     limit = tp.derive(two_blocks.bind(token=4, block=2), tp.Kernels())
     expected = limit.evaluate(TOKENS)
     compiled(limit, TOKENS)
-    monkeypatch.setattr(tape.Schedule, "run", lambda *_: pytest.fail("interpreted"))
+    monkeypatch.setattr(tape.TapeSchedule, "run", lambda *_: pytest.fail("interpreted"))
     for one, other in zip(limit.evaluate(TOKENS), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 

@@ -146,13 +146,13 @@ def test_an_error_signal_of_ones_own_is_called_with_the_time():
 
 
 def rate_off(monkeypatch):
-    whole = engine.Plan._scalar
+    whole = engine.SizedRecipe._scalar
 
     def scaled(self, entry, *at):
         found = whole(self, entry, *at)
         return np.asarray(found) * 1.1 if isinstance(entry, tuple) and entry[0] == "rate" else found
 
-    monkeypatch.setattr(engine.Plan, "_scalar", scaled)
+    monkeypatch.setattr(engine.SizedRecipe, "_scalar", scaled)
 
 
 def norm_dropped(monkeypatch):

@@ -38,7 +38,7 @@ STEPS = 8
 
 
 @dataclass(frozen=True)
-class Step:
+class CountedStep:
     """Powers of n at one time.
 
     `sizes` are those of all forward values by position, `gradients` of scaled gradients by name, `reads` of the
@@ -56,7 +56,7 @@ class Step:
 class Counted:
     """A step, and how far entries of parameters have moved after it: by all gradients, and through single averages."""
 
-    step: Step
+    step: CountedStep
     rates: Mapping[str, Power]
     own: Mapping[int, Mapping[str, Power]]
 
@@ -74,13 +74,13 @@ class Counting:
         return tuple(self.counted())
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[CountedStep, ...]:
         """The steps that are counted; those after powers have settled are the last one again."""
         found = tuple(c.step for c in self._counted)
         return found + found[-1:] * (STEPS + 1 - len(found))
 
     @cached_property
-    def start(self) -> Step:
+    def start(self) -> CountedStep:
         """The first step, before anything has moved."""
         # not by way of `steps`: the start alone is asked for often, and later steps cost a pass each
         return next(self.counted()).step
@@ -213,7 +213,7 @@ class Counting:
         sizes = self.passes.sizes(self.backward.program, {name: self.rates[name]}, self.passes.aligned(alone))
         return self.moves_in(self.step(*sizes))
 
-    def moves_in(self, step: Step) -> dict[str, Power]:
+    def moves_in(self, step: CountedStep) -> dict[str, Power]:
         """The same in a step."""
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
         found |= {self.reading(r): size.change for r, size in step.reads.items()}
@@ -264,7 +264,7 @@ class Counting:
             if (moves, own) == before:  # settled: all later steps are this one
                 return
 
-    def _move(self, name: str, step: Step) -> Power:
+    def _move(self, name: str, step: CountedStep) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
         e, scaled = self.exponents[name], step.gradients[name]
         if scaled == NOTHING:
@@ -276,7 +276,7 @@ class Counting:
         extra = optimizer.extra_power(self.roles.kinds[name], e)
         return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
 
-    def step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
+    def step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> CountedStep:
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {
@@ -284,7 +284,7 @@ class Counting:
             for name in self.roles.named("readout")
             if self.backward.gradients[name]
         }
-        return Step(forward, self._output(sizes), gradients, reads, arguments)
+        return CountedStep(forward, self._output(sizes), gradients, reads, arguments)
 
     def _output(self, sizes: Mapping[int, Size]) -> Size:
         """f: the sum of what is returned, and the scalars added to it."""

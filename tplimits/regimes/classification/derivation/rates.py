@@ -32,7 +32,7 @@ from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
 from tplimits.program.parametrization.table import SP
-from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
+from tplimits.regimes.classification.derivation.counting import CountedStep, Counting, updated
 from tplimits.regimes.classification.derivation.normed import below_norms
 from tplimits.regimes.classification.derivation.passes import as_fraction
 from tplimits.regimes.classification.derivation.powers_within import (
@@ -205,7 +205,7 @@ class _Late:
         return passes.sizes(passes.backward.program, self.wanted, passes.aligned(own)) if own else (first, arguments)
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> CountedStep:
         """The powers of n of everything, late in training."""
         return self.small.step(*self._sizes)
 

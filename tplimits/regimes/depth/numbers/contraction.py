@@ -44,7 +44,7 @@ class Product:
 
 
 @dataclass
-class Plan:
+class ContractionPlan:
     """Intermediates in the order in which they are computed, shared by all products planned with it."""
 
     symmetric: set[str] = field(default_factory=lambda: {"V", "N", "D", "B"})

@@ -15,7 +15,7 @@ from tplimits.regimes.depth.algebra.products import renamed
 from tplimits.regimes.depth.numbers.covariance import mean_function
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.numbers.contraction import Plan, Product
+    from tplimits.regimes.depth.numbers.contraction import ContractionPlan, Product
 
 #: tokens of the means that are compiled
 MOST_TOKENS = 2
@@ -48,7 +48,7 @@ class Mean:
         return mean_function(self.definition, values)
 
 
-def planned(labels: Sequence[str], plan: Plan, names: Mapping[str, str]) -> list[Mean]:
+def planned(labels: Sequence[str], plan: ContractionPlan, names: Mapping[str, str]) -> list[Mean]:
     """The means with these labels; their covariances become products of a plan.
 
     Raises EvaluationError for means at more than two tokens.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: what has the numbers where tables are refused
 _INSTEAD = "method='dense' computes it at every step"
-__all__ = ["Compiled", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
+__all__ = ["CompiledSDE", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
 METHODS = ("psd", "euler", "dense")
 #: the size of a step, as a symbol in coefficients
 _STEP = Symbol("dt", positive=True)
@@ -119,7 +119,7 @@ def _numbered(form: Form, k: int) -> dict:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledSDE:
     """A simulator at given constants and step."""
 
     simulator: Simulator
@@ -128,7 +128,7 @@ class Compiled:
     isotropic: float
 
     @classmethod
-    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], m: int) -> Compiled:
+    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], m: int) -> CompiledSDE:
         """Numbers put in.
 
         Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
@@ -202,7 +202,7 @@ class Compiled:
 
 def engine(
     limit: BlockLimit, method: str, values: Mapping[Symbol, float], m: int, known: dict[str, Simulator]
-) -> Compiled | Dense | Ordinary:
+) -> CompiledSDE | Dense | Ordinary:
     """What draws paths of a limit at given constants; `known` keeps the simulators that were made.
 
     Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
@@ -220,7 +220,7 @@ def engine(
         return Dense(limit, values)
     if method not in known:
         known[method] = simulator(limit, method)
-    return Compiled.at(known[method], values, m)
+    return CompiledSDE.at(known[method], values, m)
 
 
 def _of_many_tokens(form: Form) -> bool:
@@ -229,7 +229,9 @@ def _of_many_tokens(form: Form) -> bool:
     return any(d is not None and d.rank > MOST_TOKENS for d in definitions)
 
 
-def simulate(compiled: Compiled | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
+def simulate(
+    compiled: CompiledSDE | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None
+) -> Paths:
     """Paths from V0, with those of half the step where a step error is asked for."""
     run = partial(compiled.run, V0, settings)
     if not settings.halve:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tplimits.errors import EvaluationError
 from tplimits.regimes.depth.algebra.arrays import ARRAYS
 from tplimits.regimes.depth.algebra.means import definition_of, held_labels
-from tplimits.regimes.depth.numbers.contraction import At, Intermediate, Plan, Product
+from tplimits.regimes.depth.numbers.contraction import At, ContractionPlan, Intermediate, Product
 from tplimits.regimes.depth.numbers.means import Mean, function_source, planned
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Generated:
 
     text: str
     arrays: tuple[str, ...]
-    plan: Plan
+    plan: ContractionPlan
     means: tuple[Mean, ...] = ()
 
 
@@ -113,7 +113,7 @@ class Assembly:
     body: str
     arrays: tuple[str, ...]
     parameters: str
-    plan: Plan
+    plan: ContractionPlan
     means: tuple[Mean, ...]
     #: what its terms hold, in definitions too
     inside: frozenset[str]
@@ -134,7 +134,7 @@ class Assembly:
 
 def assembly(outputs: Sequence[Output]) -> Assembly:
     """The loops that fill some matrices."""
-    plan = Plan()
+    plan = ContractionPlan()
     every = [factors for output in outputs for factors in output.terms]
     used = dict.fromkeys(f[0] for factors in every for f in factors)
     labels = [label for label in used if definition_of(label)]
@@ -202,7 +202,9 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
 # -- loops ----------------------------------------------------------------------------------------
 
 
-def _body(plan: Plan, before: int, means: Sequence[Mean], outputs: Sequence[tuple[Output, Sequence[Product]]]) -> str:
+def _body(
+    plan: ContractionPlan, before: int, means: Sequence[Mean], outputs: Sequence[tuple[Output, Sequence[Product]]]
+) -> str:
     """Intermediates of the means, the means, the other intermediates, the outputs."""
     place: dict[str, str] = {}
     count = [0, 0, 0, 0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TangentLimit:
+class DerivedTangents:
     """The joint SDE of tokens and tangents, and where the tangents of parameters start."""
 
     program: Program
@@ -105,7 +105,7 @@ class TangentLimit:
         return {**own, **self.sequences.arrays}
 
 
-def derive_tangent(program: Program, fixed: tuple[str, ...]) -> TangentLimit:
+def derive_tangent(program: Program, fixed: tuple[str, ...]) -> DerivedTangents:
     """The joint SDE of a block or a stack; NoLimitError where the tangent has none."""
     limit = derive_block(program.released, fixed, sequences=True)
-    return TangentLimit(program, fixed, limit, tangent_forms(limit))
+    return DerivedTangents(program, fixed, limit, tangent_forms(limit))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.tangent.chain import Chain
-    from tplimits.regimes.depth.tangent.derived import TangentLimit
+    from tplimits.regimes.depth.tangent.derived import DerivedTangents
     from tplimits.regimes.depth.tangent.paths import TangentPaths
     from tplimits.regimes.depth.tangent.verdict import Gradients
     from tplimits.regimes.protocol import CheckAsked
@@ -57,7 +57,7 @@ class TangentSDE(Told):
     """
 
     program: Program
-    limit: TangentLimit = field(repr=False, compare=False)
+    limit: DerivedTangents = field(repr=False, compare=False)
     fixed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "dt", "paths", "stop")
     _format: ClassVar[str] = DEPTH

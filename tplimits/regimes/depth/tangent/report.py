@@ -16,7 +16,7 @@ from tplimits.report.latex_formulas import Formula
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
-    from tplimits.regimes.depth.tangent.derived import TangentLimit
+    from tplimits.regimes.depth.tangent.derived import DerivedTangents
 
 #: what the limit rests on besides the forward one
 ASSUMED = (
@@ -52,11 +52,11 @@ _LATEX = {
 }
 
 
-def _held(limit: TangentLimit, label: str) -> bool:
+def _held(limit: DerivedTangents, label: str) -> bool:
     return any(f[0] == label for form in limit.forms.drift.values() for factors in form.terms for f in factors)
 
 
-def text(name: str, limit: TangentLimit, arrays: Mapping[str, str], assumptions: Sequence[str]) -> str:
+def text(name: str, limit: DerivedTangents, arrays: Mapping[str, str], assumptions: Sequence[str]) -> str:
     """Drift, noise, where gradients of parameters start, and assumptions."""
     lines = [f"SDE of tokens and tangents of {name}: V = XXᵀ/n, C = X δXᵀ/n, D = δX δXᵀ/n"]
     for letter in LETTERS:
@@ -81,7 +81,7 @@ def text(name: str, limit: TangentLimit, arrays: Mapping[str, str], assumptions:
     return "\n".join(lines)
 
 
-def _start(limit: TangentLimit, parameter: str, arrays: Mapping[str, str]) -> str:
+def _start(limit: DerivedTangents, parameter: str, arrays: Mapping[str, str]) -> str:
     try:
         start = limit.start(parameter)
     except NoLimitError as refused:
@@ -97,7 +97,7 @@ def _start(limit: TangentLimit, parameter: str, arrays: Mapping[str, str]) -> st
     return f"starts from {mean}D = {power}({writing.text(start.form, arrays)})"
 
 
-def steps(program: Program, limit: TangentLimit) -> tuple[Step, ...]:
+def steps(program: Program, limit: DerivedTangents) -> tuple[Step, ...]:
     """The derivation, one step a rule."""
 
     def drift(letter: str) -> str:
@@ -117,7 +117,7 @@ def steps(program: Program, limit: TangentLimit) -> tuple[Step, ...]:
     )
 
 
-def formulas(limit: TangentLimit, arrays: Mapping[str, str]) -> list[Formula]:
+def formulas(limit: DerivedTangents, arrays: Mapping[str, str]) -> list[Formula]:
     """Drift of the three blocks, and what stands in it."""
     rows = [
         Formula(

@@ -135,21 +135,21 @@ def simulated(
     start[..., :m, :m], start[..., m:, m:], start[..., :m, m:] = V, D, across
     # C of one path need not be symmetric: the lower block is its transpose
     start[..., m:, :m] = numpy.swapaxes(start[..., :m, m:], -1, -2)
-    compiled = stage.Compiled.at(_simulator(sde, fed), values)
+    compiled = stage.CompiledTangent.at(_simulator(sde, fed), values)
     if not settings.halve:
         return compiled.run(start, settings, fed, 1, progress)
     fine, coarse = (compiled.run(start, settings, fed, halves, progress) for halves in (1, 2))
     return type(coarse)(**{**coarse.__dict__, "halved": fine})
 
 
-def _simulator(sde: TangentSDE, fed: bool) -> stage.Simulator:
+def _simulator(sde: TangentSDE, fed: bool) -> stage.TangentSimulator:
     """One module for both: what weights add to D has a coefficient that is zero unless it is `fed`."""
     known: dict[str, Any] = sde.__dict__.setdefault("_simulators", {})
     if "one" not in known:
         known["one"] = stage.simulator(sde.limit.forms, sde.limit.source_or_none, sde.limit.arrays, sde.limit.rootless)
     if fed:
         _ = sde.limit.source  # its refusal
-    found: stage.Simulator = known["one"]
+    found: stage.TangentSimulator = known["one"]
     return found
 
 

@@ -39,7 +39,7 @@ _INSTEAD = "drift_at and diffusion_at compute it"
 
 
 @dataclass(frozen=True)
-class Simulator:
+class TangentSimulator:
     """One joint SDE: the generated module, and the coefficients of its terms."""
 
     source: Generated
@@ -53,7 +53,7 @@ class Simulator:
         return generated.functions(self.source.text, "tangent")
 
 
-def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], rootless: str) -> Simulator:
+def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], rootless: str) -> TangentSimulator:
     """The simulator of joint forms; `source` is added to D where all weights are perturbed.
 
     Raises EvaluationError where the diffusion has no structured root, for the reason `rootless`.
@@ -94,20 +94,20 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
     made = tangent_source(outputs, forms.symmetric)
     every = [c for found in scaled.values() for c in found] + [c for mean in made.means for c in mean.coefficients]
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(every)})
-    return Simulator(made, coefficients, forms.isotropic, known)
+    return TangentSimulator(made, coefficients, forms.isotropic, known)
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledTangent:
     """A simulator at given constants."""
 
-    simulator: Simulator
+    simulator: TangentSimulator
     values: Mapping[Symbol, float]
     arrays: tuple[Array, ...]
     isotropic: float
 
     @classmethod
-    def at(cls, simulator: Simulator, values: Mapping[Symbol, float]) -> Compiled:
+    def at(cls, simulator: TangentSimulator, values: Mapping[Symbol, float]) -> CompiledTangent:
         """Numbers put in; EvaluationError where one is missing or Σ is not positive."""
         (isotropic,) = covariance.numbers(Form({(): simulator.isotropic}), values)
         if isotropic < 0:

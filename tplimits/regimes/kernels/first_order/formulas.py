@@ -31,7 +31,7 @@ _MOST_PRIMES = 4
 
 
 @dataclass(frozen=True)
-class Step:
+class LayerFormulas:
     """One layer: means of φ alone, then V and G by the names of these and of the layer below."""
 
     mean: Expr
@@ -41,7 +41,7 @@ class Step:
     shift: Expr
 
 
-def step(activation: Expr = ACTIVATION) -> Step:
+def step(activation: Expr = ACTIVATION) -> LayerFormulas:
     """The recursion for φ as an expression in `H`.
 
     >>> step().first
@@ -51,7 +51,7 @@ def step(activation: Expr = ACTIVATION) -> Step:
     """
     first, second = (FACTOR ** (2 * k) * E(_by_variance(activation**2, k)) for k in (1, 2))
     vertex = E(activation**4) - MEAN**2 + FIRST**2 * VERTEX
-    return Step(E(activation**2), first, second, vertex, FIRST * SHIFT + SECOND * VERTEX / 2)
+    return LayerFormulas(E(activation**2), first, second, vertex, FIRST * SHIFT + SECOND * VERTEX / 2)
 
 
 def _by_variance(function: Expr, times: int) -> Expr:

@@ -41,7 +41,7 @@ from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.blocks import Own
-    from tplimits.regimes.kernels.numbers.passes.plan import Plan
+    from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
@@ -139,7 +139,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     return Pieces(planned.step, planned.tile, planned.plan.seconds)
 
 
-def _step(asked: GramRequest, plan: Plan) -> int:
+def _step(asked: GramRequest, plan: KernelPlan) -> int:
     """Inputs a side of a tile; several tiles a side of a symmetric request: what is below the diagonal is left out.
 
     One compiled function leaves it out by itself: its tiles are worth the call.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tplimits.errors import ProgramError
 from tplimits.program.network.data import with_sizes
 from tplimits.regimes.training.finite.updates import updates
-from tplimits.regimes.training.trainer.engine import SCALARS, Plan
+from tplimits.regimes.training.trainer.engine import SCALARS, SizedRecipe
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -46,7 +46,7 @@ class Compiled:
         widths: Mapping[str, int],
         held: Mapping[str, Array],
     ) -> None:
-        self.plan = Plan(replace(recipe, net=net), None)
+        self.plan = SizedRecipe(replace(recipe, net=net), None)
         self.draws = len(next(iter(held.values())))
         self.rows = numpy.arange(len(next(iter(data.values()))))
         self.kernel = self.plan.kernel(widths, len(self.rows), self.draws)

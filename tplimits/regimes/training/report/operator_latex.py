@@ -15,7 +15,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation, latex_label
-from tplimits.regimes.training.report.tangent_terms import Shown, Term, by_optimizer
+from tplimits.regimes.training.report.tangent_terms import Shown, TangentTerm, by_optimizer
 from tplimits.regimes.training.report.update_functions import (
     entry_by_entry,
     factored_latex,
@@ -133,7 +133,7 @@ def _latex_power(shown: Shown, name: str) -> str:
     return rf"{left}^{{t-s}}\," if left else ""
 
 
-def _latex_gradient(terms: tuple[Term, ...]) -> str:
+def _latex_gradient(terms: tuple[TangentTerm, ...]) -> str:
     signals = [_latex_signal(t) for t in terms]
     inside = [
         _latex_sum(t.sums)
@@ -150,7 +150,7 @@ def _latex_gradient(terms: tuple[Term, ...]) -> str:
     return rf"\sum_b\Big({weighed}\Big)"
 
 
-def _latex_signal(term: Term) -> str:
+def _latex_signal(term: TangentTerm) -> str:
     at = ",".join(latex_name(a) if a == o else f"{latex_name(o)}={latex_name(a)}" for a, o in term.at)
     return rf"\chi^{{b,{at}}}" if at else r"\chi^b"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Term:
+class TangentTerm:
     """One use of a parameter: `left` and `right` of its gradient in the names of the program.
 
     Axes of the parameter are held at axes of the output (`at`) or elsewhere (`fixed`): a Kronecker δ.
@@ -44,12 +44,12 @@ class Shown:
         self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
 
     @cached_property
-    def terms(self) -> dict[str, tuple[Term, ...]]:
+    def terms(self) -> dict[str, tuple[TangentTerm, ...]]:
         """The uses of every trained matrix and vector."""
         gradients = self.operator.backward.gradients
         return {name: tuple(self._term(name, use) for use in gradients[name]) for name in self.operator.trained}
 
-    def _term(self, parameter: str, use: Use) -> Term:
+    def _term(self, parameter: str, use: Use) -> TangentTerm:
         left, right = body_text(self.total, use.gradient), None
         if use.operand is not None:
             right = body_text(self.total, use.operand)
@@ -58,16 +58,16 @@ class Shown:
         place = pinned(use, self._axes(parameter), outputs)
         at, others = place.shown(outputs)
         fixed = tuple((a, body_text(self.total, i)) for a, i in others)
-        return Term(parameter, left, right, place.summed, at, fixed)
+        return TangentTerm(parameter, left, right, place.summed, at, fixed)
 
     def _axes(self, parameter: str) -> tuple[str, ...]:
         return self.total[self.total.initial_names[parameter]].axes
 
-    def summed(self, term: Term) -> tuple[str, ...]:
+    def summed(self, term: TangentTerm) -> tuple[str, ...]:
         """The axes of the parameter, every member with its own update, but for those that are axes of the output."""
         return tuple(a for a in self._axes(term.parameter) if (a, a) not in term.at)
 
-    def apart(self, term: Term) -> tuple[tuple[str, str], ...]:
+    def apart(self, term: TangentTerm) -> tuple[tuple[str, str], ...]:
         """Axes of the parameter that a use holds in one place, under another name."""
         return (*((a, o) for a, o in term.at if a != o), *term.fixed)
 
@@ -137,7 +137,7 @@ def deltas(fixed: tuple[tuple[str, str], ...]) -> str:
     return "".join(f"δ[{axis}={index}] " for axis, index in fixed)
 
 
-def signal(term: Term) -> str:
+def signal(term: TangentTerm) -> str:
     """χ of input b: of all outputs, which are summed over, or of those that an entry belongs to."""
     at = ", ".join(a if a == o else f"{o}={a}" for a, o in term.at)
     return f"χ^b[{at}]" if at else "χ^b"

@@ -90,7 +90,7 @@ def _entrywise(optimizers: Iterable[Optimizer]) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SizedRecipe:
     """A recipe for a network whose sizes are known, and its loops with a loss."""
 
     recipe: Recipe
@@ -224,4 +224,4 @@ class Plan:
         )
 
 
-__all__ = ["SCALARS", "Plan"]
+__all__ = ["SCALARS", "SizedRecipe"]

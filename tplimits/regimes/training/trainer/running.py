@@ -18,7 +18,7 @@ from tplimits.program.network.data import inputs_of
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.training.finite.updates import updates
-from tplimits.regimes.training.trainer.engine import SCALARS, Plan
+from tplimits.regimes.training.trainer.engine import SCALARS, SizedRecipe
 from tplimits.regimes.training.trainer.once import Once, once
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Running:
     def __init__(
         self,
         trainer: Trainer,
-        plan: Plan,
+        plan: SizedRecipe,
         data: Mapping[str, Array],
         widths: Mapping[str, int],
         held: Mapping[str, Array],

@@ -19,7 +19,7 @@ from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.regimes.training.trainer.drawing import drawn, refuse_no_mean_field
-from tplimits.regimes.training.trainer.engine import Plan
+from tplimits.regimes.training.trainer.engine import SizedRecipe
 from tplimits.regimes.training.trainer.running import Running
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Trainer:
                 f"batches={batches!r} with error={loss!r:.60}: a batch has a loss of its own; give tp.squared_error(…) "
                 "or tp.cross_entropy(…)."
             )
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._plans: dict[tuple[Any, ...], SizedRecipe] = {}
 
     def start(
         self,
@@ -107,7 +107,7 @@ class Trainer:
         held = drawn(plan.recipe, run, seed_number(seed, EvaluationError), limit)
         return Running(self, plan, data, run.width, held, limit)
 
-    def _plan(self, data: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+    def _plan(self, data: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[SizedRecipe, dict[str, Any]]:
         """The recipe with all sizes and constants fixed, and what is given beside constants."""
         schedules, rest = parted(self.recipe.net, given)
         bound = with_sizes(self.recipe.net, data, {})
@@ -117,5 +117,5 @@ class Trainer:
         bound, moved = moving(bound, schedules)
         key = (bound, tuple(moved.values()))
         if key not in self._plans:
-            self._plans[key] = Plan(replace(self.recipe, net=bound, schedules=moved), self.loss, self.speed)
+            self._plans[key] = SizedRecipe(replace(self.recipe, net=bound, schedules=moved), self.loss, self.speed)
         return self._plans[key], rest

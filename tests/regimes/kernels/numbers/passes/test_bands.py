@@ -50,7 +50,7 @@ def limit_of(name: str) -> tp.KernelLimit:
     return tp.derive(NETWORKS[name][0], tp.Kernels())
 
 
-def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan]:
+def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.KernelPlan]:
     """The kernels by compiled functions, with their plan."""
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
@@ -105,9 +105,9 @@ def test_few_inputs_are_compiled_at_the_second_call(monkeypatch):
     limit, X = tp.derive(network, tp.Kernels()), nets.data(4, places)
     asked = request.request(limit.derivation, X, None, {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
-    compiles, own = [], plan.Plan.own_nested
-    monkeypatch.setattr(plan.Plan, "own_nested", lambda *given: compiles.append(given[1]) or own(*given))
-    monkeypatch.setattr(plan.Plan, "_is_worth", lambda *_: True)
+    compiles, own = [], plan.KernelPlan.own_nested
+    monkeypatch.setattr(plan.KernelPlan, "own_nested", lambda *given: compiles.append(given[1]) or own(*given))
+    monkeypatch.setattr(plan.KernelPlan, "_is_worth", lambda *_: True)
     monkeypatch.setattr(plan, "_BETWEEN", 0)
     monkeypatch.setattr(plan, "_FEW", 0)
     first = limit.evaluate(X)

@@ -13,7 +13,7 @@ from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 from tplimits.regimes.kernels.numbers.tables.places import batch
-from tplimits.regimes.kernels.numbers.tables.tape import Schedule, Tape
+from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -24,7 +24,7 @@ def alone(
     derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
 ) -> list[Labelled]:
     """Expressions of input 1 as arrays over all inputs."""
-    known: dict[Any, tuple[Tables, Schedule]] = derivation.remembered["alone"]
+    known: dict[Any, tuple[Tables, TapeSchedule]] = derivation.remembered["alone"]
     key = (exprs, keyed(inputs.sizes), keyed(constants))
     if key not in known:
         tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())

@@ -26,7 +26,7 @@ from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.passes import Passes
-    from tplimits.regimes.kernels.numbers.tables.tape import Step
+    from tplimits.regimes.kernels.numbers.tables.tape import TapeStep
 
 #: stands in texts for the relative size of rounding
 EPS = "EPS"
@@ -172,7 +172,7 @@ class Body:
         found: list[str] = self.known[n, dims]
         return found
 
-    def _gather(self, n: int, step: Step, mine: Mapping[str, int]) -> str:
+    def _gather(self, n: int, step: TapeStep, mine: Mapping[str, int]) -> str:
         value, *variances = step.values
         assert isinstance(value, int)
         operand, inner = self.passes.root(value), self.passes.labels_of(value)
@@ -195,7 +195,7 @@ class Body:
         self.gathers[name] = Gather(operand, at, next(iter(picks.values())).places.shape[0], outside)
         return name
 
-    def _reduction(self, step: Step, mine: Mapping[str, int]) -> str:
+    def _reduction(self, step: TapeStep, mine: Mapping[str, int]) -> str:
         over = sorted(step.fixed[0])
         places = dict(mine) | {x: len(self.passes.inputs) + len(self.sizes) + k for k, x in enumerate(over)}
         factors, scale = [], []
@@ -211,17 +211,17 @@ class Body:
         return self.writer.let("*".join([name, *scale]))
 
 
-def is_law(step: Step | None) -> bool:
+def is_law(step: TapeStep | None) -> bool:
     """Whether a step is a law with all its parts."""
     return step is not None and step.function is bare(laws.evaluated)
 
 
-def is_own_law(step: Step | None) -> bool:
+def is_own_law(step: TapeStep | None) -> bool:
     """Whether a step is the law of one variable with itself."""
     return is_law(step) and step is not None and step.fixed[0].coincident
 
 
-def is_pointwise(step: Step) -> bool:
+def is_pointwise(step: TapeStep) -> bool:
     """Whether a step acts entry by entry and has a text."""
     if step.function in (bare(laws.part_of), bare(renamed), bare(repeated), bare(diagonal)):
         return True

@@ -30,7 +30,7 @@ from tplimits.regimes.kernels.numbers.tables.labelled import (
     repeated,
 )
 from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
-from tplimits.regimes.kernels.numbers.tables.tape import Schedule, Step
+from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep
 
 #: steps on top of each other in one loop
 _DEEPEST = 40
@@ -86,7 +86,7 @@ def _loaded(text: str) -> Mapping[str, Any]:
 class _Stage:
     """The statements of one loop, under construction."""
 
-    steps: Mapping[int, Step | None]
+    steps: Mapping[int, TapeStep | None]
     materialised: set[int]
     labels: Sequence[tuple[str, ...]]
     dimensions: int
@@ -138,7 +138,7 @@ class _Stage:
         return self.known[number_, dims]
 
 
-def _is_pointwise(step: Step | None) -> bool:
+def _is_pointwise(step: TapeStep | None) -> bool:
     """Whether a step acts entry by entry and has a text."""
     if step is None:
         return False
@@ -157,7 +157,7 @@ def _is_pointwise(step: Step | None) -> bool:
 class CompiledSchedule:
     """Loops and the steps between them, in order, with what is let go after each."""
 
-    parts: list[tuple[Loop | tuple[int, Step | None], tuple[int, ...]]]
+    parts: list[tuple[Loop | tuple[int, TapeStep | None], tuple[int, ...]]]
     names: Mapping[int, Any]
     wanted: list[int | Labelled]
     sizes: Mapping[str, int]
@@ -193,7 +193,7 @@ class CompiledSchedule:
         return [known[w] if isinstance(w, int) else w for w in self.wanted]
 
 
-def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> CompiledSchedule:
+def compiled(schedule: TapeSchedule, labels: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> CompiledSchedule:
     """A schedule with its pointwise steps in loops."""
     steps = {n: s for n, s, _ in schedule.steps}
     sized = {n for n in steps if labels[n] and all(x in sizes or x.startswith("input ") for x in labels[n])}
@@ -217,7 +217,7 @@ def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mappi
     return CompiledSchedule(_with_ends(parts, set(wanted)), schedule.names, schedule.wanted, sizes)
 
 
-def _resting(steps: Mapping[int, Step | None], pointwise: set[int], targets: set[int]) -> set[int]:
+def _resting(steps: Mapping[int, TapeStep | None], pointwise: set[int], targets: set[int]) -> set[int]:
     """Steps whose arrays are kept so that no loop gets too long."""
     depth: dict[int, int] = {}
     found: set[int] = set()
@@ -230,15 +230,15 @@ def _resting(steps: Mapping[int, Step | None], pointwise: set[int], targets: set
     return found
 
 
-def _between(step: Step | None) -> Step | None:
+def _between(step: TapeStep | None) -> TapeStep | None:
     """A step between loops, by a compiled function where there is one."""
     if step is not None and step.function is bare(summed_entries):
-        return Step(summed_by_loops, step.values, step.fixed)
+        return TapeStep(summed_by_loops, step.values, step.fixed)
     return step
 
 
 def _levels(
-    steps: Mapping[int, Step | None], pointwise: set[int], targets: set[int]
+    steps: Mapping[int, TapeStep | None], pointwise: set[int], targets: set[int]
 ) -> tuple[dict[int, int], list[int]]:
     """The stage of each step: loops of a stage come before the steps between, which read them."""
     level: dict[int, int] = {}
@@ -256,7 +256,7 @@ def _levels(
     return level, list(steps)
 
 
-def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: set[int], labels: Any) -> Loop:
+def _loop(members: list[int], steps: Mapping[int, TapeStep | None], materialised: set[int], labels: Any) -> Loop:
     dimensions = len(labels[members[0]])
     stage = _Stage(steps, materialised, labels, dimensions)
     everything = tuple(range(dimensions))

@@ -18,7 +18,7 @@ from tplimits.regimes.kernels.numbers.passes.passes import Passes
 from tplimits.regimes.kernels.numbers.tables.places import batch
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.tables.tape import Schedule
+    from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule
 
 #: entries of tables that are kept for all offsets, of one pair
 _MOST_KEPT = 1 << 21
@@ -33,7 +33,7 @@ class Functions:
     `banded`: tables over pairs of places are done offset by offset.
     """
 
-    schedule: Schedule
+    schedule: TapeSchedule
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
     inputs: tuple[str, ...]
@@ -95,7 +95,11 @@ class Functions:
 
 
 def functions_of(
-    schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mapping[str, int], sides: Sequence[int], kernels: int
+    schedule: TapeSchedule,
+    labels: Sequence[tuple[str, ...]],
+    sizes: Mapping[str, int],
+    sides: Sequence[int],
+    kernels: int,
 ) -> Functions:
     """Those of the tape of some sides."""
     return Functions(schedule, labels, sizes, tuple(batch(s) for s in sides), kernels)

@@ -23,7 +23,7 @@ from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tables.singular import nearly_singular
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.tables.tape import Schedule, Step
+    from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep
 
 
 _GATHERS = bare(summed_entries), bare(summed_gaps), bare(entrywise.indexed)
@@ -37,7 +37,7 @@ class Passes:
     and gathered from.
     """
 
-    schedule: Schedule
+    schedule: TapeSchedule
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
     inputs: tuple[str, ...]
@@ -47,7 +47,7 @@ class Passes:
     eps: float = float(numpy.finfo(numpy.float64).eps)
     #: whether sums over pools are at hand everywhere
     banded: bool = False
-    steps: dict[int, Step | None] = field(init=False)
+    steps: dict[int, TapeStep | None] = field(init=False)
     before: list[int] = field(init=False)
     kept: set[int] = field(init=False)
     copied: set[int] = field(init=False)
@@ -88,7 +88,7 @@ class Passes:
                 raise NotNested(step.function.__name__)
         return found
 
-    def _has_form(self, n: int, step: Step) -> bool:
+    def _has_form(self, n: int, step: TapeStep) -> bool:
         inner = [x for x in self.labels[n] if x not in self.inputs]
         if any(x not in self.sizes for x in inner):
             return False

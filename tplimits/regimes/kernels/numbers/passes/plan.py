@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.functions import Functions
     from tplimits.regimes.kernels.numbers.passes.nested import Nested
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
-    from tplimits.regimes.kernels.numbers.tables.tape import Schedule
+    from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule
 
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs
@@ -47,12 +47,12 @@ _BY_LOOPS = 40
 
 
 @dataclass(eq=False)
-class Plan:
+class KernelPlan:
     """Both tapes, as far as the kernels need them."""
 
-    pair: Schedule
+    pair: TapeSchedule
     kernels: int
-    rows: dict[int, Schedule]
+    rows: dict[int, TapeSchedule]
     many: dict[int, int]
     largest: int
     largest_row: int
@@ -126,7 +126,7 @@ class Plan:
         elif self.calls > 1 and work >= _REPEATED:
             self.is_compiled = self._has_form
 
-    def settled(self, pairs: int) -> Plan:
+    def settled(self, pairs: int) -> KernelPlan:
         """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
         return replace(self, is_compiled=self._is_worth(pairs * self.seconds), calls=0)
 

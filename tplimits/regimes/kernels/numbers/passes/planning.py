@@ -12,12 +12,12 @@ from sympy import Expr
 
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.passes.functions import functions_of, take_bands
-from tplimits.regimes.kernels.numbers.passes.plan import Plan
+from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 from tplimits.regimes.kernels.numbers.tables.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 from tplimits.regimes.kernels.numbers.tables.rows import Rows
 from tplimits.regimes.kernels.numbers.tables.singular import KINKED
-from tplimits.regimes.kernels.numbers.tables.tape import Schedule, Tape
+from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 def plan_for(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
-) -> Plan:
+) -> KernelPlan:
     """The plan of a recursion for these sizes and constants, remembered."""
-    known: dict[Any, Plan] = derivation.remembered["plans"]
+    known: dict[Any, KernelPlan] = derivation.remembered["plans"]
     key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
     if key not in known:
         known[key] = _made(derivation, one, other, constants, kernels, True)
@@ -42,7 +42,7 @@ def _made(
     constants: Mapping[Expr, float],
     kernels: tuple[str, ...],
     banded: bool,
-) -> Plan:
+) -> KernelPlan:
     demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
     shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "banded": banded}
 
@@ -62,7 +62,7 @@ def _made(
         rows.outputs[2] = rows.outputs[1]
     schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
     functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
-    own: dict[int, Schedule] = {}
+    own: dict[int, TapeSchedule] = {}
     watched: dict[int, int] = {}
     for side, tables in ((1, first), (2, second)):
         assert tables.tape is not None
@@ -76,7 +76,7 @@ def _made(
             functions.append(functions_of(own[side], tables.tape.labels, sizes, (1,), len(rows.outputs[side])))
     if banded and not take_bands(functions):
         return _made(derivation, one, other, constants, kernels, False)
-    return Plan(
+    return KernelPlan(
         schedule,
         len(kernels),
         own,

@@ -11,9 +11,9 @@ from tplimits.regimes.kernels.numbers.tables.laws import evaluated, part_of
 from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.passes.plan import Plan
+    from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
-    from tplimits.regimes.kernels.numbers.tables.tape import Schedule, Tape
+    from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 #: how many entries of an array pass a law is worth
 _LAW = 12
@@ -21,7 +21,7 @@ _LAW = 12
 _WIDEST, _LONGEST = 1024, 1 << 33
 
 
-def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
+def largest(schedule: TapeSchedule, tape: Any, tables: Tables) -> int:
     """Entries of the largest array for one pair, or one input, of those that are computed.
 
     What is given for one input is there anyway: were 784 features counted, tiles would be six inputs wide.
@@ -31,7 +31,7 @@ def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
     return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n in computed), default=1)
 
 
-def entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
+def entries(schedule: TapeSchedule, tape: Tape, tables: Tables) -> int:
     """Entries of all steps of one pair that compute something, a law for several."""
     sizes, total = sizes_of(schedule, tape, tables), 0
     for number, step, _ in schedule.steps:
@@ -41,7 +41,7 @@ def entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
     return total
 
 
-def sizes_of(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
+def sizes_of(schedule: TapeSchedule, tape: Tape, tables: Tables) -> dict[str, int]:
     """Sizes of all labels but those of inputs."""
     found: dict[str, int] = {}
     for number, step, _ in schedule.steps:
@@ -54,13 +54,13 @@ def sizes_of(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
     return found
 
 
-def steps(plan: Plan) -> int:
+def steps(plan: KernelPlan) -> int:
     """Steps of all tapes, which the time that compiling takes goes with."""
     tapes = {id(tape): tape for tape in (plan.pair, *plan.rows.values())}.values()
     return sum(step is not None for tape in tapes for _, step, _ in tape.steps)
 
 
-def step_of(plan: Plan, block: int) -> int:
+def step_of(plan: KernelPlan, block: int) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
     if plan.is_nested:
         return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)

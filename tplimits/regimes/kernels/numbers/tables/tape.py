@@ -13,7 +13,7 @@ Leaf = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TapeStep:
     """A function of earlier steps (numbers) and constants, with fixed arguments after them."""
 
     function: Callable[..., Labelled]
@@ -25,7 +25,7 @@ class Step:
 class Tape:
     """Steps in order; those without a function are leaves, given by name."""
 
-    steps: list[Step | None] = field(default_factory=list)
+    steps: list[TapeStep | None] = field(default_factory=list)
     leaves: dict[Leaf, Traced] = field(default_factory=dict)
     labels: list[tuple[str, ...]] = field(default_factory=list)
     #: where laws are nearly singular, one flag an entry, with what tells pairs of the same data apart
@@ -48,11 +48,11 @@ class Tape:
     ) -> Traced:
         """A new step."""
         places = tuple(v.number if isinstance(v, Traced) else v for v in values)
-        self.steps.append(Step(function, places, fixed))
+        self.steps.append(TapeStep(function, places, fixed))
         self.labels.append(labels)
         return Traced(labels, len(self.steps) - 1, self)
 
-    def schedule(self, wanted: Sequence[Traced | Labelled]) -> Schedule:
+    def schedule(self, wanted: Sequence[Traced | Labelled]) -> TapeSchedule:
         """The steps behind some results, and after which of them an array is let go."""
         needed, waiting = set(), [w.number for w in wanted if isinstance(w, Traced)]
         while waiting:
@@ -75,14 +75,14 @@ class Tape:
                 gone.setdefault(end, []).append(n)
         steps = [(n, self.steps[n], tuple(gone.get(n, ()))) for n in order]
         names = {t.number: name for name, t in self.leaves.items() if t.number in needed}
-        return Schedule(steps, names, [w.number if isinstance(w, Traced) else w for w in wanted])
+        return TapeSchedule(steps, names, [w.number if isinstance(w, Traced) else w for w in wanted])
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class TapeSchedule:
     """What is left of a tape for some results."""
 
-    steps: list[tuple[int, Step | None, tuple[int, ...]]]
+    steps: list[tuple[int, TapeStep | None, tuple[int, ...]]]
     names: Mapping[int, Leaf]
     wanted: list[int | Labelled]
 
