@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy
-import scipy
 
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable
+from tplimits.numbers.sobol import normal_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +51,7 @@ class Spread(Samples):
         self._columns = {}
         for place, (axis, count) in enumerate(counts.items()):
             # scrambled by a seed for each axis: replicates give an error, and axes stay independent
-            points = scipy.stats.qmc.Sobol(max(1, count), rng=numpy.random.default_rng((seed, place))).random(size)
-            # a point at 0 would be a neuron at −∞
-            self._columns[axis] = iter(scipy.special.ndtri(numpy.clip(points, 1e-16, 1 - 1e-16)).T)
+            self._columns[axis] = iter(normal_points(max(1, count), size, (seed, place)).T)
 
     def normal(self, axis: str) -> Field:
         variable = self.variables[self._of[axis]]

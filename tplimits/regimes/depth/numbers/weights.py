@@ -13,11 +13,11 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import scipy  # loads its parts on first use
 from numpy.typing import NDArray
 from sympy import Dummy, Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
 from tplimits.regimes.depth.algebra.arrays import at_indices
@@ -140,9 +140,7 @@ class Drift:
 
 @lru_cache(maxsize=2 * _REPLICATES)
 def _drawn(dimension: int, replicate: int, points: int) -> Array:
-    sobol = scipy.stats.qmc.Sobol(dimension, seed=numpy.random.default_rng([dimension, replicate]))
-    # a scrambled point may be 0, where the normal quantile is infinite; the cut is at seven standard deviations
-    return numpy.asarray(scipy.special.ndtri(sobol.random(points).clip(1e-12, 1 - 1e-12)))
+    return normal_points(dimension, points, (dimension, replicate))
 
 
 @dataclass(frozen=True)

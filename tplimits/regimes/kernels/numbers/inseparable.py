@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import scipy  # loads its parts on first use
 import sympy
 from numpy.typing import NDArray
 from sympy import Expr
@@ -27,6 +26,7 @@ from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.numbers.near_zero import continued
+from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import found
@@ -179,7 +179,7 @@ def _time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class MeanPoints:
-    """Points of one replicate: a lattice moved at random, each with its opposite, so that odd parts cancel."""
+    """Points of one replicate: spread evenly, each with its opposite, so that odd parts cancel."""
 
     many: int
     seed: tuple[int, ...]
@@ -246,10 +246,5 @@ def _refuse_unseen(function: Expr, found: Array, wider: Array, points: Array) ->
 
 @lru_cache(maxsize=8)
 def _points(many: int, seed: tuple[int, ...], dimension: int) -> Array:
-    primes = numpy.array([sympy.prime(k + 1) for k in range(dimension)], dtype=numpy.float64)
-    shift = numpy.random.default_rng([*seed, dimension]).random(dimension)
-    half = -(-many // 2)
-    # a Kronecker sequence: multiples of square roots of primes spread evenly, moved at random they are unbiased
-    places = (numpy.arange(half)[:, None] * numpy.sqrt(primes) + shift) % 1.0
-    points = scipy.special.ndtri(numpy.clip(places, 1e-16, 1 - 1e-16))
+    points = normal_points(dimension, -(-many // 2), (*seed, dimension))
     return numpy.concatenate([points, -points])

@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
-import scipy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.sobol import normal_points
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.evaluate import places
@@ -90,19 +90,10 @@ def _quantiles(net: Program, run: Execution, seed: int) -> Mapping[str, Array]:
             raise EvaluationError(
                 f"`{net.name}`: initial vectors have {sum(entries)} entries; particles are drawn for {_MOST} at most."
             )
-        points = _points(sum(entries), size, seed)
+        points = normal_points(sum(entries), size, (seed, sum(entries))).T
         for s, block in zip(vectors, numpy.split(points, numpy.cumsum(entries)[:-1]), strict=True):
             found[s.name] = block.reshape(*run.shape(s.axes), size)
     return found
-
-
-def _points(dimensions: int, count: int, seed: int) -> Array:
-    """Normal quantiles of the first points of a scrambled Sobol sequence, (dimensions, points)."""
-    sobol = scipy.stats.qmc.Sobol(dimensions, seed=numpy.random.default_rng([seed, dimensions]))
-    # drawn to the next power of two, at which the sequence is balanced, and cut
-    points = sobol.random_base2(max(0, int(count - 1).bit_length()))[:count]
-    # a point is the corner of a cell: its middle is never 0
-    return numpy.asarray(scipy.special.ndtri(points.T + 2.0**-65), dtype=numpy.float64)
 
 
 def refuse_no_mean_field(recipe: Recipe) -> None:
