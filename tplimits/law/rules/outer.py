@@ -18,6 +18,7 @@ from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.reader import Doubt
+from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
@@ -46,6 +47,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     # `whole` runs at width n, `body` at n → ∞: hypotheses about what is lost between them are asked of both
     whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
+        refuse_sharp(state.program, key[0], in_widths_of_n(whole, state.program))
         body = without_n(state, key, body)
         _judge_hidden(state, key, whole, body)
         whole = in_widths_of_n(whole, state.program)

@@ -27,7 +27,7 @@ from tplimits.program import parts
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite, powers_of_n
+from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite, outgrown, powers_of_n
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +56,9 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     body = scaled_out(body, growing=False)
     if N not in parts.found(body, Symbol):
         return body
+    # 1 + n s² is divided by n as it stands unless averages in s absorb it
+    if any(key_of(entry) in state.scalars for part in outgrown(body) for entry in entries(part)):
+        return _with_fluctuations(state, key, body)
     # at_infinity refuses positive powers with ValueError; only then may fluctuations have to absorb them
     with contextlib.suppress(ValueError):
         found = at_infinity(body)

@@ -105,8 +105,28 @@ def powers_of_n(expr: Expr) -> list[Expr]:
     return found
 
 
+def outgrown(expr: Expr) -> list[Expr]:
+    """What multiplies the highest power of n in denominators that grow with n: at n = ∞ they divide by it alone.
+
+    Where it may vanish, as s² in 1 + n s², `at_infinity` is no limit: n s²/(1 + n s²) is 1 there and 0 at s = 0.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> outgrown(N * x**2 / (1 + N * x**2)), outgrown(1 / (x + 1 / N))
+    ([x**2], [])
+    """
+    found = (led_by(p.base) for p in expr.atoms(sympy.Pow) if p.exp.is_negative and p.base.is_Add and p.base.has(N))
+    return [left for power, left in found if power > 0]
+
+
+def led_by(expr: Expr) -> tuple[Expr, Expr]:
+    """The highest power of n in a sum, and what it multiplies; (0, the sum) where n stands inside a function."""
+    expanded = sympy.expand(expr)
+    power = max(powers_of_n(expanded), default=sympy.S.Zero)
+    return power, at_infinity(sympy.expand(expanded / N**power)) if powers_of_n(expanded) else expr
+
+
 def at_infinity(expr: Expr) -> Expr:
-    """The limit n → ∞ of an expression that holds only non-positive powers of n.
+    """The limit n → ∞ of an expression that holds only non-positive powers of n, where nothing `outgrown` vanishes.
 
     Raises ValueError, with the offending term, when a positive power does not cancel or a function is infinite.
     """

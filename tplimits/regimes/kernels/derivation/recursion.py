@@ -9,15 +9,15 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.law.rules.powers import scaled_out, series_limit
+from tplimits.law.rules.powers import scaled_out
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
-    AxisSum,
     DataIndex,
     Entry,
     N,
@@ -27,7 +27,6 @@ from tplimits.program.nodes.entries import (
     entries,
     width_symbol,
 )
-from tplimits.program.nodes.functions import JUMPS, leaky_relu, relu
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -41,6 +40,7 @@ from tplimits.program.nodes.kinds import (
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
+from tplimits.regimes.kernels.derivation.boxes import boxed
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
@@ -49,7 +49,14 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.scales import divergent, shortened
+from tplimits.regimes.kernels.derivation.scales import (
+    divergent,
+    in_series,
+    led,
+    lower_orders,
+    refuse_lower_orders,
+    shortened,
+)
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
@@ -72,6 +79,7 @@ class Recursion(Brackets):
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        self.with_powers: dict[int, Expr] = {}  # vectors with powers of n, which a later one may bring out
         self.fluctuations: list[int] = []  # those that stay in some limit
         self._apart: dict[int, Expr | None] = {}  # images given logits, with the logits in front
         self.judged = Judgements(self, assumed=tuple(assumed))
@@ -113,7 +121,13 @@ class Recursion(Brackets):
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            limit = self._limit(position, self.translated(self._judged_body(position, s.body), s))
+            judged = self._judged_body(position, s.body)
+            refuse_sharp(self.program, position, judged)
+            body = self.translated(judged, s)
+            # those of a scalar's fluctuation are told by what the scalar is made of
+            if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
+                self.with_powers[position] = scaled_out(body)
+            limit = self._limit(position, body)
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -139,17 +153,17 @@ class Recursion(Brackets):
             self.scalars[position] = constant_symbol(s.name)
 
     def _average(self, position: int, s: Avg) -> None:
-        assert s.operand is not None
-        operand = self.translated(s.operand, s)
+        power, whole, operand = self._operand(position, s)
         fluctuates = any(logits.is_given(self, leaf) for leaf in self.leaves(operand))
         if self.degree_of(position):
             value = logits.moved_mean(self, operand) if fluctuates else S.Zero
         else:
             mean = logits.mean_given(self, operand)
             value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+            value += lower_orders(whole - operand, self)
         # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:
-            self.scalars[position] = value
+            self.scalars[position] = power * value
             return
         self.nodes[position] = Node(
             s.name, s.axes, self.degree_of(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
@@ -157,7 +171,8 @@ class Recursion(Brackets):
         # the average with its fluctuation of order n^(−1/2), which a later √n may bring out
         root = sympy.sqrt(width_ratio(s.over) * N)
         logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
-        self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
+        moving = logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
+        self.scalars[position] = sympy.expand(power * (value + moving)) if power != 1 else value + moving
 
     def _define(self, position: int, s: Instruction, body: Expr) -> None:
         found = terms(body)
@@ -188,20 +203,33 @@ class Recursion(Brackets):
     # -- images -------------------------------------------------------------------------------
 
     def _matmul(self, position: int, s: MatMul) -> None:
-        assert s.operand is not None
         view = View(s.matrix, s.matrix_indices, s.transposed)
-        operand = self.translated(s.operand, s)
+        power, _, operand = self._operand(position, s)
         degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
         # Gaussian given the logits alone: its variance depends on them
         random = any(logits.is_given(self, x) for x in self.leaves(operand))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
         dot = self._dot(position, view, operand)
-        if dot == 0:
+        if dot == 0 and power == 1:
             self.nodes[position] = hat
             return
-        number = self.new_node(hat)
-        self._define(position, s, Of(Integer(number), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot)
+        image = Of(Integer(self.new_node(hat)), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot
+        if power != 1:
+            self.with_powers[position], image = power * image, S.Zero
+        self._define(position, s, image)
+
+    def _reads_powers(self, expr: Expr) -> bool:
+        return any(e.source in self.with_powers for e in entries(expr))
+
+    def _operand(self, position: int, s: Avg | MatMul) -> tuple[Expr, Expr, Expr]:
+        """A power of n in front, and what it multiplies: with lower powers, and at n = ∞."""
+        assert s.operand is not None
+        whole = self.translated(s.operand, s)
+        if not self._reads_powers(s.operand):
+            return S.One, whole, whole
+        power, whole = led(whole)
+        return power, whole, self._limit(position, whole)
 
     def _dot(self, position: int, view: View, operand: Expr) -> Expr:
         """The dot part of an image; a tangent whose dot part is no mean of a function has no second moment."""
@@ -246,7 +274,7 @@ class Recursion(Brackets):
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
         found = self.substituted(expr)
-        return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
+        return boxed(self, found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
 
     def substituted(self, expr: Expr) -> Expr:
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
@@ -261,33 +289,13 @@ class Recursion(Brackets):
             else:
                 own = self.program[source].width is None or entry.neuron == OWN  # else a box: a side of its own
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
-                known = self.nodes[source].body
-                swap[entry] = known if known is not None and known.is_number else Of(Integer(source), side, *indices)
+                known, leaf = self.nodes[source].body, Of(Integer(source), side, *indices)
+                if source in self.with_powers:
+                    swap[entry] = self.placed(self.with_powers[source], axes, leaf)
+                else:
+                    swap[entry] = known if known is not None and known.is_number else leaf
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
-
-    def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
-        """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
-        parts = []
-        for term in terms(expr):
-            value = term.coefficient
-            sides = [{int(leaf.side) for leaf in self.leaves(f)} for f in term.factors]
-            if any(len(found) > 1 for found in sides):
-                where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
-                raise NoLimitError(
-                    f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
-                    "a sum of products of functions of one neuron each."
-                )
-            for side in sorted({s for found in sides for s in found} - {1}):
-                mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
-                moved = any(logits.is_given(self, x) and self.degree(x) for f in mine for x in self.leaves(f))
-                value *= logits.moved_mean(self, sympy.Mul(*mine)) if moved else self.expect(mine)
-            own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
-            part = value * sympy.Mul(*own)
-            for index, axis in reversed(term.bounds):
-                part = AxisSum(part, index, axis)
-            parts.append(part)
-        return sympy.Add(*parts)
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
@@ -296,7 +304,7 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body)
         except ValueError as error:
-            found = _in_series(body)
+            found = in_series(body)
             if found is None:
                 term = divergent(self, body) or shortened(str(error))
                 raise NoLimitError(
@@ -305,6 +313,7 @@ class Recursion(Brackets):
                     "independent matrices for queries and keys; with one matrix for both divide by n."
                 ) from None
             limit = found
+        refuse_lower_orders(limit, self.program.where(position))
         for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
             if self.nodes[number].is_fluctuation:
                 settle(self, number)
@@ -315,16 +324,3 @@ class Recursion(Brackets):
         nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
         indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
         return f"⟨{'|'.join(nodes)}⟩{indices}"
-
-
-def _at_side(expr: Expr, side: Integer) -> Expr:
-    return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})
-
-
-def _in_series(body: Expr) -> Expr | None:
-    """The limit of √n·tanh(S/√n) and its like; None where a kink or a jump is met, whose sides differ."""
-    if body.has(*JUMPS, relu, leaky_relu):
-        return None
-    names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in body.atoms(Given)}
-    found = series_limit(body.xreplace(names), Of)
-    return None if found is None else found.xreplace({name: g for g, name in names.items()})

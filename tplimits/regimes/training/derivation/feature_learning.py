@@ -28,6 +28,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.network.differentiate import partials
@@ -38,7 +39,7 @@ from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import hidden_jumps
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.nodes.scale import at_infinity, outgrown
 from tplimits.regimes.training.derivation import by_parameter
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
 
@@ -112,9 +113,13 @@ def derive_maximal(
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:
     """NoLimitError where a power of a width stays that grows."""
+    written = in_widths_of_n(body, network)
+    refuse_sharp(network, position, written, trained=True)
     try:
-        # powers that vanish are zero in the limit; what grows has none
-        at_infinity(in_widths_of_n(body, network))
+        # powers that vanish are zero in the limit; what grows has none, nor has what a quotient hides, n s²/(1 + n s²)
+        at_infinity(written)
+        if outgrown(written):
+            raise ValueError("in a denominator")
     except ValueError as error:
         raise NoLimitError(
             f"{network.where(position)} grows with the width ({error}): in the feature-learning limit every scalar is "

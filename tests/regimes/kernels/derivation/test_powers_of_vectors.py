@@ -1,0 +1,74 @@
+"""Vectors that a power of n makes small, and that a later one makes of order 1 again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+X = np.array([[1.0, 0.3], [-0.4, 1.2]])
+n = tp.n
+
+
+def kernels(function, **options):
+    """Those of v · f(x, y, W)."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], T: tp.Vector["d"], W: tp.Matrix, a: tp.Vector, v: tp.Vector):
+        return v * function(tp.sum(U * ξ, over="d"), tp.sum(T * ξ, over="d"), W, a)
+
+    return tp.derive(net, tp.Kernels(**options))
+
+
+#: what is written with powers of n, and the same function without
+TWINS = {
+    "inside a kink": (lambda x, y, W, a: tp.sqrt(n) * tp.relu(x / tp.sqrt(n) + 1 / n), lambda x, y, W, a: tp.relu(x)),
+    "a vector of its own": (lambda x, y, W, a: n * tp.relu(x / n), lambda x, y, W, a: tp.relu(x)),
+    "an image": (lambda x, y, W, a: n * tp.maximum(W @ x / n, 0), lambda x, y, W, a: tp.relu(W @ x)),
+    "an image of it": (
+        lambda x, y, W, a: tp.sqrt(n) * tp.relu(W @ (x / tp.sqrt(n))),
+        lambda x, y, W, a: tp.relu(W @ x),
+    ),
+    "an image of it through the transpose": (
+        lambda x, y, W, a: n * (W.T @ tp.relu(W @ (x / n))),
+        lambda x, y, W, a: W.T @ tp.relu(W @ x),
+    ),
+    "inside of a wave": (
+        lambda x, y, W, a: tp.sin(tp.sqrt(n) * (W @ x / tp.sqrt(n))),
+        lambda x, y, W, a: tp.sin(W @ x),
+    ),
+    "what is left of a difference": (lambda x, y, W, a: tp.sqrt(n) * (x + y / tp.sqrt(n) - x), lambda x, y, W, a: y),
+    "a mean of squares": (lambda x, y, W, a: y * tp.avg((x / n) ** 2) * n**2, lambda x, y, W, a: y * tp.avg(x * x)),
+    "shifts": (lambda x, y, W, a: tp.tanh(x + y / tp.sqrt(n)) * (1 + 1 / n), lambda x, y, W, a: tp.tanh(x)),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_they_are_what_they_are_without_powers(name):
+    found, plain = (kernels(f).evaluate(X) for f in TWINS[name])
+    assert found.nngp == pytest.approx(plain.nngp)
+    assert found.ntk == pytest.approx(plain.ntk)
+
+
+def test_a_root_of_n_brings_out_the_mean_of_what_is_small():
+    """√n avg((x + a/√n) a) is S + avg(a²): E (S + 1)² = 1 + E x²; S alone was half of it."""
+    limit = kernels(lambda x, y, W, a: y * (tp.sqrt(n) * tp.avg((x + a / tp.sqrt(n)) * a)), train=("v",))
+    drawn = limit.sample(X[:1], draws=20_000, seed=0).nngp.reshape(-1)
+    size = float(X[0] @ X[0])
+    assert drawn.mean() == pytest.approx(size * (1 + size), abs=5 * drawn.std() / np.sqrt(len(drawn)))
+    assert abs(drawn.mean() - size * size) > 20 * drawn.std() / np.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y, W, a: y * (tp.sqrt(n) * tp.avg(tp.tanh(x + a / tp.sqrt(n)) * a)),
+        lambda x, y, W, a: tp.sqrt(n) * (tp.tanh(x + y / tp.sqrt(n)) - tp.tanh(x)),
+        lambda x, y, W, a: n * tp.relu(x / tp.sqrt(n)),
+    ],
+    ids=["mean of a function of both", "difference of functions", "too large a power"],
+)
+def test_what_is_not_derived_is_refused(function):
+    with pytest.raises(tp.NoLimitError, match=r"power of n|diverges with the width"):
+        kernels(function, train=("v",))
