@@ -13,6 +13,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
 from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
@@ -103,6 +104,7 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
 
+@remembered(1 << 12)
 def settle(expr: Expr) -> Expr:
     """A coefficient in a form in which zero is seen to be zero."""
     expanded = _snapped(sympy.expand(expr))

@@ -88,6 +88,17 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     return lowering.arranged(total([*found, Poly((), cut)]))
 
 
+def with_one_array(lowering: Lowering, poly: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A sum with one array before each product of averages: rotated logits have eight products of four."""
+    found: dict[bool, list[ProductTerm]] = {True: [], False: []}
+    for t in poly.terms:
+        kinds = {f[0][0] for f in t.factors}
+        found["F" in kinds and not kinds.isdisjoint(ARRAYS)].append(t)
+    if len(found[True]) < 2:
+        return poly
+    return Poly((*found[False], *lowering.arrays.gathered(found[True], tuple(dict.fromkeys(env.values())))), poly.cut)
+
+
 def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapping[Expr, int]) -> None:
     """Keep n times the variance of an argument that is expanded: how wide networks have to be for it to be small.
 
