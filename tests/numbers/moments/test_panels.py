@@ -157,3 +157,18 @@ def test_a_peak_that_is_nothing_elsewhere_makes_no_even_function():
     assert kinked(1 + sympy.exp(-1000000 * (x - sympy.Rational(41, 100)) ** 2), x).parity is None
     assert kinked(1 + sympy.exp(-1000000 * x**2), x).parity == 0
     assert kinked(x * heads.sigmoid(x) * (1 - heads.sigmoid(x)), x).parity == 1
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, -0.9])
+def test_exponentials_of_a_product_may_overflow_alone(correlation):
+    u, v = sympy.symbols("u v", real=True)
+
+    def bump(t):
+        return sympy.exp(80 * t) * sympy.exp(-100 * t**2) * sympy.exp(-16)  # exp(−(10(t − 0.4))²)
+
+    value, error = moment(bump(u) * bump(v), (u, v))(1.0, correlation, 1.0)
+    # the product of two Gaussian densities and a bump: det(1 + 200 C)^(−1/2) exp(−mᵀ (C + 1/200)⁻¹ m/2), m = 0.4
+    C, m = numpy.array([[1.0, correlation], [correlation, 1.0]]), numpy.full(2, 0.4)
+    exponent = m @ numpy.linalg.solve(C + numpy.eye(2) / 200, m) / 2
+    expected = math.exp(-exponent) / math.sqrt(numpy.linalg.det(numpy.eye(2) + 200 * C))
+    assert float(value) == pytest.approx(expected, rel=1e-9, abs=4 * float(error))

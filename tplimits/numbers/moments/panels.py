@@ -146,11 +146,22 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
 def kinked(function: Expr, variable: Symbol) -> Kinked:
     """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
     found: set[float] = set()
+    # exp(80x)·exp(−100x²) is a number wherever exp(80x) overflows
+    function = function.replace(lambda e: e.is_Mul, _of_one_exponential)
     # poles are edges as well: a panel across one would sum both infinite sides
     for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
         found.update(_zeros(argument, variable))
     turning = _turns(function, variable)
     return Kinked(function, variable, tuple(sorted({*found, *turning})), tuple(turning.items()))
+
+
+def _of_one_exponential(product: Expr) -> Expr:
+    """A product with its exponentials as that of the sum of their arguments."""
+    exponentials = [f for f in product.args if isinstance(f, sympy.exp)]
+    if len(exponentials) < 2:
+        return product
+    rest = [f for f in product.args if f not in exponentials]
+    return sympy.Mul(*rest, sympy.exp(sympy.Add(*(f.args[0] for f in exponentials))))
 
 
 def _zeros(argument: Expr, variable: Symbol) -> set[float]:

@@ -127,3 +127,21 @@ def test_the_parts_of_an_average():
     assert (mean.powers[0], mean.factors) == (0, (("V", (ALPHA, BETA), 0),))
     assert rest.factors[:2] == product and rest.factors[2][0].startswith("Z|")
     assert OPEN not in {i for _, at, _ in rest.factors for i in at}
+
+
+def test_an_average_may_take_away_what_the_state_sums_to():
+    """x + (relu(Wx) − avg relu(Wx))/√n: avg(x) E relu − E relu avg(x) is no sum over neurons that V does not tell."""
+
+    @tp.block
+    def centred(x: tp.State["token"], W: tp.Matrix, *, c):
+        return x + (tp.relu(W @ x) - c * tp.avg(tp.relu(W @ x))) / tp.sqrt(tp.n)
+
+    V = np.array([[1.0, 0.3], [0.3, 1.5]])
+    sde = tp.derive(centred.bind(c=1), tp.Proportional())
+    σ = np.sqrt(np.diag(V))
+    angle = np.arccos(np.clip(V / np.outer(σ, σ), -1, 1))
+    arc = np.outer(σ, σ) * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    np.testing.assert_allclose(sde.drift_at(V), arc - np.outer(σ, σ) / (2 * np.pi), rtol=1e-9)
+    assert sde.verdict.kind == "ODE" and not sde.diffusion_form
+    with pytest.raises(tp.NoLimitError, match="other sums over the neurons of the state"):
+        tp.derive(centred.bind(c=0.9), tp.Proportional())

@@ -148,6 +148,26 @@ def test_the_root_is_that_of_the_diffusion(case):
     assert np.abs(alone - sigma).max() > 1e-3 * np.abs(sigma).max()  # the responses are needed
 
 
+def test_rotated_logits_have_one_array_before_each_average():
+    """Y = cos(θ(α − ν)) (q·k + p·l) + sin(θ(α − ν)) (q·l − p·k), so that E Y Y′ has a single array."""
+    given = {**NUMBERS, "ratios": {"k": 1.0}}
+    sde, V, m = tp.derive(rotary(3, 0.7), tp.Proportional()), published.random_covariance(3, 5), 3
+    places = np.arange(m)
+    turned = np.cos(0.7 * (places[:, None, None, None] - places[:, None, None] - places[:, None] + places))
+    # E of two logits at α ν and β κ, of their softmax weights with what is left at second order
+    law = np.einsum("ab,vk,avbk->avbk", V, V, turned) / τ0**2
+    centred = law - law.mean(axis=1, keepdims=True)
+    pairs = centred - centred.mean(axis=3, keepdims=True)
+    squares = np.einsum("avav->av", law)
+    mixed = np.einsum("avak->avk", law)
+    second = (
+        squares / 2 - mixed.mean(axis=2) - squares.mean(axis=1, keepdims=True) / 2 + mixed.mean(axis=(1, 2))[:, None]
+    )
+    moved = second @ V / m
+    expected = γ**2 * (moved + moved.T + np.einsum("avbk,vk->ab", pairs, V) / m**2)
+    np.testing.assert_allclose(sde.drift_at(V, **given), expected, rtol=1e-9)
+
+
 def test_shared_keys_of_heads_are_those_of_heads_apart():
     """Logits of different heads are uncorrelated whether or not they share a key: the same SDE but for the values."""
     sde = tp.derive(one_key, tp.Proportional())

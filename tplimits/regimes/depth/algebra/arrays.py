@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 from sympy import Rational
 
+from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.products import Factor, Factors, ProductTerm, renamed
 from tplimits.regimes.depth.algebra.tables import (
     CANCELLED,
@@ -33,6 +34,8 @@ from tplimits.regimes.depth.algebra.tables import (
 _SMALL = 1e-6
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
+#: free indices stand below this while terms are compared
+_HELD = -300
 #: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
 ARRAYS = frozenset("PS")
 
@@ -159,21 +162,22 @@ class Arrays:
         """The same sum, with arrays at some indices in terms that are equal but for them added up to one."""
         groups: dict[tuple, list[tuple[float, ProductTerm]]] = {}
         left = []
+        held = {i: _HELD - k for k, i in enumerate(at)}
         for t in terms:
             own = tuple(f for f in t.factors if f[0][0] in ARRAYS)
             number, symbols = t.coeff.as_coeff_Mul()
             if {i for f in own for i in f[1]} <= set(at):
-                rest = tuple(f for f in t.factors if f not in own)
+                rest = canonical(renamed((f for f in t.factors if f not in own), held))
                 groups.setdefault((rest, t.powers, t.pert, symbols), []).append((float(number), t))
             else:
                 left.append(t)
-        for (rest, _, _, symbols), group in groups.items():
+        for (*_, symbols), group in groups.items():
             if len(group) == 1:
                 left.append(group[0][1])
                 continue
+            rest = tuple(f for f in group[0][1].factors if f[0][0] not in ARRAYS)
             alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
-            held = {i for t in alone for f in t.factors for i in f[1]}
-            present = tuple(i for i in at if i in held)
+            present = tuple(i for i in at if any(i in f[1] for t in alone for f in t.factors))
             total = self.tabulated(alone, (x for x, _ in group), present)
             sizes = sum(numpy.abs(self.tabulated([t], [x], present)) for t, (x, _) in zip(alone, group, strict=True))
             number, factors = self.factor(numpy.where(numpy.abs(total) > CANCELLED * sizes, total, 0.0), present)

@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-import networkx as nx
-
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.products import SPAN, Factor, Factors
 
@@ -65,7 +63,7 @@ def _piece(factors: Factors, colour: Mapping[int, int], chosen: int, twins: Coll
 
     Where it is the same for two vertices, a symmetry of the whole graph exchanges them.
     """
-    around = nx.node_connected_component(_links(factors, twins), chosen)
+    around = _around(factors, chosen, twins)
     number = {i: i if i in around else -_LABELS - c for i, c in colour.items()}
     own = [(label, tuple(number.get(i, i) for i in at), copy) for label, at, copy in factors if around & {*at}]
     return _of_piece((*own, *(("colour", (i,), colour[i]) for i in sorted(around))))
@@ -76,12 +74,13 @@ def _of_piece(factors: Factors) -> Factors:
     return _least(factors, {i: i // SPAN for _, at, _ in factors for i in at if i >= 0})
 
 
-def _links(factors: Factors, vertices: Collection[int]) -> nx.Graph:
-    graph = nx.Graph()
-    graph.add_nodes_from(vertices)
-    for _, at, _ in factors:
-        nx.add_path(graph, [i for i in at if i in vertices])
-    return graph
+def _around(factors: Factors, vertex: int, vertices: Collection[int]) -> set[int]:
+    """What hangs together with a vertex by factors that hold several of some vertices."""
+    found = {vertex}
+    held = [{i for i in at if i in vertices} for _, at, _ in factors]
+    while touching := [own for own in held if not own <= found and own & found]:
+        found.update(*touching)
+    return found
 
 
 def _numbered(factors: Factors, colour: Mapping[int, int]) -> Factors:

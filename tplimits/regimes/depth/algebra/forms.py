@@ -13,6 +13,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
 from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
@@ -103,6 +104,7 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
 
+@remembered(1 << 12)
 def settle(expr: Expr) -> Expr:
     """A coefficient in a form in which zero is seen to be zero."""
     expanded = _snapped(sympy.expand(expr))
@@ -224,13 +226,19 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
                 raise NoLimitError(model.weights[label].refusal)
         moments = written_out(factors)
         # no value, but its order is known: a verdict may be possible without it
-        if moments is None or any(f[0][0] == "Q" for f in factors):
+        if moments is None:
             opaque[factors] = min(order, opaque.get(factors, order))
             continue
         for moment in moments:
             key = (canonical(moment.factors), powers, 0, joined)
             value = coefficient * ring.root**moment.roots * ring.rational(moment.number)
             written[key] = written[key] + value if key in written else value
+    # other sums over the neurons of the state, where they do not cancel
+    for key in [k for k in written if any(f[0][0] == "Q" for f in k[0])]:
+        factors, value = key[0], settle(ring.expr(written.pop(key)))
+        if value != 0:
+            order = model.order_of(key[1])
+            opaque[factors] = min(order, opaque.get(factors, order))
     return written, opaque
 
 

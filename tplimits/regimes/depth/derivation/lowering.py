@@ -56,7 +56,7 @@ from tplimits.regimes.depth.derivation.scalars.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.scalars.kinks import bent
 from tplimits.regimes.depth.derivation.scalars.order_one import scalars
 from tplimits.regimes.depth.derivation.scalars.row_weights import normalised
-from tplimits.regimes.depth.derivation.scalars.scalars import array_at, series
+from tplimits.regimes.depth.derivation.scalars.scalars import array_at, series, with_one_array
 from tplimits.regimes.depth.derivation.scalars.sizes import measured
 
 if TYPE_CHECKING:
@@ -249,7 +249,8 @@ class Lowering:
         if (found := bent(self, expr, env)) is not None:
             return found
         if isinstance(expr, sympy.Add):
-            return collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))
+            found = collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))
+            return with_one_array(self, found, env) if self.reading.is_scalar(expr) else found
         if isinstance(expr, sympy.Mul):
             return self._product(expr, env)
         if isinstance(expr, AxisSum):

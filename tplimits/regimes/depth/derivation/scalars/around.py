@@ -136,7 +136,7 @@ class Around:
                 found.append(multiplied(coefficient, term, lowering.limit))
         return lowering.arranged(total([*found, rest]))
 
-    def even_power(self, power: int) -> Poly | None:
+    def high_power(self, power: int) -> Poly | None:
         """y^power as that of one scalar, not as (power − 1)!! pairings; None where y is not Gaussian around 0."""
         fixed, small = self.parts()
         if fixed.terms or not small.terms or lowest(small) <= 0:
@@ -145,7 +145,7 @@ class Around:
             scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
         except NoLimitError:
             return None
-        found = self._kink(scalar, at, order, (Rational(power), False))
+        found = self._kink(scalar, at, order, (Rational(power), power % 2 == 1))
         return multiplied(found, self._power(0), self.lowering.limit)
 
     def _growth(self, fixed: Poly, known: Iterable[Poly]) -> int:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 _SCALARS = (Entry, ArrayEntry, AxisSum)
-#: even powers beyond this are those of one Gaussian, and not written out
+#: powers beyond this are those of one Gaussian, and not written out
 _MOST_PAIRED = 4
 _BENT = (sympy.Abs, sympy.sign, step, relu, leaky_relu, maximum, minimum, where)
 
@@ -32,8 +32,8 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     """A function of scalars that holds a kink, a jump or a root; None where it is for others to lower."""
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):
         return None
-    if expr.is_Pow and expr.exp.is_Integer and expr.exp > _MOST_PAIRED and not expr.exp % 2:
-        return lowering.around(ARGUMENT**expr.exp, expr.base, env, {}).even_power(int(expr.exp))
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > _MOST_PAIRED:
+        return lowering.around(ARGUMENT**expr.exp, expr.base, env, {}).high_power(int(expr.exp))
     written = lowering.reading.inlined(expr).replace(maximum, _greater).replace(minimum, lambda x, y: -_greater(-x, -y))
     if not _has_kink(written) or not lowering.reading.is_scalar(written):
         return None

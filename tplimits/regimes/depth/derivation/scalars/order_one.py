@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Abs, Add, Expr, Mul, Rational, S, Symbol, expand, expand_mul, sign
+from sympy import Add, Expr, Mul, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
@@ -33,23 +33,19 @@ from tplimits.program.nodes.entries import (
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, highest_power
+from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.products import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 from tplimits.regimes.depth.derivation.scalars.growth import growth
+from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_powers, led
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.lowering import Lowering
-
-
-#: powers of √n that may stand beside a weight, to be taken away by what it multiplies
-_GROWN = 6
 
 
 class NotSmall(NoLimitError):
@@ -100,9 +96,22 @@ def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr
     size = _size(lowering, written, reason)
     if size is not None and size <= 0:
         return _sized(lowering, written, size, reason, env)
+    try:
+        return _split(lowering, written, size or 1, reason, env)
+    except NotSmall:
+        expanded = _in_widths(lowering, in_powers(_of_n(lowering, written), 2 * MOST))
+        if expanded == written:
+            raise
+        return _split(lowering, expanded, size or 1, reason, env)
+
+
+def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
+    """Terms that are lowered as ever, and weights; `reason` where one is larger than their sum, n^(−least/2)."""
     found = []
-    for term in (t for a in Add.make_args(written) for t in Add.make_args(expand_mul(a, deep=False))):
+    for term in (t for a in Add.make_args(written) for t in _multiplied_out(a)):
         size = _size(lowering, term, reason)
+        if size is not None and size < least:
+            raise reason
         # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
         ordinary = _ordinary(lowering, term, env) if size is None or size > 0 else None
         # what has a kink stands beside a weight of the same scalars as a weight
@@ -110,21 +119,31 @@ def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr
             found.append(ordinary)
         elif size is None:
             raise reason
+        elif size > MOST:
+            found.append(Poly((), MOST))
         else:
             found.append(_sized(lowering, term, size, reason, env))
     return total(found)
 
 
+def _multiplied_out(product: Expr) -> Iterator[Expr]:
+    """The terms of a product of sums; denominators stay as they are."""
+    factors = Mul.make_args(product)
+    rest = [f for f in factors if not f.is_Add]
+    for terms in itertools.product(*(f.args for f in factors if f.is_Add)):
+        yield Mul(*rest, *terms)
+
+
 def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
-    """The k for which a written expression times n^(k/2) is random of order 1; None where there is none."""
-    for k in range(-_GROWN, MOST + 1):
+    """The k for which a written expression times n^(k/2) is random of order 1, MOST + 1 for less; None: none."""
+    for k in range(-GROWN, MOST + 1):
         try:
             limit = _limit(lowering, written * _roots(k), reason)
         except NotSmall:
             return None
         if entries(limit):
             return k
-    return None
+    return MOST + 1 if limit == 0 else None
 
 
 def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
@@ -171,36 +190,23 @@ def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
 
 def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
     """A written expression as n → ∞; `reason` where it grows."""
-    ratios = {width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"}
-    try:
-        return at_infinity(_led(written.xreplace(ratios)))
-    except ValueError:
-        raise reason from None
+    leading = led(_of_n(lowering, written))
+    # √n·tanh(T/√n) is T
+    for form in (lambda expr: expr, brought_out):
+        try:
+            return at_infinity(form(leading))
+        except ValueError:
+            continue
+    raise reason
 
 
-#: functions of several arguments that are sums and products of functions of one
-SEVERAL = (leaky_relu, maximum, minimum, where)
-#: f(c y) = c^degree f(y) for c > 0
-_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
+def _of_n(lowering: Lowering, expr: Expr) -> Expr:
+    """With other widths by their ratio to n."""
+    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"})
 
 
-def _led(expr: Expr) -> Expr:
-    """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
-    plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
-    powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
-    return powers.replace(lambda h: h.func in _DEGREES and h.args[0].has(N), _lead)
-
-
-def _lead(expr: Expr) -> Expr:
-    argument, degree = (expr.base, expr.exp) if expr.is_Pow else (expr.args[0], _DEGREES[expr.func])
-    try:
-        order = highest_power(argument)
-    except ValueError:
-        return expr
-    if order is None:
-        return expr
-    rest = expand(argument * N**-order)
-    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
+def _in_widths(lowering: Lowering, expr: Expr) -> Expr:
+    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.widths if w != "n"})
 
 
 def _written(lowering: Lowering, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:

@@ -30,7 +30,8 @@ from tplimits.regimes.depth.algebra.products import (
 from tplimits.regimes.depth.algebra.tables import without_background, without_dust
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
-from tplimits.regimes.depth.derivation.scalars.order_one import SEVERAL, NotSmall
+from tplimits.regimes.depth.derivation.scalars.leading import SEVERAL
+from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
 
@@ -85,6 +86,17 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
     cut = lowering.limit if small.terms or small.cut is not None else None
     return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def with_one_array(lowering: Lowering, poly: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A sum with one array before each product of averages: rotated logits have eight products of four."""
+    found: dict[bool, list[ProductTerm]] = {True: [], False: []}
+    for t in poly.terms:
+        kinds = {f[0][0] for f in t.factors}
+        found["F" in kinds and not kinds.isdisjoint(ARRAYS)].append(t)
+    if len(found[True]) < 2:
+        return poly
+    return Poly((*found[False], *lowering.arrays.gathered(found[True], tuple(dict.fromkeys(env.values())))), poly.cut)
 
 
 def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapping[Expr, int]) -> None:
@@ -152,10 +164,10 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
         shown, where = defined(spread[0][1], known)
         raise refused(
             f"{lowering.where}: not perturbative: {what} has fluctuations of order {size(spread[0][0] // 2)}, with "
-            f"variance {shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of "
-            "depth proportional to width, unless the function itself is of size n^(-1/2), which is covered where such "
-            "functions are all that is added to the state. Give it the temperature τ0·sqrt(n·k): divide an average of "
-            "keys times queries by τ0·sqrt(n/k)."
+            f"variance {shown}{where}. A function of it that is of order 1 makes drift and noise of one layer of order "
+            "1, without a limit of depth proportional to width; one of size n^(-1/2), or a product of that size, is "
+            "covered where such functions are all that is added to the state. Give it the temperature τ0·sqrt(n·k): "
+            "divide an average of keys times queries by τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
         lowering.fail(

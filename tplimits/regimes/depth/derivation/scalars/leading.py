@@ -1,0 +1,64 @@
+"""What leads in powers of n: of functions of small scalars by Taylor's series, of those with a kink by their degree."""
+
+from __future__ import annotations
+
+from sympy import Abs, Add, Expr, Function, Pow, Rational, S, expand, factorial, sign
+
+from tplimits.program.nodes.entries import AxisSum, N
+from tplimits.program.nodes.functions import kinks, leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.scale import highest_power, in_root, is_infinite
+
+#: powers of √n that may stand before a function, to be taken away by what it does or multiplies
+GROWN = 6
+#: functions of several arguments that are sums and products of functions of one
+SEVERAL = (leaky_relu, maximum, minimum, where)
+#: f(c y) = c^degree f(y) for c > 0
+_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
+
+
+def led(expr: Expr) -> Expr:
+    """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
+    plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
+    powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
+    return powers.replace(lambda h: h.func in _DEGREES and h.args[0].has(N), _lead)
+
+
+def _lead(expr: Expr) -> Expr:
+    argument, degree = (expr.base, expr.exp) if expr.is_Pow else (expr.args[0], _DEGREES[expr.func])
+    try:
+        order = highest_power(argument)
+    except ValueError:
+        return expr
+    if order is None:
+        return expr
+    rest = expand(argument * N**-order)
+    return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
+
+
+def brought_out(expr: Expr) -> Expr:
+    """In powers of n as far as those in front of a function bring them out."""
+    small, root, q = in_root(expr)
+    order = sum(-int(p.exp) for p in small.atoms(Pow) if p.base == root and p.exp.is_negative)
+    return led(in_powers(expr, order)) if order <= q * GROWN else expr
+
+
+def in_powers(expr: Expr, order: int) -> Expr:
+    """Taylor polynomials in a root of n of what is smooth there."""
+    small, root, q = in_root(expr)
+
+    def polynomial(function: Expr) -> Expr:
+        terms, derivative = [], function
+        for k in range(order + 1):
+            terms.append(derivative.xreplace({root: S.Zero}) * root**k / factorial(k))
+            derivative = derivative.diff(root)
+        found = Add(*terms)
+        return function if is_infinite(found) else found
+
+    smooth = small.replace(lambda f: f.has(root) and root not in (f, *f.args[:1]) and _is_smooth(f), polynomial)
+    return expand(smooth).xreplace({root: N ** Rational(-1, q)})
+
+
+def _is_smooth(expr: Expr) -> bool:
+    if expr.is_Pow:
+        return not (expr.exp.is_Integer and expr.exp.is_positive)
+    return isinstance(expr, Function) and not kinks(expr)
