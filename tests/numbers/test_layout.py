@@ -47,6 +47,16 @@ def test_kinked_forms_come_last_and_bent_ones_behind_them():
     assert free.coordinates([s]) == [0] and free.coordinates([t]) == [0, 1] and free.coordinates([c]) == []
 
 
+@pytest.mark.parametrize(("slope", "steep"), [(29, False), (31, True)])
+def test_one_form_of_many_may_be_steep(slope, steep):
+    """Each moves alone by its deviation to either side: 58 or 62 of the argument, 2 of all others."""
+    many = sympy.symbols("u:100", real=True)
+    forms = tuple((u, Form(((g, sympy.Integer(slope) if u == many[70] else ONE),), TWO)) for u in many)
+    argument = sympy.Add(*many)
+    integrand = Integrand((g,), forms, sympy.tanh(argument), (), (), (), turns=((argument, argument),))
+    assert Basis(integrand, COVARIANCE, {}).kinks == ((argument,) if steep else ())
+
+
 def test_straight_kinks_are_planes_through_their_zeros():
     laid = layout(2 * s - t + c, s * 0 + c, m - t, given={m: numpy.array([[1.0], [3.0]])})
     planes = laid.cutting(values_of(laid)).planes
