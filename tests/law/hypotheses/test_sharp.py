@@ -23,7 +23,7 @@ def mean(function):
         (lambda s: (1 + 2 * tp.n * s * s) / (1 + tp.n * s * s), lambda g: (1 + 2 * g * g) / (1 + g * g)),
         (lambda s: tp.n**1.5 * tp.abs(s) / (1 + tp.n**1.5 * tp.abs(s)), lambda g: 1.0),
     ],
-    ids=str,
+    ids=["n s²/(1 + n s²)", "n s²/(2 + n s²)", "n² s⁴/(1 + n² s⁴)", "(1 + 2n s²)/(1 + n s²)", "n^(3/2)|s|"],
 )
 def test_averages_absorb_the_powers_of_n_of_a_quotient(quotient, of_s):
     """n s²/(1 + n s²) is S²/(1 + S²), S = √n s, alone and beside vectors."""
