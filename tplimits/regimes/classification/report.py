@@ -29,7 +29,14 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
     """The verdict, every inequality, and what breaks."""
     by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
     lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
-    about = (*_about_kernels(verdict), *_about_start(verdict), *_about_powers(verdict), *_about_assumption(verdict))
+    rest = [f"{name} stays at rest: gradients behind a jump are 0" for name in verdict.behind_jumps]
+    about = (
+        *_about_kernels(verdict),
+        *rest,
+        *_about_start(verdict),
+        *_about_powers(verdict),
+        *_about_assumption(verdict),
+    )
     lines += [f"  {line}" for line in about]
     for group, rows in verdict.groups.items():
         if rows:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 from tplimits.regimes.classification.finite import coordinates
@@ -289,3 +290,31 @@ def test_sides_of_a_scale(counted, measured, scale, by_count, by_networks):
     row = Coordinate("h", 1, counted, measured, tuple(w**measured for w in widths), scale, error=0.01, widths=widths)
     assert (row.side(False), row.side(True)) == (by_count, by_networks)
     assert row.difference == measured - counted
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize(
+    "inner, outer, regime, evolving",
+    [
+        (tp.sign, tp.tanh, "feature", ("g", "what v reads")),
+        (lambda h: h + tp.step(h), tp.tanh, "feature", ("h", "_6", "g", "what v reads")),
+        (tp.tanh, tp.sign, "operator", ()),
+    ],
+)
+def test_what_is_behind_a_jump_does_not_move(inner, outer, regime, evolving):
+    """Its gradient is 0 at every neuron of every network, which stands on no jump."""
+
+    @tp.network
+    def jumping(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        g = W @ inner(h)
+        return v * outer(g)
+
+    for optimizer in (tp.SGD(), tp.SignSGD()):
+        found = tp.classify(jumping, tp.MUP, optimizer)
+        assert found.regime == regime and found.evolving == evolving, found
+        check = found.check(seed=SEED)
+        assert check.agrees and not check.apart, check
+    assert ("W stays at rest: gradients behind a jump are 0" in repr(found)) == (outer is tp.sign)
+    with_symbol = tp.classify(jumping, tp.UP(sympy.Symbol("s")), tp.SGD())
+    assert (with_symbol.conditions["feature"] == sympy.false) == (regime == "operator")

@@ -14,6 +14,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.program.network.cancelling import refuse_output_that_cancels
 from tplimits.program.network.parameters import at_rest
+from tplimits.program.network.total import TotalProgram
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -119,6 +120,15 @@ class StabilityVerdict:
     def findings(self) -> tuple[Finding, ...]:
         """Assumption 2.8.2 for the activations and the optimizers."""
         return findings(self.network.released, tuple(p.optimizer for p in self.table.moving))
+
+    @property
+    def behind_jumps(self) -> tuple[str, ...]:
+        """Parameters that the output depends on through jumps alone: their gradients are 0 in all networks."""
+        with_jumps, told = TotalProgram(self.network).backward, total_of(self.network)
+        return tuple(
+            name for name, uses in with_jumps.gradients.items()
+            if (uses or with_jumps.shift_gradients[name]) and not (told.gradients[name] or told.shift_gradients[name])
+        )  # fmt: skip
 
     @property
     def at_start(self) -> AtStart:
