@@ -35,6 +35,7 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
         *rest,
         *_about_start(verdict),
         *_about_powers(verdict),
+        *_about_falling(verdict),
         *_about_assumption(verdict),
     )
     lines += [f"  {line}" for line in about]
@@ -46,6 +47,13 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
         lines.append("  what breaks")
         lines += [f"    {line}" for line in verdict.breaks]
     return "\n".join(lines)
+
+
+def _about_falling(verdict: StabilityVerdict) -> list[str]:
+    """What a bounded update compares gradients with, where these fall below it: ε, which few widths reach."""
+    falling = ", ".join(f"{name} like n^({power})" for name, power in verdict.falling)
+    above = f"counted where it is far below the constants of its optimizer, as ε; above them: {verdict.above.regime}"
+    return [f"n^d g falls, of {falling}: {above}"] if falling else []
 
 
 def _about_kernels(verdict: StabilityVerdict) -> list[str]:

@@ -318,3 +318,16 @@ def test_what_is_behind_a_jump_does_not_move(inner, outer, regime, evolving):
     assert ("W stays at rest: gradients behind a jump are 0" in repr(found)) == (outer is tp.sign)
     with_symbol = tp.classify(jumping, tp.UP(sympy.Symbol("s")), tp.SGD())
     assert (with_symbol.conditions["feature"] == sympy.false) == (regime == "operator")
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("eps, above, regime", [(1e-8, True, "feature"), (1e2, False, "trivial")])
+def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
+    """μP with d = 0: n^d g falls like 1/n, and Q of Adam is of order 1 as long as that is far above ε."""
+    unscaled = tp.ABCD({"input": (0, 0, 0, 0), "hidden": (0, "1/2", 1, 0), "output": (1, 0, 0, 0)})
+    found = tp.classify(2, unscaled, tp.Adam(eps=eps))
+    assert found.regime == "unfaithful"
+    assert "n^d g falls, of W1 like n^(-1)" in repr(found) and "above them: feature" in repr(found)
+    check = found.check(seed=SEED)
+    assert (check.above, check.counted_regime, check.measured_regime) == (above, regime, regime), check
+    assert ("above ε at these widths" in repr(check)) == above

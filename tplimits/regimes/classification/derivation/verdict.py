@@ -153,6 +153,21 @@ class StabilityVerdict:
         """The regime, or None where symbols decide."""
         return next((name for name, condition in self.conditions.items() if condition == sympy.true), None)
 
+    @cached_property
+    def falling(self) -> tuple[tuple[str, Power], ...]:
+        """The parameters whose n^d g falls late in training below what a bounded update compares it with, as ε."""
+        if self.counting is None:
+            return ()
+        late = self.counting.steps[-1].gradients
+        found = ((p.name, late[p.name]) for p in self.table.moving if p.faithful_needed and p.optimizer.is_bounded)
+        return tuple((name, power) for name, power in found if NOTHING < power < 0)
+
+    @cached_property
+    def above(self) -> StabilityVerdict:
+        """The verdict where updates are of order 1 however small gradients are, as while n^d g is above ε."""
+        assert self.counting is not None
+        return replace(self, counting=replace(self.counting, above=True))
+
     # -- what breaks --------------------------------------------------------------------------
 
     @cached_property
@@ -200,7 +215,8 @@ class StabilityVerdict:
         counting = self.counting
         assert counting is not None
         for p in self.table.parameters:
-            if not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
+            unseen = counting.above and p.optimizer.is_bounded
+            if unseen or not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
                 continue
             powers = [step.gradients[p.name] for step in counting.steps]
             least = min(Fraction(0), *powers) if counting.gradients_aligned[p.name] >= 0 else Fraction(0)

@@ -113,6 +113,8 @@ class CoordinateCheck(Reported):
     counted_regime: str
     measured_regime: str
     seed: int | None = None
+    #: whether powers are counted for gradients above ε, which those of these widths are; see `Counting`
+    above: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -185,6 +187,7 @@ class CoordinateCheck(Reported):
         told = f"; {len(self.apart)} rows not as counted" if self.apart else ""
         told += f"; {len(self.undecided)} rows undecided: taken as counted" if self.undecided else ""
         widths = ", ".join(map(str, self.widths))
+        told += "; gradients fall, and are above ε at these widths" if self.above else ""
         lines = [f"measured {self.measured_regime}, counted {self.counted_regime}; widths {widths}{told}"]
         for row in self.rows:
             doubt = "" if row.verdict == AGREES else f", {row.verdict}"
@@ -226,11 +229,17 @@ def coordinate_check(
     narrow = sorted({n // max(1, min(4, sizes[0] // LEAST)) for n in sizes})
     starts = [trained(n, 0, STARTS * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     # Bonferroni: the level is shared by all rows
-    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
-    rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
-    return CoordinateCheck(
-        tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True), sampling.seed
-    )
+    level = sampling.level / (1 + (len(kept) + 1) * (steps + 1))
+
+    def checked(above: bool) -> CoordinateCheck:
+        found = _Rows(replace(counting, above=above), kept, level, steps)
+        rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
+        counted, measured = (_regime(rows, networks) for networks in (False, True))
+        return CoordinateCheck(tuple(sizes), rows, counted, measured, sampling.seed, above)
+
+    # where gradients fall, networks tell on which side of ε they are
+    sides = (False, True) if replace(counting, above=True).rates != counting.rates else (False,)
+    return min(map(checked, sides), key=lambda check: len(check.apart))
 
 
 def _kept(counting: Counting) -> dict[str, int]:
