@@ -331,3 +331,25 @@ def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
     check = found.check(seed=SEED)
     assert (check.above, check.counted_regime, check.measured_regime) == (above, regime, regime), check
     assert ("above ε at these widths" in repr(check)) == above
+
+
+@pytest.mark.parametrize(
+    "measured, error, late, verdict",
+    [
+        (0.0, 0.2, True, "agrees"),  # both powers beside it, a quarter away, are excluded
+        (0.06, 0.2, True, "undecided"),
+        (-0.06, 0.2, True, "undecided"),
+        (0.0, 0.26, True, "undecided"),
+        (-0.5, 0.3, False, "agrees"),  # before the last step only growth is looked for, and is excluded
+        (0.1, 0.01, True, "undecided"),  # neither power fits
+        (0.2, 0.05, True, "grows"),
+    ],
+)
+def test_a_row_is_decided_where_the_next_powers_are_excluded(measured, error, late, verdict):
+    row = Coordinate("h", 2, 0, measured, (1.0, 1.0), error=error, late=late, widths=(64, 128))
+    assert row.verdict == verdict
+
+
+def test_sizes_of_networks_that_ran_away_are_no_infinite_powers():
+    values = np.array([[3e200, 4e200], [3.0, 4.0], [0.0, 0.0]])
+    assert coordinates._size(values) == pytest.approx([np.sqrt(12.5) * 1e200, np.sqrt(12.5), 0.0])

@@ -87,10 +87,13 @@ class Coordinate:
         """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
         found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
         told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
-        # a growth that is counted is looked for at any step; less than it takes to vanish is still no agreement
+        if told not in (AGREES, OPEN):
+            return told
+        # powers are multiples of the gap: the counted one is told where the next ones are off by more than the error; a
+        # growth that is counted is looked for at any step
         below = self.late or float(self.counted) - float(self.scale) > TOLERANCE
-        apart = max(self.difference, -self.difference if below else 0.0) - self.error
-        return OPEN if told == AGREES and apart > CERTAIN * GAP else told
+        apart = abs(self.difference) if below else self.difference
+        return AGREES if apart + self.error < GAP and apart - self.error <= CERTAIN * GAP else OPEN
 
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
@@ -299,7 +302,10 @@ class _Rows:
 
 def _size(values: Array) -> Array:
     """The root mean square of the entries of each network; what is rounding error is zero."""
-    found: Array = numpy.sqrt(numpy.mean(values * values, axis=tuple(range(1, values.ndim))))
+    inside = tuple(range(1, values.ndim))
+    # of networks that have run away squares overflow before the entries do
+    largest = numpy.max(numpy.abs(values), axis=inside, initial=1.0)
+    found: Array = largest * numpy.sqrt(numpy.mean((values.T / largest).T ** 2, axis=inside))
     return numpy.where(found > ROUNDING, found, 0.0)
 
 
