@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from models import noise
 from torch import nn
 
 import tplimits as tp
+from tplimits.torch.entries import _entries
 
 X = noise(3, 4)
 
@@ -64,6 +66,38 @@ POWERS = {
 def test_numbers_are_those_of_every_width(name):
     match = imported(POWERS[name]).matches(POWERS[name](24), X)
     assert match, str(match)
+
+
+@pytest.mark.parametrize("p", [0.25, 1.0])
+def test_powers_of_other_widths_are_exact(p):
+    """n of the program counts three of the model's: c n^p is (c 3^(−p)) N^p, whose number is a fourth root."""
+
+    class Wide(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.k = n ** (p - 0.5)
+            self.a, self.b = nn.Linear(4, n // 2, bias=False), nn.Linear(n // 2, 3 * n, bias=False)
+            self.c, self.o = nn.Linear(3 * n, 3 * n, bias=False), nn.Linear(3 * n, 2, bias=False)
+            nn.init.normal_(self.b.weight, std=1.5 * n**-p)
+            nn.init.normal_(self.c.weight, std=0.7 * n**-p)
+
+        def forward(self, x):
+            return self.o(torch.tanh(self.k * self.c(torch.tanh(self.k * self.b(self.a(x))))))
+
+    net = imported(Wide)
+    match = net.matches(Wide(24), X)
+    assert match, str(match)
+    for name, std in (("b.weight", 1.5), ("c.weight", 0.7)):
+        assert float(net.entries[name].spread) == pytest.approx(std, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_measured_spreads_are_within_their_doubt(seed, std=0.7):
+    """What models of two widths tell together is as certain as all of their entries are."""
+    rng = np.random.default_rng(seed)
+    samples = [[rng.normal(0, std / n, n * n) for _ in range(8)] for n in (16, 64)]
+    found = _entries("w", samples, (16, 64))
+    assert found.power == 1 and abs(found.std / std - 1) <= found.doubt
 
 
 REFUSED = {
@@ -221,6 +255,7 @@ def beside_b(s, of):
             lambda s: beside_b(s, lambda w: torch.where(torch.rand(w.shape) < 0.3, w, w.flip(0))),
             "numbers of `b.weight`",
         ),
+        (lambda s: beside_b(s, lambda w: (3 * w**2 - 1 / s.n) * s.n**0.5), "correlated with `b.weight`"),
         (lambda s: nn.init.orthogonal_(s.b.weight), "starts orthogonal"),
         (lambda s: s.a.weight.data[1::2].copy_(-s.a.weight.data[::2]), "numbers that it holds several times"),
         (lambda s: s.a.weight.data[:, 1].copy_(s.a.weight.data[:, 0]), "numbers that it holds several times"),

@@ -85,21 +85,28 @@ def _sharing(many: list[numpy.ndarray]) -> Iterator[tuple[int, int]]:
 def _alike(many: list[numpy.ndarray], ordered: list[bool]) -> Iterator[tuple[int, int, bool]]:
     """Arrays of one size whose entries go with those of an earlier one, in this order or sorted: multiples or not.
 
-    ordered: whether an array has values enough for sorted ones to say something.
+    Sizes of entries may go together where the entries do not, as those of w and w².  ordered: whether an array has
+    values enough for sorted ones to say something.
     """
-    unit = numpy.stack([w - w.mean(axis=1, keepdims=True) for w in many])
-    unit /= numpy.sqrt((unit**2).mean(axis=2, keepdims=True))
+    unit = _in_units(numpy.stack(many))
     size = unit[0].size
-    flat = unit.reshape(len(many), size)
-    related = abs(flat @ flat.T) / size
+    flat = numpy.stack([unit, _in_units(abs(unit))]).reshape(2, len(many), size)
+    related = numpy.stack([abs(a @ b.T) for a in flat for b in flat]).max(axis=0) / size
     places = numpy.linspace(0, unit.shape[2] - 1, FEW).astype(int)
     up, down = (numpy.sort(sign * unit[:, 0])[:, places] for sign in (1, -1))
     for later in range(len(many)):
         for earlier in range(later):
             same = ordered[later] and any(abs(up[later] - other[earlier]).max() < ROUNDING for other in (up, down))
-            exact = same or related[later, earlier] > 1 - ROUNDING
+            exact = same or abs(flat[0, later] @ flat[0, earlier]) / size > 1 - ROUNDING
             if exact or related[later, earlier] > CERTAIN / numpy.sqrt(size):
                 yield later, earlier, bool(exact)
+
+
+def _in_units(w: numpy.ndarray) -> numpy.ndarray:
+    """Arrays of several models less their means, in units of their spread; 0 where they have none."""
+    apart = w - w.mean(axis=2, keepdims=True)
+    spread = numpy.sqrt((apart**2).mean(axis=2, keepdims=True))
+    return numpy.where(spread > ROUNDING * abs(w).max(axis=2, keepdims=True), apart, 0) / numpy.maximum(spread, 1e-300)
 
 
 def _repeats(w: numpy.ndarray) -> bool:

@@ -9,6 +9,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import sympy
 import torch
 
 from tplimits.program.language.operations import width
@@ -57,10 +58,12 @@ def units(found: Analysed, names: Mapping[Any, str]) -> dict[Any, tuple[Fraction
     return {width(name): tuple(a.entries(widths, i) for i in range(len(widths))) for name, a in chosen.items()}
 
 
-def power(node: Node, name: str, found: tuple[Any, ...], known: Mapping[Any, tuple[Fraction, ...]]) -> Any:
+def power(
+    node: Node, name: str, found: tuple[Any, ...], known: Mapping[Any, tuple[Fraction, ...]], widths: tuple[int, ...]
+) -> Any:
     """A number, or c·n^p where it differs between widths.
 
-    known: symbols of sizes and what they are at each width; the first one is n, others are rounded sizes.
+    known: symbols of sizes and what they are at each of the widths; the first one is n, others are rounded sizes.
     """
     first = found[0]
     if all(f == first for f in found):
@@ -75,7 +78,10 @@ def power(node: Node, name: str, found: tuple[Any, ...], known: Mapping[Any, tup
             "write it as c·n**p with p a multiple of 1/4",
         )
     unit, p, c = fit
-    return exact(c, 1e-9) * unit**p
+    # where n counts several of the model's n, c is a simple number times a power of how many
+    ratios = {size / n for size, n in zip(known[unit], widths, strict=True)}
+    ratio = ratios.pop() if len(ratios) == 1 else Fraction(1)
+    return exact(c * float(ratio) ** float(p), 1e-9) * (unit / sympy.Rational(*ratio.as_integer_ratio())) ** p
 
 
 def power_of(found: tuple[float, ...], known: Mapping[Any, tuple[Fraction, ...]]) -> tuple[Any, Fraction, float] | None:

@@ -132,7 +132,7 @@ class Lowering:
     def literal(self, node: Node, name: str) -> Any:
         """A number that may be a power of n; see `power`."""
         self.literals.add((node.number, name))
-        return power(node, name, node.get(name), units(self.found, self.names))
+        return power(node, name, node.get(name), units(self.found, self.names), self.found.graph.widths)
 
     # -- writing ------------------------------------------------------------------------------
 

@@ -29,7 +29,15 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
     """The verdict, every inequality, and what breaks."""
     by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
     lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
-    about = (*_about_kernels(verdict), *_about_start(verdict), *_about_powers(verdict), *_about_assumption(verdict))
+    rest = [f"{name} stays at rest: gradients behind a jump are 0" for name in verdict.behind_jumps]
+    about = (
+        *_about_kernels(verdict),
+        *rest,
+        *_about_start(verdict),
+        *_about_powers(verdict),
+        *_about_falling(verdict),
+        *_about_assumption(verdict),
+    )
     lines += [f"  {line}" for line in about]
     for group, rows in verdict.groups.items():
         if rows:
@@ -39,6 +47,13 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
         lines.append("  what breaks")
         lines += [f"    {line}" for line in verdict.breaks]
     return "\n".join(lines)
+
+
+def _about_falling(verdict: StabilityVerdict) -> list[str]:
+    """What a bounded update compares gradients with, where these fall below it: ε, which few widths reach."""
+    falling = ", ".join(f"{name} like n^({power})" for name, power in verdict.falling)
+    above = f"counted where it is far below the constants of its optimizer, as ε; above them: {verdict.above.regime}"
+    return [f"n^d g falls, of {falling}: {above}"] if falling else []
 
 
 def _about_kernels(verdict: StabilityVerdict) -> list[str]:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 from tplimits.regimes.classification.finite import coordinates
@@ -289,3 +290,66 @@ def test_sides_of_a_scale(counted, measured, scale, by_count, by_networks):
     row = Coordinate("h", 1, counted, measured, tuple(w**measured for w in widths), scale, error=0.01, widths=widths)
     assert (row.side(False), row.side(True)) == (by_count, by_networks)
     assert row.difference == measured - counted
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize(
+    "inner, outer, regime, evolving",
+    [
+        (tp.sign, tp.tanh, "feature", ("g", "what v reads")),
+        (lambda h: h + tp.step(h), tp.tanh, "feature", ("h", "_6", "g", "what v reads")),
+        (tp.tanh, tp.sign, "operator", ()),
+    ],
+)
+def test_what_is_behind_a_jump_does_not_move(inner, outer, regime, evolving):
+    """Its gradient is 0 at every neuron of every network, which stands on no jump."""
+
+    @tp.network
+    def jumping(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        g = W @ inner(h)
+        return v * outer(g)
+
+    for optimizer in (tp.SGD(), tp.SignSGD()):
+        found = tp.classify(jumping, tp.MUP, optimizer)
+        assert found.regime == regime and found.evolving == evolving, found
+        check = found.check(seed=SEED)
+        assert check.agrees and not check.apart, check
+    assert ("W stays at rest: gradients behind a jump are 0" in repr(found)) == (outer is tp.sign)
+    with_symbol = tp.classify(jumping, tp.UP(sympy.Symbol("s")), tp.SGD())
+    assert (with_symbol.conditions["feature"] == sympy.false) == (regime == "operator")
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("eps, above, regime", [(1e-8, True, "feature"), (1e2, False, "trivial")])
+def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
+    """μP with d = 0: n^d g falls like 1/n, and Q of Adam is of order 1 as long as that is far above ε."""
+    unscaled = tp.ABCD({"input": (0, 0, 0, 0), "hidden": (0, "1/2", 1, 0), "output": (1, 0, 0, 0)})
+    found = tp.classify(2, unscaled, tp.Adam(eps=eps))
+    assert found.regime == "unfaithful"
+    assert "n^d g falls, of W1 like n^(-1)" in repr(found) and "above them: feature" in repr(found)
+    check = found.check(seed=SEED)
+    assert (check.above, check.counted_regime, check.measured_regime) == (above, regime, regime), check
+    assert ("above ε at these widths" in repr(check)) == above
+
+
+@pytest.mark.parametrize(
+    "measured, error, late, verdict",
+    [
+        (0.0, 0.2, True, "agrees"),  # both powers beside it, a quarter away, are excluded
+        (0.06, 0.2, True, "undecided"),
+        (-0.06, 0.2, True, "undecided"),
+        (0.0, 0.26, True, "undecided"),
+        (-0.5, 0.3, False, "agrees"),  # before the last step only growth is looked for, and is excluded
+        (0.1, 0.01, True, "undecided"),  # neither power fits
+        (0.2, 0.05, True, "grows"),
+    ],
+)
+def test_a_row_is_decided_where_the_next_powers_are_excluded(measured, error, late, verdict):
+    row = Coordinate("h", 2, 0, measured, (1.0, 1.0), error=error, late=late, widths=(64, 128))
+    assert row.verdict == verdict
+
+
+def test_sizes_of_networks_that_ran_away_are_no_infinite_powers():
+    values = np.array([[3e200, 4e200], [3.0, 4.0], [0.0, 0.0]])
+    assert coordinates._size(values) == pytest.approx([np.sqrt(12.5) * 1e200, np.sqrt(12.5), 0.0])

@@ -63,11 +63,14 @@ class Counted:
 
 @dataclass(frozen=True)
 class Counting:
-    """The powers of n of a network in training, step by step; exponents have to be numbers."""
+    """The powers of n of a network in training, step by step; exponents have to be numbers.
+
+    above: bounded updates are of order 1 where n^d g falls, too, as they are while it is above ε."""
 
     network: Program
     parametrization: Parametrization
     optimizer: Any
+    above: bool = False
 
     @cached_property
     def _counted(self) -> tuple[Counted, ...]:
@@ -82,8 +85,7 @@ class Counting:
     @cached_property
     def start(self) -> CountedStep:
         """The first step, before anything has moved."""
-        # not by way of `steps`: the start alone is asked for often, and later steps cost a pass each
-        return next(self.counted()).step
+        return next(self.counted()).step  # asked for often: later steps cost a pass each
 
     @property
     def rates(self) -> Mapping[str, Power]:
@@ -274,7 +276,7 @@ class Counting:
         if optimizer.is_still or name in at_rest(self.network):
             return NOTHING
         extra = optimizer.extra_power(self.roles.kinds[name], e)
-        return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
+        return updated(optimizer, scaled, self.above) - as_fraction(e.a + e.c + extra)
 
     def step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> CountedStep:
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
@@ -305,19 +307,17 @@ class Counting:
         """The power of n of n^d g, g the gradient with respect to w."""
         e, a_out = self.exponents[name], as_fraction(self.parametrization.a_out)
         scalar = self.roles.kinds[name] == "scalar"
-        found = [self.passes.gradient(self.backward, name, sizes) - a_out]
-        for use in self.backward.shift_gradients[name]:
-            # what is added to the output has no sum over neurons: its gradient with respect to one entry is 1/n of that
-            found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
-        return max(found) + as_fraction(e.d - e.a)
+        # what is added to the output has no sum over neurons: its gradient with respect to one entry is 1/n of that
+        shifts = [sizes[u.gradient.source].total - (not scalar) for u in self.backward.shift_gradients[name]]
+        return max([self.passes.gradient(self.backward, name, sizes) - a_out, *shifts]) + as_fraction(e.d - e.a)
 
 
-def updated(optimizer: Optimizer, scaled: Power) -> Power:
+def updated(optimizer: Optimizer, scaled: Power, above: bool = False) -> Power:
     """The power of n of Q_t, where n^d g has size n^scaled."""
     if optimizer.degree is not None:
         return scaled * optimizer.degree
     # of no degree: bounded ones, as Adam with an ε, are linear in small gradients and of order 1 for large ones
-    return scaled if not optimizer.is_bounded else min(scaled, Fraction(0))
+    return scaled if not optimizer.is_bounded else Fraction(0) if above else min(scaled, Fraction(0))
 
 
 def _natural(counting: Counting) -> Parametrization:

@@ -14,6 +14,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.program.network.cancelling import refuse_output_that_cancels
 from tplimits.program.network.parameters import at_rest
+from tplimits.program.network.total import TotalProgram
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -121,6 +122,15 @@ class StabilityVerdict:
         return findings(self.network.released, tuple(p.optimizer for p in self.table.moving))
 
     @property
+    def behind_jumps(self) -> tuple[str, ...]:
+        """Parameters that the output depends on through jumps alone: their gradients are 0 in all networks."""
+        with_jumps, told = TotalProgram(self.network).backward, total_of(self.network)
+        return tuple(
+            name for name, uses in with_jumps.gradients.items()
+            if (uses or with_jumps.shift_gradients[name]) and not (told.gradients[name] or told.shift_gradients[name])
+        )  # fmt: skip
+
+    @property
     def at_start(self) -> AtStart:
         """What the hypotheses of limits say of the network before training."""
         return at_start(self.network)
@@ -142,6 +152,21 @@ class StabilityVerdict:
     def regime(self) -> str | None:
         """The regime, or None where symbols decide."""
         return next((name for name, condition in self.conditions.items() if condition == sympy.true), None)
+
+    @cached_property
+    def falling(self) -> tuple[tuple[str, Power], ...]:
+        """The parameters whose n^d g falls late in training below what a bounded update compares it with, as ε."""
+        if self.counting is None:
+            return ()
+        late = self.counting.steps[-1].gradients
+        found = ((p.name, late[p.name]) for p in self.table.moving if p.faithful_needed and p.optimizer.is_bounded)
+        return tuple((name, power) for name, power in found if NOTHING < power < 0)
+
+    @cached_property
+    def above(self) -> StabilityVerdict:
+        """The verdict where updates are of order 1 however small gradients are, as while n^d g is above ε."""
+        assert self.counting is not None
+        return replace(self, counting=replace(self.counting, above=True))
 
     # -- what breaks --------------------------------------------------------------------------
 
@@ -190,7 +215,8 @@ class StabilityVerdict:
         counting = self.counting
         assert counting is not None
         for p in self.table.parameters:
-            if not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
+            unseen = counting.above and p.optimizer.is_bounded
+            if unseen or not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
                 continue
             powers = [step.gradients[p.name] for step in counting.steps]
             least = min(Fraction(0), *powers) if counting.gradients_aligned[p.name] >= 0 else Fraction(0)

@@ -87,10 +87,13 @@ class Coordinate:
         """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
         found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
         told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
-        # a growth that is counted is looked for at any step; less than it takes to vanish is still no agreement
+        if told not in (AGREES, OPEN):
+            return told
+        # powers are multiples of the gap: the counted one is told where the next ones are off by more than the error; a
+        # growth that is counted is looked for at any step
         below = self.late or float(self.counted) - float(self.scale) > TOLERANCE
-        apart = max(self.difference, -self.difference if below else 0.0) - self.error
-        return OPEN if told == AGREES and apart > CERTAIN * GAP else told
+        apart = abs(self.difference) if below else self.difference
+        return AGREES if apart + self.error < GAP and apart - self.error <= CERTAIN * GAP else OPEN
 
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
@@ -113,6 +116,8 @@ class CoordinateCheck(Reported):
     counted_regime: str
     measured_regime: str
     seed: int | None = None
+    #: whether powers are counted for gradients above ε, which those of these widths are; see `Counting`
+    above: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -185,6 +190,7 @@ class CoordinateCheck(Reported):
         told = f"; {len(self.apart)} rows not as counted" if self.apart else ""
         told += f"; {len(self.undecided)} rows undecided: taken as counted" if self.undecided else ""
         widths = ", ".join(map(str, self.widths))
+        told += "; gradients fall, and are above ε at these widths" if self.above else ""
         lines = [f"measured {self.measured_regime}, counted {self.counted_regime}; widths {widths}{told}"]
         for row in self.rows:
             doubt = "" if row.verdict == AGREES else f", {row.verdict}"
@@ -226,11 +232,17 @@ def coordinate_check(
     narrow = sorted({n // max(1, min(4, sizes[0] // LEAST)) for n in sizes})
     starts = [trained(n, 0, STARTS * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     # Bonferroni: the level is shared by all rows
-    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)), steps)
-    rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
-    return CoordinateCheck(
-        tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True), sampling.seed
-    )
+    level = sampling.level / (1 + (len(kept) + 1) * (steps + 1))
+
+    def checked(above: bool) -> CoordinateCheck:
+        found = _Rows(replace(counting, above=above), kept, level, steps)
+        rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
+        counted, measured = (_regime(rows, networks) for networks in (False, True))
+        return CoordinateCheck(tuple(sizes), rows, counted, measured, sampling.seed, above)
+
+    # where gradients fall, networks tell on which side of ε they are
+    sides = (False, True) if replace(counting, above=True).rates != counting.rates else (False,)
+    return min(map(checked, sides), key=lambda check: len(check.apart))
 
 
 def _kept(counting: Counting) -> dict[str, int]:
@@ -290,7 +302,10 @@ class _Rows:
 
 def _size(values: Array) -> Array:
     """The root mean square of the entries of each network; what is rounding error is zero."""
-    found: Array = numpy.sqrt(numpy.mean(values * values, axis=tuple(range(1, values.ndim))))
+    inside = tuple(range(1, values.ndim))
+    # of networks that have run away squares overflow before the entries do
+    largest = numpy.max(numpy.abs(values), axis=inside, initial=1.0)
+    found: Array = largest * numpy.sqrt(numpy.mean((values.T / largest).T ** 2, axis=inside))
     return numpy.where(found > ROUNDING, found, 0.0)
 
 

@@ -157,7 +157,8 @@ class Networks:
                 # before the error sees them: a shift afterwards would leave the training that of other outputs
                 f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
-                what = f"overflow at step {t}" if t else "are not finite before training, as where 0 divides"
+                what = "are not finite before training, as where 0 divides"
+                what = f"overflow at step {t}; give a smaller lr" if t else what
                 raise EvaluationError(f"the outputs of `{self.net.name}` at width {self.n} {what}.")
             outputs.append(f)
             for name, position in kept.items():
