@@ -14,7 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
-from tplimits.regimes.training.numbers import checkpoint, gates, singular
+from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
 from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, replicated, whole
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.request import TrainingRequest
-
-
-#: error signals of outputs that vanish but for rounding
-_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +84,8 @@ class Replicate:
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
             signal = self.signal(f, t)
-            for why, at_inputs in self.asked.squares_without_error.items():
-                if numpy.any(abs(signal[rows][at_inputs[rows]]) > _NOTHING):
-                    raise EvaluationError(why)
+            unknown = self.asked.squares_without_error
+            moments.refuse_unknown({why: at[rows] for why, at in unknown.items()}, signal[rows])
             self.execution.step(t, signal[rows], self.asked.rates_at(t), self.asked.kept)
         for name, value in self.execution.seen.items():
             self.gates.setdefault(name, []).append(value)
