@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.columns import OverflowingError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.request import TrainingRequest
+
+
+#: what is said of numbers that are none, after where they are
+_DIVERGES = "are not finite. Training diverges at this learning rate, or a moment does not exist; give a smaller lr."
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +68,12 @@ class Replicate:
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
-        with numpy.errstate(all="ignore"), singular.explained(self.execution):  # what overflows is refused by name
-            self._advance()
+        t = len(self.f)
+        try:
+            with numpy.errstate(all="ignore"), singular.explained(self.execution):  # what overflows is refused by name
+                self._advance()
+        except OverflowingError as error:
+            raise EvaluationError(f"step {t}: vectors {_DIVERGES}") from error
 
     def _advance(self) -> None:
         t = len(self.f)
@@ -73,10 +82,7 @@ class Replicate:
             self.execution.look_at(rows)
         f = self._among_all(rows, self.execution.outputs(t))
         if not numpy.isfinite(f).all():
-            raise EvaluationError(
-                f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
-                "exist; give a smaller lr."
-            )
+            raise EvaluationError(f"step {t}: the outputs {_DIVERGES}")
         self.f.append(f)
         for name in self.asked.record:
             ket = self._ket(name)
