@@ -106,10 +106,10 @@ def _of_forms(term: Expr, variables: Sequence[Symbol]) -> list[Term] | None:
     ordered = tuple(sorted(rows))
     places = dict(zip(ordered, _FORMS, strict=False))
     body = body.xreplace({rows[row]: symbol for row, symbol in places.items()})
-    return [(weights, ordered, found) for weights, found in _by_parts(outer, body, places)]
+    return [(weights, ordered, found) for weights, found in _without(outer, body, places)]
 
 
-def _by_parts(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) -> Iterator[tuple[Any, Expr]]:
+def _without(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) -> Iterator[tuple[Any, Expr]]:
     """Covariances and derivatives whose means add up to that of the forms `outer` times a function of others."""
     if not outer:
         yield (), body
@@ -117,10 +117,10 @@ def _by_parts(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) ->
     first, *others = outer
     for other in others:
         rest = [row for row in others if row is not other]
-        yield from (((*more, (first, other)), found) for more, found in _by_parts(rest, body, places))
+        yield from (((*more, (first, other)), found) for more, found in _without(rest, body, places))
     for row, symbol in places.items():
         slope = body.diff(symbol)
-        yield from (((*more, (first, row)), found) for more, found in _by_parts(others, slope, places))
+        yield from (((*more, (first, row)), found) for more, found in _without(others, slope, places))
 
 
 def mean_of_parts(known: Sequence[Part], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
