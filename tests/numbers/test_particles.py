@@ -251,6 +251,49 @@ def test_squares_without_a_variance_have_no_error(slope, seen):
     assert trained([long], [1.0], tp.SignSGD()) == pytest.approx((1 - 2 * slope) ** -0.5, rel=0.03)
 
 
+@pytest.mark.parametrize(("slope", "seen"), [(0.1, True), (0.2, False)])
+def test_squares_of_what_moves_have_no_error_either(slope, seen):
+    """Operands that training moves, those of the way back, and factors of gradients in the operator regime."""
+
+    def moved(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W @ tp.exp(slope * tp.sum(U * ξ, over="d") ** 2))
+
+    def back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.exp(slope * (W @ tp.sum(U * ξ, over="d")) ** 2)
+
+    def direct(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.exp(slope * tp.sum(U * ξ, over="d") ** 2)
+
+    def trained(network, regime, optimizers, **asked):
+        limit = tp.derive(tp.network(network), regime(optimizers))
+        lr = {"v": 1.0, "U": 0.1, "W": 0.0}
+        lr = {name: rate for name, rate in lr.items() if name in optimizers}
+        asked = {"particles": 4096, "replicates": 8, "lr": lr, **asked}
+        return limit.evaluate([[0.6, 0.8]], error=tp.squared_error([1.0]), steps=1, **asked).f[1, 0]
+
+    # v moves by y = W x, and h by 0.14 ε sign(h), ε the sign of Wᵀ v: f = E x x′ + E |g| ε x′
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(200)
+    moves = numpy.array([[1.0], [-1.0]])
+    x, later = (numpy.exp(slope * h**2) for h in (nodes, nodes + 0.14 * moves * numpy.sign(nodes)))
+    gained = ((x + moves * (2 / numpy.pi) ** 0.5) * later).mean(axis=0) @ weights / weights.sum()
+    # dv = x, and dU = v x′ with E |x′| = 2 a √(2/π)/(1 − 2 a)
+    by_pairs = (1 - 4 * slope) ** -0.5 + 0.14 * (2 / numpy.pi) * 2 * slope / (1 - 2 * slope)
+    sign, frozen = tp.SignSGD(), tp.Frozen()
+    ways = {
+        gained: lambda: trained(moved, tp.MaximalUpdate, {"U": sign, "W": frozen, "v": tp.SGD()}),
+        None: lambda: trained(back, tp.MaximalUpdate, {"U": sign, "W": frozen, "v": frozen}),
+        by_pairs: lambda: trained(direct, tp.NeuralTangent, {"U": sign, "v": tp.SGD()}, f0=0.0),
+    }
+    for expected, number in ways.items():
+        if not seen:
+            with pytest.raises(tp.EvaluationError, match="has a mean and no variance"):
+                number()
+        elif expected is not None:
+            assert number() == pytest.approx(expected, rel=0.03)
+        else:
+            assert number() > 0.0
+
+
 @pytest.mark.parametrize(
     ("ket", "seen"),
     [

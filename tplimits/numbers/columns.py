@@ -32,6 +32,10 @@ PER_COLUMN = 4
 MOST_SEEN = 512
 
 
+class OverflowingError(EvaluationError):
+    """Columns beyond the range of numbers; who trains knows at which step."""
+
+
 class Growing:
     """Rows of equal length in one array that grows by doubling.
 
@@ -106,7 +110,7 @@ def _lengths(x: Array) -> Array:
 def _finite_lengths(x: Array) -> Array:
     lengths = _lengths(x)
     if numpy.count_nonzero(numpy.isfinite(lengths)) < len(lengths):
-        raise EvaluationError("moment not established: a particle column is not finite.")
+        raise OverflowingError("moment not established: a particle column is not finite.")
     return lengths
 
 

@@ -43,6 +43,9 @@ def test_products_of_maxima_are_clarks_moments(seed):
         (heads.maximum(A, B) * heads.minimum(C, D), 4),
         (heads.relu(A - B / 2 + 0.3) * heads.relu(C - D / 2 + 0.3), 1),
         (heads.maximum(A, B) * sympy.tanh(C), 2),
+        (A * B * (1 - sympy.tanh(C) ** 2) * sympy.sin(D), 7),  # by parts: Cov(a, b), and derivatives by one or two
+        (A * sympy.tanh(B - C) * heads.sigmoid(B), 2),
+        (A * B * heads.relu(C) * heads.relu(D), 0),  # a derivative with a jump
         (heads.where(A, B, 0) * C, 0),  # three forms: quadrature
     ],
 )

@@ -3,12 +3,15 @@
     max(a, b) = b + relu(a − b)        min(a, b) = a − relu(a − b)        where(c, a, b) = b + (a − b) step(c)
 
 E max(a, b) max(c, d) is four means of pairs of forms, each with a formula, instead of a quadrature over four variables.
+Factors that are variables leave by parts (Stein's lemma), where the others are smooth:
+
+    E a b g(c, d) = Cov(a, b) E g + Σ Cov(a, i) Cov(b, j) E ∂_i ∂_j g,   i, j among c, d.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -17,6 +20,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_vanish_below
+from tplimits.law.hypotheses.entire import is_entire
 from tplimits.numbers.forms import lower
 from tplimits.numbers.moments.determinants import gram_determinant, refuse_indefinite
 from tplimits.numbers.moments.separation import products
@@ -26,9 +30,14 @@ if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
     from tplimits.program.nodes.evaluate import Array
 
-#: forms as rows of coefficients, and the mean of a function of them
-Part = tuple[tuple[tuple[float, ...], ...], "MomentFunction"]
+#: coefficients of a linear form
+Row = tuple[float, ...]
+#: forms whose covariances multiply the mean, pair by pair; the forms of the mean, and the function of them
+Term = tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...], Expr]
+#: the same with the mean itself
+Part = tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...], "MomentFunction"]
 _FORMS = sympy.symbols("ℓ1 ℓ2", real=True)
+_ONE = sympy.Symbol("ℓ", real=True)
 #: more terms than this are integrated as they are
 _MOST_TERMS = 64
 #: determinants below this share of the terms that they are computed from are rounding
@@ -48,16 +57,17 @@ def parts(
     if may_vanish_below(function):  # terms may be infinite where their sum is not
         return ()
     terms = sympy.Add.make_args(sympy.expand(_unfolded(function, set(variables)), deep=False))
-    found: dict[tuple[tuple[float, ...], ...], Expr] = {}
+    found: dict[tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...]], Expr] = {}
     for term in terms if len(terms) <= _MOST_TERMS else ():
         read = _of_forms(term, variables)
         if read is None:
             return ()
-        found[read[0]] = found.get(read[0], S.Zero) + read[1]
-    laws = {rows: _FORMS[: max(len(rows), 1)] for rows in found}
-    if any(products(body, laws[rows]) is None for rows, body in found.items()):
+        for weights, rows, body in read:
+            found[weights, rows] = found.get((weights, rows), S.Zero) + body
+    laws = {rows: _FORMS[: max(len(rows), 1)] for _, rows in found}
+    if any(products(body, laws[rows]) is None for (_, rows), body in found.items()):
         return ()
-    return tuple((rows, moment(body, laws[rows])) for rows, body in found.items())
+    return tuple((weights, rows, moment(body, laws[rows])) for (weights, rows), body in found.items())
 
 
 def _unfolded(expr: Expr, variables: set[Symbol]) -> Expr:
@@ -73,25 +83,44 @@ def _unfolded(expr: Expr, variables: set[Symbol]) -> Expr:
     return expr.func(*args) if args else expr
 
 
-def _of_forms(term: Expr, variables: Sequence[Symbol]) -> tuple[tuple[tuple[float, ...], ...], Expr] | None:
-    """Rows of forms and the term as a function of them; None for more than two forms, and where none is known."""
+def _of_forms(term: Expr, variables: Sequence[Symbol]) -> list[Term] | None:
+    """The term as a function of forms, with factors left out by parts; None for more than two forms."""
     read = lower(term, variables, independent(variables))
     if read.locals:
         return None
-    body, rows = read.body, dict[tuple[float, ...], Expr]()
+    body, rows = read.body, dict[Row, Expr]()
     for symbol, form in read.forms:
         slopes = dict(form.slope)
         if any(not c.is_number for c in (*slopes.values(), form.constant)):
             return None
         row = tuple(float(slopes.get(v, 0)) for v in variables)
         body = body.xreplace({symbol: rows.setdefault(row, sympy.Dummy(real=True)) + form.constant})
-    for variable, power in read.polynomial:
-        row = tuple(float(v == variable) for v in variables)
-        body *= rows.setdefault(row, sympy.Dummy(real=True)) ** power
-    if len(rows) > len(_FORMS):
+    powers = {tuple(float(v == variable) for v in variables): power for variable, power in read.polynomial}
+    apart = [row for row, power in powers.items() if power == 1 and row not in rows]
+    whole = {*rows, *powers}
+    outer = apart if len(whole) > len(_FORMS) and len(apart) <= len(_FORMS) else []
+    for row in powers.keys() - set(outer):
+        body *= rows.setdefault(row, sympy.Dummy(real=True)) ** powers[row]
+    if len(rows) > len(_FORMS) or (outer and not is_entire(body.xreplace(dict.fromkeys(rows.values(), _ONE)), _ONE)):
         return None
     ordered = tuple(sorted(rows))
-    return ordered, body.xreplace({rows[row]: symbol for row, symbol in zip(ordered, _FORMS, strict=False)})
+    places = dict(zip(ordered, _FORMS, strict=False))
+    body = body.xreplace({rows[row]: symbol for row, symbol in places.items()})
+    return [(weights, ordered, found) for weights, found in _without(outer, body, places)]
+
+
+def _without(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) -> Iterator[tuple[Any, Expr]]:
+    """Covariances and derivatives whose means add up to that of the forms `outer` times a function of others."""
+    if not outer:
+        yield (), body
+        return
+    first, *others = outer
+    for other in others:
+        rest = [row for row in others if row is not other]
+        yield from (((*more, (first, other)), found) for more, found in _without(rest, body, places))
+    for row, symbol in places.items():
+        slope = body.diff(symbol)
+        yield from (((*more, (first, row)), found) for more, found in _without(others, slope, places))
 
 
 def mean_of_parts(known: Sequence[Part], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
@@ -101,9 +130,12 @@ def mean_of_parts(known: Sequence[Part], covariances: Sequence[Array], size: int
         grams[:, i, j] = grams[:, j, i] = entry
     refuse_indefinite(grams)
     value, error = numpy.zeros(len(grams)), numpy.zeros(len(grams))
-    for rows, mean in known:
+    for weights, rows, mean in known:
         found = _mean(numpy.array(rows).reshape(-1, size), mean, grams)
-        value, error = value + found[0], error + found[1]
+        factor = numpy.ones(len(grams))
+        for a, b in weights:
+            factor = factor * (numpy.array(a) @ grams @ numpy.array(b))
+        value, error = value + factor * found[0], error + abs(factor) * found[1]
     return value, error
 
 

@@ -111,7 +111,7 @@ def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
 def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> list[Doubt]:
     """The doubts about exponentials of what an update that is not bounded moves."""
     program, doubts = kets.network, []
-    unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not _is_bounded(o)}
+    unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not is_bounded(o)}
     for position in sorted(kets.recursion.judged.exponential):
         s = program[position]
         if not isinstance(s, OuterNonlin) or kets.recursion.judged.is_gradient(position):
@@ -155,7 +155,7 @@ def _is_clip(node: Expr) -> bool:
     return len(inner) == 1 and len(ends) == 1 and isinstance(ends[0], Entry)
 
 
-def _is_bounded(optimizer: Optimizer) -> bool:
+def is_bounded(optimizer: Optimizer) -> bool:
     """Whether entries move by bounded amounts, however large their gradients are."""
     inner = optimizer.entry_by_entry("vector")
     return optimizer.is_bounded if inner is None else inner.is_bounded

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.columns import OverflowingError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
-from tplimits.regimes.training.numbers import checkpoint, gates, singular
+from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
 from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, replicated, whole
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.request import TrainingRequest
 
 
-#: error signals of outputs that vanish but for rounding
-_NOTHING = 1e-9
+#: what is said of numbers that are none, after where they are
+_DIVERGES = "are not finite. Training diverges at this learning rate, or a moment does not exist; give a smaller lr."
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +68,12 @@ class Replicate:
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
-        with numpy.errstate(all="ignore"), singular.explained(self.execution):  # what overflows is refused by name
-            self._advance()
+        t = len(self.f)
+        try:
+            with numpy.errstate(all="ignore"), singular.explained(self.execution):  # what overflows is refused by name
+                self._advance()
+        except OverflowingError as error:
+            raise EvaluationError(f"step {t}: vectors {_DIVERGES}") from error
 
     def _advance(self) -> None:
         t = len(self.f)
@@ -77,10 +82,7 @@ class Replicate:
             self.execution.look_at(rows)
         f = self._among_all(rows, self.execution.outputs(t))
         if not numpy.isfinite(f).all():
-            raise EvaluationError(
-                f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
-                "exist; give a smaller lr."
-            )
+            raise EvaluationError(f"step {t}: the outputs {_DIVERGES}")
         self.f.append(f)
         for name in self.asked.record:
             ket = self._ket(name)
@@ -88,9 +90,8 @@ class Replicate:
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
             signal = self.signal(f, t)
-            for why, at_inputs in self.asked.squares_without_error.items():
-                if numpy.any(abs(signal[rows][at_inputs[rows]]) > _NOTHING):
-                    raise EvaluationError(why)
+            unknown = self.asked.squares_without_error
+            moments.refuse_unknown({why: at[rows] for why, at in unknown.items()}, signal[rows])
             self.execution.step(t, signal[rows], self.asked.rates_at(t), self.asked.kept)
         for name, value in self.execution.seen.items():
             self.gates.setdefault(name, []).append(value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import networkx
+import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.effort import Effort, TooMuch, deep
@@ -20,22 +21,25 @@ from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
-from tplimits.regimes.training.derivation.square_integrable import asked_of_widths, judged
+from tplimits.regimes.training.derivation.square_integrable import asked_of_widths, is_bounded, judged
 from tplimits.regimes.training.numbers.execution import late_vectors
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
 
 if TYPE_CHECKING:
-    import numpy
     from numpy.typing import NDArray
 
     from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
     from tplimits.regimes.training.numbers.request import TrainingRequest
+    from tplimits.regimes.training.numbers.settings import Settings
 
 #: nodes of expressions that a width limit may read before it is given up
 _MOST = 200_000
+#: error signals of outputs that vanish but for rounding
+_NOTHING = 1e-9
 
 
 def require(asked: TrainingRequest) -> None:
@@ -58,36 +62,75 @@ def require(asked: TrainingRequest) -> None:
 def squares_without_error(asked: TrainingRequest) -> dict[str, NDArray[numpy.bool_]]:
     """The words for squares that steps average and whose mean has no error, and at which inputs' error signals.
 
-    An update of v in f = Avg(v g) that is linear in gradients moves f by Avg(g²); images W x are drawn with the mean of
-    x².  Asked of vectors that rest on nothing that moves: they are those of the start.
+    An update of v in f = Avg(v g) that is linear in gradients moves f by Avg(g²); images W x and Wᵀ y are drawn with
+    the mean of x² and y², which moves from that of the start.
     """
     recursion = asked.recursion
     if not may_have_no_error(recursion.network):
         return {}
     network = _at_its_start(asked)
     total = TotalProgram(network, recursion.moving)
-    program = total.backward.program
-    gradients, operands = set[int](), set[int]()
+    graph, initial = total.backward.program.graph, network.initial_names
+    gradients = set[int]()
     for name in late_vectors(total) & set(recursion.moving):
         if recursion.optimizers[name].is_linear:
             gradients |= {int(use.gradient.source) for use in total.backward.gradients[name]}
-    for position in total.needed:
-        if isinstance(s := network[position] if position < len(network) else None, MatMul):
-            operands |= {int(e.source) for e in entries(s.operand)}
-    starts = {network.initial_names[name] for name in recursion.moving}
-    moving = starts.union(*(networkx.descendants(program.graph, p) for p in starts))
-    asked_of = sorted((gradients | operands) - moving)
-    kets = _kets(asked, network) if asked_of else None
+    kets = _kets(asked, network)
     if kets is None:
         return {}
-    read = request(kets, dict(asked.X), None, _constants(asked, network), asked.ratios)
+    starts = {initial[name] for name in recursion.moving}
+    moving = starts.union(*(networkx.descendants(graph, p) for p in starts))
+    # f moves by g of now times g of before: what grows has no more moments for that, poles of two times lie apart
+    gradients -= moving - kets.recursion.judged.exponential
+    return without_variance(asked, kets, total, gradients, ())
+
+
+def operator_squares(asked: TangentRequest, drawn: Container[int]) -> dict[str, NDArray[numpy.bool_]]:
+    """The same in the operator regime, whose images at the positions `drawn` are drawn from exact Gram matrices.
+
+    Updates that are not bounded move f by gradients times gradients, both factors of which are averaged.
+    """
+    operator = asked.operator
+    if operator.infinite or not may_have_no_error(asked.bound):
+        return {}
+    try:
+        kets = judged(asked.bound, operator.trained)
+    except NoLimitError:  # what the kernels have was judged where they were derived
+        kets = None
+    if kets is None:
+        return {}
+    total = TotalProgram(asked.bound, operator.trained)
+    unbounded = [name for name in operator.trained if not is_bounded(operator.optimizers[name])]
+    uses = [use for name in unbounded for use in total.backward.gradients[name]]
+    factors = {int(e.source) for use in uses for e in (use.gradient, use.operand) if e is not None}
+    return without_variance(asked, kets, total, factors, drawn)
+
+
+def without_variance(
+    asked: Settings, kets: KernelTables, total: TotalProgram, averaged: set[int], drawn: Container[int]
+) -> dict[str, NDArray[numpy.bool_]]:
+    """The same of vectors whose squares are `averaged`, and of operands of all images but those that are `drawn`."""
+    program = total.backward.program
+    images = [p for p in total.needed if isinstance(program[p], MatMul) and p not in drawn]
+    operands = {int(e.source) for p in images if isinstance(s := program[p], MatMul) for e in entries(s.operand)}
+    constants = _constants(asked, total.network)
+    read = request(kets, dict(asked.X), None, constants, asked.ratios)
     found: dict[str, NDArray[numpy.bool_]] = {}
-    for (position, why), at_inputs in without_error(kets, read.one, read.constants, asked_of).items():
-        helps = "give the parameter bounded updates, as those of tp.Adam" if position in gradients else "bound it"
+    for (position, why), at_inputs in without_error(
+        kets, read.one, read.constants, sorted(averaged | operands)
+    ).items():
+        helps = "give the parameter bounded updates, as those of tp.Adam" if position in averaged else "bound it"
         words = told(f"the square of |{program[position].name}⟩", why, helps)
-        # an image is read by the outputs of its input whoever moves them
-        found[words] = at_inputs | (position in operands)
+        # an image is read by the outputs of its input whoever moves them, a gradient by updates alone
+        found[words] = at_inputs | (position in operands and position < len(total.network))
     return found
+
+
+def refuse_unknown(unknown: Mapping[str, NDArray[numpy.bool_]], signal: NDArray[numpy.float64]) -> None:
+    """EvaluationError where an error signal weighs a square whose mean has no error."""
+    for why, at_inputs in unknown.items():
+        if numpy.any(abs(signal[at_inputs]) > _NOTHING):
+            raise EvaluationError(why)
 
 
 def _kets(asked: TrainingRequest, network: Program) -> KernelTables | None:
@@ -97,7 +140,7 @@ def _kets(asked: TrainingRequest, network: Program) -> KernelTables | None:
         raise EvaluationError(f"no number: {error}") from None
 
 
-def _constants(asked: TrainingRequest, network: Program) -> dict[str, Any]:
+def _constants(asked: Settings, network: Program) -> dict[str, Any]:
     names = {*network.constants, *network.all_axes}
     return {name: value for name, value in at_step(asked.given, 0).items() if name in names}
 

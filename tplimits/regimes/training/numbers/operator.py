@@ -21,6 +21,7 @@ from tplimits.regimes.training.numbers import checkpoint
 from tplimits.regimes.training.numbers.averages import mean_and_error
 from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import roots
+from tplimits.regimes.training.numbers.moments import operator_squares
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
@@ -53,7 +54,8 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
-    prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked))
+    exact = roots(asked)
+    prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), exact, operator_squares(asked, exact))
     begin = partial(TangentReplicate, asked, prepared)
     # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)

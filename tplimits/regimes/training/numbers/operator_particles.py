@@ -23,6 +23,7 @@ from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.training.numbers.kets import drawn
+from tplimits.regimes.training.numbers.moments import refuse_unknown
 from tplimits.regimes.training.numbers.parameters import Entries
 from tplimits.regimes.training.numbers.singular import refuse_cancelled, refuse_cancelled_pairs
 from tplimits.regimes.training.numbers.updates import block_update
@@ -197,12 +198,16 @@ class BiasSums(_Sums):
 
 @dataclass(frozen=True)
 class Prepared:
-    """What all replicates of a run share: f^dec, output biases, what clips gradients, and roots of Gram matrices."""
+    """What all replicates of a run share: f^dec, output biases, what clips gradients, and roots of Gram matrices.
+
+    `unknown` are squares whose means have no error, by the words for it, and at which inputs' error signals.
+    """
 
     path: Array
     biases: OutputBiases
     clipped: Clipping
     roots: Mapping[int, Array]
+    unknown: Mapping[str, NDArray[numpy.bool_]]
 
 
 def operator_sums(
@@ -244,6 +249,7 @@ class TangentReplicate:
     def __init__(self, asked: TangentRequest, prepared: Prepared, number: int) -> None:
         path, biases = prepared.path, prepared.biases
         self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), prepared.clipped
+        self.unknown = prepared.unknown
         self.outputs = len(biases.constant)
         self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, prepared.roots, number)]
         for name in asked.operator.biases:
@@ -254,6 +260,7 @@ class TangentReplicate:
         """One step of training."""
         t, asked = len(self.f) - 1, self.asked
         χ = self.signal(self.f[-1], t)
+        refuse_unknown(self.unknown, χ)
         at_all_times = numpy.zeros((asked.times, *χ.shape))
         # kernels of whole gradients are between all times; the gradient of now has signals at one of them
         at_all_times[min(t, asked.times - 1)] = χ
