@@ -267,8 +267,7 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float,
     mean = float(numpy.concatenate(list(pooled)).mean())
     mean = 0.0 if abs(mean) < 4 * max(stds) / math.sqrt(min(counts)) else mean
     # by their numbers of entries: the few of the narrow models would spoil what the many of the wide ones tell
-    squares = [(s * n ** float(rounded)) ** 2 for s, n in zip(stds, widths, strict=True)]
-    std = math.sqrt(float(numpy.average(squares, weights=counts)))
+    std = math.sqrt(numpy.average((numpy.array(stds) * numpy.power(widths, float(rounded))) ** 2, weights=counts))
     if _is_two_valued(pooled):
         return Entries(mean, std, rounded, "signs", error)
     if not flat:

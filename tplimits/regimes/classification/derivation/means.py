@@ -78,6 +78,13 @@ def total_of(network: Program) -> Backward:
     return replace(found, gradients=told(found.gradients), shift_gradients=told(found.shift_gradients))
 
 
+def behind_jumps(network: Program) -> tuple[str, ...]:
+    """Parameters that the output depends on through jumps alone."""
+    whole, told = TotalProgram(network).backward, total_of(network)
+    moved = (name for name, uses in whole.gradients.items() if uses or whole.shift_gradients[name])
+    return tuple(name for name in moved if not (told.gradients[name] or told.shift_gradients[name]))
+
+
 def _zeros(program: Program) -> set[int]:
     """The values that are 0 whatever weights and data are."""
     found: set[int] = set()

@@ -14,7 +14,6 @@ from sympy import Expr
 from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.program.network.cancelling import refuse_output_that_cancels
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.network.total import TotalProgram
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -23,7 +22,7 @@ from tplimits.regimes.classification.derivation.activations import Finding, find
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
-from tplimits.regimes.classification.derivation.means import LARGEST, means_of, total_of
+from tplimits.regimes.classification.derivation.means import LARGEST, behind_jumps, means_of, total_of
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
@@ -124,11 +123,7 @@ class StabilityVerdict:
     @property
     def behind_jumps(self) -> tuple[str, ...]:
         """Parameters that the output depends on through jumps alone: their gradients are 0 in all networks."""
-        with_jumps, told = TotalProgram(self.network).backward, total_of(self.network)
-        return tuple(
-            name for name, uses in with_jumps.gradients.items()
-            if (uses or with_jumps.shift_gradients[name]) and not (told.gradients[name] or told.shift_gradients[name])
-        )  # fmt: skip
+        return behind_jumps(self.network)
 
     @property
     def at_start(self) -> AtStart:
@@ -156,11 +151,9 @@ class StabilityVerdict:
     @cached_property
     def falling(self) -> tuple[tuple[str, Power], ...]:
         """The parameters whose n^d g falls late in training below what a bounded update compares it with, as ε."""
-        if self.counting is None:
-            return ()
-        late = self.counting.steps[-1].gradients
-        found = ((p.name, late[p.name]) for p in self.table.moving if p.faithful_needed and p.optimizer.is_bounded)
-        return tuple((name, power) for name, power in found if NOTHING < power < 0)
+        late = self.counting.steps[-1].gradients if self.counting is not None else {}
+        asked = (p.name for p in self.table.moving if p.faithful_needed and p.optimizer.is_bounded)
+        return tuple((name, late[name]) for name in asked if NOTHING < late.get(name, NOTHING) < 0)
 
     @cached_property
     def above(self) -> StabilityVerdict:
