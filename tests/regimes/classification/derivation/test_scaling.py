@@ -196,3 +196,27 @@ def test_inequalities_that_are_printed_do_not_contradict_the_verdict(optimizer):
             assert "powers of n are counted" in repr(found)
     assert bool(tp.classify(scaled, rate, optimizer).inequalities) == (optimizer.degree == 0)
     assert tp.classify(scaled, tp.MUP, optimizer).inequalities
+
+
+#: gates of what is small beside what is of order 1
+GATES = {
+    "cos": lambda h: tp.cos(h),
+    "bump": lambda h: tp.exp(-h * h),
+    "sigmoid": lambda h: tp.sigmoid(h),
+    "quotient": lambda h: 1 / (1 + h * h),
+}
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("power", [sympy.Rational(1, 2), 1])
+def test_a_gate_of_what_is_small_is_a_constant(gate, power):
+    """v cos(x/√n) x is v x and something small: no power has to be moved into U for that."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        h = x / tp.n**power
+        return v * x * GATES[gate](h)
+
+    assert tp.classify(net, tp.MUP, tp.SGD()).regime == "feature"
+    assert tp.classify(net, tp.NTP, tp.SGD()).regime == "operator"

@@ -160,7 +160,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """The equations of a network: all terms of a sum have one power, and what functions are applied to has none.
 
     "homogeneous" lets powers pass through relu and its like; "small terms" has no unknowns, and lets terms of sums be
-    smaller than others, and scalars inside of functions smaller than what these need.  "aligned" takes no average for
+    smaller than others, and what is inside of gates smaller than what these need.  "aligned" takes no average for
     small, as none is late in training.
     """
     known = parameters(network) if reading != "small terms" else ()
@@ -226,7 +226,14 @@ class _Reader:
         if isinstance(node, sympy.Add) or (self.reading == "homogeneous" and isinstance(node, HOMOGENEOUS)):
             self.zero += [p - parts[0] for p in parts[1:]]
             return parts[0]
-        if self.reading == "small terms" and not any(e.neuron != NO_NEURON for e in node.atoms(Entry)):
+        if self.reading == "small terms" and _is_gate(node):
             parts = [sympy.Max(p, 0) for p in parts]  # a gate of something small is a constant and something small
         self.zero += parts
         return sympy.S.Zero
+
+
+def _is_gate(node: Expr) -> bool:
+    """Whether a function is of order 1 also where what it is of is small: of scalars, or no 0 at vectors that are 0."""
+    vectors = {e: sympy.S.Zero for e in node.atoms(Entry) if e.neuron != NO_NEURON}
+    there = node.xreplace(vectors)
+    return not vectors or bool(there.is_number and there.is_finite and there.is_nonzero)
