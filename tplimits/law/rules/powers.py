@@ -42,6 +42,8 @@ _HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {
     **dict.fromkeys((maximum, minimum), ((0, 2, 1),)),
     where: ((0, 1, 0), (1, 3, 1)),
 }
+#: functions whose one-sided slopes SymPy's series loses
+KINKED = (*JUMPS, relu, leaky_relu)
 #: beyond this size a limit through SymPy's series is not tried
 _SMALL = 120
 
@@ -202,13 +204,19 @@ def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dic
     return cancelled(body.xreplace(swap)), averages
 
 
-def series_limit(expr: Expr, vectors: type[Expr] = Entry) -> Expr | None:
+def series_limit(expr: Expr, vectors: type[Expr] = Entry, fluctuations: type[Expr] | None = None) -> Expr | None:
     """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n); what has no n stands apart.
+
+    Nodes of type `fluctuations` are symbols to it.
 
     >>> S_, x = sympy.Symbol("S", real=True), Entry(S.Zero, S.Zero)
     >>> series_limit(x * sympy.sqrt(N) * sympy.sin(S_ / sympy.sqrt(N)))
     S*Entry(0, 0)
     """
+    if fluctuations is not None:
+        names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in expr.atoms(fluctuations)}
+        limit = series_limit(expr.xreplace(names), vectors)
+        return None if limit is None else limit.xreplace({name: g for g, name in names.items()})
     # SymPy's limits take minutes on long ones
     if sympy.count_ops(expr) > _SMALL:
         return None

@@ -24,7 +24,7 @@ def ungated(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.V
 def smooth(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
     """Quadrature of this gate takes milliseconds an entry: E over four variables, polynomial in two of them."""
     x = W @ tp.relu(tp.sum(U * ξ, over="d"))
-    return v * tp.mean(tp.sigmoid(tp.mean(x, over="token")) * x, over="token")
+    return v * tp.mean(tp.relu(tp.sigmoid(tp.mean(x, over="token")) + x), over="token")
 
 
 def lstm(steps):

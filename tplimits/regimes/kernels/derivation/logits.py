@@ -1,4 +1,4 @@
-"""Means over neurons given the logits that stay random: √n·Avg of finitely many heads at 1/√n.
+"""Means over neurons given the logits that stay random: √n·Avg of finitely many heads at 1/√n; and over boxes.
 
 A mean of neurons is a function m(s) of such logits, so that it moves with them when parameters do,
 
@@ -15,14 +15,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr, Integer, S
 
-from tplimits.program.nodes.entries import axis_symbol
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
+from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.derivation.leaves import Of
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 
@@ -99,3 +102,31 @@ def _outside(state: Recursion, expr: Expr) -> Expr:
         if is_given(state, leaf) and not is_made_of(state, leaf) and node.body is not None:
             expr = expr.xreplace({leaf: _outside(state, state.opened(leaf))})
     return expr
+
+
+def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
+    """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
+    parts = []
+    for term in terms(expr):
+        value = term.coefficient
+        sides = [{int(leaf.side) for leaf in state.leaves(f)} for f in term.factors]
+        if any(len(found) > 1 for found in sides):
+            where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
+            raise NoLimitError(
+                f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
+                "a sum of products of functions of one neuron each."
+            )
+        for side in sorted({s for found in sides for s in found} - {1}):
+            mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
+            moved = any(is_given(state, x) and state.degree(x) for f in mine for x in state.leaves(f))
+            value *= moved_mean(state, sympy.Mul(*mine)) if moved else state.expect(mine)
+        own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
+        part = value * sympy.Mul(*own)
+        for index, axis in reversed(term.bounds):
+            part = AxisSum(part, index, axis)
+        parts.append(part)
+    return sympy.Add(*parts)
+
+
+def _at_side(expr: Expr, side: Integer) -> Expr:
+    return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import sympy
@@ -13,7 +14,7 @@ from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
@@ -40,7 +41,6 @@ from tplimits.program.nodes.kinds import (
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
-from tplimits.regimes.kernels.derivation.boxes import boxed
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
@@ -51,7 +51,6 @@ from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.scales import (
     divergent,
-    in_series,
     led,
     lower_orders,
     refuse_lower_orders,
@@ -160,7 +159,7 @@ class Recursion(Brackets):
         else:
             mean = logits.mean_given(self, operand)
             value = mean if fluctuates else self.named(mean, s.axes, position, "average")
-            value += lower_orders(whole - operand, self)
+            value += lower_orders(whole - operand, partial(logits.mean_given, self))
         # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:
             self.scalars[position] = power * value
@@ -274,7 +273,7 @@ class Recursion(Brackets):
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
         found = self.substituted(expr)
-        return boxed(self, found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
+        return logits.boxed(self, found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
 
     def substituted(self, expr: Expr) -> Expr:
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
@@ -304,7 +303,7 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body)
         except ValueError as error:
-            found = in_series(body)
+            found = None if body.has(*KINKED) else series_limit(body, Of, Given)  # whose sides would differ
             if found is None:
                 term = divergent(self, body) or shortened(str(error))
                 raise NoLimitError(

@@ -1,19 +1,17 @@
-"""Powers of n in the body of a kernel derivation: limits by series, and the term that has none, as it is told."""
+"""Powers of n in the body of a kernel derivation: what leads, and the term that has no limit, as it is told."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.rules.powers import series_limit
 from tplimits.program.nodes.entries import N
-from tplimits.program.nodes.functions import JUMPS, leaky_relu, relu
 from tplimits.program.nodes.scale import powers_of_n
-from tplimits.regimes.kernels.derivation.leaves import Given, Of, TableEntry
-from tplimits.regimes.kernels.derivation.logits import mean_given
+from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
 #: what a mean has at order n^(−1/2) where n stands inside a function
 _LOWER = sympy.Symbol("lower order", real=True)
@@ -40,15 +38,6 @@ def shortened(text: str) -> str:
     return text if len(text) < 200 else text[:200] + "…"
 
 
-def in_series(body: Expr) -> Expr | None:
-    """The limit of √n·tanh(S/√n) and its like; None where a kink or a jump is met, whose sides differ."""
-    if body.has(*JUMPS, relu, leaky_relu):
-        return None
-    names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in body.atoms(Given)}
-    found = series_limit(body.xreplace(names), Of)
-    return None if found is None else found.xreplace({name: g for g, name in names.items()})
-
-
 def led(operand: Expr) -> tuple[Expr, Expr]:
     """The power of n that leads an operand which vanishes, and the operand over it; 1 and the operand else."""
     powers = powers_of_n(sympy.expand(operand)) if operand.has(N) else []
@@ -56,12 +45,12 @@ def led(operand: Expr) -> tuple[Expr, Expr]:
     return lead, sympy.expand(operand / lead) if lead != 1 else operand
 
 
-def lower_orders(operand: Expr, state: Recursion) -> Expr:
+def lower_orders(operand: Expr, mean: Callable[[Expr], Expr]) -> Expr:
     """The mean of what vanishes with n in an operand: a later √n may bring it out."""
     if operand == 0:
         return S.Zero
     found = sympy.expand(operand)
-    return mean_given(state, found) if powers_of_n(found) else _LOWER / sympy.sqrt(N)
+    return mean(found) if powers_of_n(found) else _LOWER / sympy.sqrt(N)
 
 
 def refuse_lower_orders(limit: Expr, where: str) -> None:

@@ -39,6 +39,12 @@ Array = NDArray[numpy.float64]
 KERNELS = ("nngp", "ntk")
 
 
+def _with_errors(pair: KernelPair | NNGPAlone, *names: str) -> str:
+    """The matrices, and their standard errors where they are drawn: bounds of other routes are far below any print."""
+    drawn = [f"{name}_error" for name in names if isinstance(getattr(pair, f"{name}_error"), numpy.ndarray)]
+    return f"{type(pair).__name__}({', '.join(f'{name}={getattr(pair, name)!r}' for name in (*names, *drawn))})"
+
+
 @dataclass(frozen=True)
 class KernelPair(Reported):
     """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
@@ -56,6 +62,9 @@ class KernelPair(Reported):
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.nngp, self.ntk))
+
+    def __repr__(self) -> str:
+        return _with_errors(self, "nngp", "ntk")
 
     def report(self) -> Report:
         """Both matrices as pictures, with their ranges and errors."""
@@ -79,6 +88,9 @@ class NNGPAlone(Reported):
     def __iter__(self) -> Iterator[Array]:
         yield self.nngp
         yield self.ntk
+
+    def __repr__(self) -> str:
+        return _with_errors(self, "nngp")
 
     def report(self) -> Report:
         """The matrix as a picture, and why there is no other."""

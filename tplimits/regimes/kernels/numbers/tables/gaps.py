@@ -68,7 +68,9 @@ def gap(frame: Frame, expr: Expr, sign: int = 1) -> Any:
 def _gap(frame: Frame, expr: Expr, sign: int) -> Any:
     if isinstance(expr, TableEntry):
         same = expr.sides[0] == expr.sides[1] and frame.input[1] != frame.input[2]
-        return None if same or expr.has(sums.Lookup) else frame.gap_of_entry(expr, sign)
+        return (
+            None if same or expr.has(sums.Lookup) or _between_members(frame, expr) else frame.gap_of_entry(expr, sign)
+        )
     if isinstance(expr, Kron):
         if len(free_indices(expr)) != 2 and not _by_data(expr):
             return None
@@ -84,6 +86,13 @@ def _gap(frame: Frame, expr: Expr, sign: int) -> Any:
     if isinstance(expr, sympy.Add):
         return _added(frame, expr, sign)
     return None
+
+
+def _between_members(frame: Frame, leaf: TableEntry) -> bool:
+    """Whether two members are named, as tokens 0 and 1: distances of such pairs do not add up to that of a sum."""
+    many = len(frame.tables.derivation.recursion.tables[leaf.table].left)
+    pairs = itertools.zip_longest(leaf.indices[:many], leaf.indices[many:])
+    return any(i != j and (i is None or j is None or i.is_number or j.is_number) for i, j in pairs)
 
 
 def _by_data(kron: Kron) -> bool:

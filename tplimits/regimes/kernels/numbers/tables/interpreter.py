@@ -110,7 +110,7 @@ class Tables:
 
     def _opposed(self, key: Key) -> Any:
         table = self.derivation.recursion.tables[key[0]]
-        gap = None if table.single else gaps.gap(self.frame(*key[1:3]), self.definition(key), -1)
+        gap = gaps.gap(self.frame(*key[1:3]), self.definition(key), -1) if _has_gap(table) else None
         return None if gap is None else _complete(gap, self, table, key)
 
     def equal_places(self, leaf: TableEntry, left: int, right: int) -> Ties:
@@ -141,8 +141,8 @@ class Tables:
         number, left, right, equal = key
         table = self.derivation.recursion.tables[number]
         frame, definition = self.frame(left, right), self.definition(key)
-        many = left != right or len(equal) < max(len(table.left), len(table.right))
-        gap = gaps.gap(frame, definition) if self.gapped and many and not table.single else None
+        many = left != right or len(equal) < len(table.left)
+        gap = gaps.gap(frame, definition) if self.gapped and many and _has_gap(table) else None
         if gap is None:
             return _complete(frame.mean(definition), self, table, key), None
         one, other = (gaps.variance(frame, table, equal, side) for side in (1, 2))
@@ -163,6 +163,11 @@ class Tables:
             return self.tape.leaf(("data", source, side), labels)
         array = self.sides[side - 1].arrays[source]
         return Labelled(array.astype(numpy.longdouble) if self.extended else array, labels)
+
+
+def _has_gap(table: KernelTable) -> bool:
+    """Whether its two vectors have the same axes: a gap is a distance of two places of one."""
+    return not table.single and table.left == table.right
 
 
 def _complete(found: Any, tables: Tables, table: KernelTable, key: Key) -> Any:
