@@ -15,6 +15,7 @@ from sympy import Expr
 from tplimits.numbers.moments.determinants import Kernel, affine, piecewise_linear, summed
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
+from tplimits.regimes.kernels.numbers.tables.own import is_own
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Determinants:
 
     def of_law(self, law: tuple[Expr, ...], entries: tuple[str, str, str], kinked: bool) -> str:
         """The determinant of a law, by a rule where there is one."""
-        kernel = self._kernel(law[1], law[0], law[2])
+        kernel = self._kernel(law[1], law[0], law[2]) if is_own(law) else None
         det = kernel.det if kernel is not None else self._plain(*entries, kinked)
         return self.text.let("det", self.text.writer.select(f"{det} > 0.0", det, "0.0"))
 
@@ -81,7 +82,7 @@ class Determinants:
 
     def _moment(self, moment: Moment) -> str | None:
         found = slopes(moment)
-        if found is None or len(moment.covariances) != 3:
+        if found is None or len(moment.covariances) != 3 or not is_own(moment.covariances):
             return None
         kernel = self._kernel(moment.covariances[1], moment.covariances[0], moment.covariances[2])
         if kernel is None:

@@ -39,6 +39,7 @@ from tplimits.regimes.kernels.numbers.tables.labelled import (
 )
 from tplimits.regimes.kernels.numbers.tables.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.tables.moment import evaluated_moment, function_of
+from tplimits.regimes.kernels.numbers.tables.own import is_own
 from tplimits.regimes.kernels.numbers.tables.places import batch, gathered, positions
 from tplimits.regimes.kernels.numbers.tables.singular import KINKED, equal_places, flagged, suspicious
 
@@ -233,7 +234,7 @@ class Frame:
         if self.input[1] == self.input[2] and len({sided(c, 1, 1) for c in covariances}) == 1:
             value = self.value(c11)
             return Law(False, coincident=True), [value, value, value]
-        gap = gaps.gap(self, c12) if self.tables.gapped else None
+        gap = gaps.gap(self, c12) if self.tables.gapped and is_own(covariances) else None
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
             alone = not any(x for x in gap.labels if not x.startswith("input "))

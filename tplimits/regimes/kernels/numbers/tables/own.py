@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.entries import Kron, free_indices
-from tplimits.program.parts import found
-from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry, on_second, side_of
+from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
+from tplimits.program.parts import found, remembered
+from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry, on_second, on_side, plain_axis, side_of
 
 
 def of_pair(expr: Expr) -> bool:
@@ -39,6 +41,21 @@ def own(expr: Expr, side: int) -> Expr | None:
     for leaf in found(expr, Kron):
         swap[leaf] = S.One
     return expr.xreplace(swap)
+
+
+def is_own(covariances: Sequence[Expr]) -> bool:
+    """Whether a law is one of a variable at two inputs: its variances are what its covariance is at each with itself.
+
+    That of h and h − y is none: distances and determinants of the covariance of h, which recursions carry, are not its.
+    """
+    return len({_at_one_place(c) for c in covariances}) == 1
+
+
+@remembered(1 << 14)
+def _at_one_place(expr: Expr) -> Expr:
+    """A covariance with the places of both sides by the same names."""
+    mine = on_side(expr, 1)
+    return canonical_bound_axes(mine.xreplace({i: axis_symbol(plain_axis(i.name)) for i in free_indices(mine)}))
 
 
 def matches(left: Expr, right: Expr) -> bool:
