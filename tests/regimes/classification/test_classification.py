@@ -172,3 +172,11 @@ def test_scalars_inside_and_outside_of_the_network():
     assert [x for x in training if x[2] in "bs"] == ["✓ b: r = 0 ≥ 0", "✓ s: r = 0 ≥ 0"]
     assert [x for x in output if x[2] in "bs"] == ["✓ b: r = 0", "✗ s: A + r = 1, wanted 1/2"]
     assert [x for x in features if x[2] in "bs"] == ["✓ s: r = 0"]
+
+
+@pytest.mark.parametrize("optimizer", [tp.Adam(eps=0.05), tp.SignSGD(), tp.SGD()], ids=lambda o: o.name)
+def test_verdicts_on_symbols_are_printed(optimizer):
+    """No power is counted for symbols, so that none is told to fall below an ε."""
+    b, c, d = sympy.symbols("b c d", real=True)
+    found = tp.classify(2, tp.ABCD({"1": (0, b, c, d), "2": (0, b, c, d), "3": (0, b, c, d)}), optimizer)
+    assert "falls" not in str(found) and "stable" in str(found) and found.latex()

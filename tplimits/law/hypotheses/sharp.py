@@ -42,12 +42,16 @@ def refuse_sharp(program: Program, position: int, body: Expr, trained: bool = Fa
             # a factor that vanishes may hide the pole of what it multiplies
             hides = lead.as_base_exp()[1].is_negative and any(_may_vanish(a) for _, a in _poles(term / lead))
             if trained or power > 0 or hides:
+                base, zero = _told(program, node.base), _told(program, left)
                 raise NoLimitError(
-                    f"{program.where(position)}: `{program.told(node.base):.200}` is kept off 0 by less and less of it "
-                    f"as n grows, and where `{program.told(left):.200}` is 0 the function turns ever more sharply: of "
-                    "n entries some see it, and the limit does not. Let no power of n weigh the parts of a divisor "
-                    "against each other."
+                    f"{program.where(position)}: `{base}` is kept off 0 by less and less of it as n grows, and where "
+                    f"`{zero}` is 0 the function turns ever more sharply: of n entries some see it, and the limit does "
+                    "not. Let no power of n weigh the parts of a divisor against each other."
                 )
+
+
+def _told(program: Program, expr: Expr) -> str:
+    return sympy.sstr(expr.xreplace({e: sympy.Symbol(program[e.source].name) for e in entries(expr)}))[:200]
 
 
 def _may_vanish(left: Expr) -> bool:

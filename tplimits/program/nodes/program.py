@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language import render
 from tplimits.program.language.compose import inline
 from tplimits.program.nodes.bind import bind
-from tplimits.program.nodes.entries import N, constant_symbol, entries, size_symbol, width_symbol
+from tplimits.program.nodes.entries import N, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.execution import run
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import stop_gradient
@@ -204,10 +204,6 @@ class Program:
         """How messages point at an instruction: number, name and source line."""
         instruction = self.instructions[position]
         return f"instruction {position + 1} `{instruction.name}` ({instruction.line})"
-
-    def told(self, expr: Expr) -> str:
-        """An expression as messages write it, with the names of the instructions that it reads."""
-        return str(expr.xreplace({e: Symbol(self.instructions[e.source].name) for e in entries(expr)}))
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""

@@ -51,9 +51,11 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
 
 def _about_falling(verdict: StabilityVerdict) -> list[str]:
     """What a bounded update compares gradients with, where these fall below it: ε, which few widths reach."""
+    if not verdict.falling:  # with symbols nothing is counted
+        return []
     falling = ", ".join(f"{name} like n^({power})" for name, power in verdict.falling)
     above = f"counted where it is far below the constants of its optimizer, as ε; above them: {verdict.above.regime}"
-    return [f"n^d g falls, of {falling}: {above}"] if falling else []
+    return [f"n^d g falls, of {falling}: {above}"]
 
 
 def _about_kernels(verdict: StabilityVerdict) -> list[str]:
