@@ -5,26 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tplimits.errors import EvaluationError
 from tplimits.pictures.plots import ACCEPTED, DATA, REJECTED, new_figure, saved
 
 #: panels in a row, and in all
 ACROSS, MOST = 4, 24
-
-
-class Coordinate(Protocol):
-    """A size at several widths, and its power of n."""
-
-    name: str
-    kind: str
-    step: int
-    counted: Any
-    measured: float
-    error: float
-    sizes: tuple[float, ...]
-    verdict: str
 
 
 def plot_coordinates(widths: Sequence[int], rows: Sequence[Any], path: str | Path | None = None) -> Any:

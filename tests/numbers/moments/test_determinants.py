@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tplimits.numbers.moments.determinants import gram_determinant, rule
-from tplimits.numbers.moments.inputs import input_gram
+from tplimits.numbers.moments.determinants import Kernel, affine, gram_determinant, piecewise_linear, summed
+from tplimits.numbers.moments.inputs import residual_determinant
+from tplimits.numbers.moments.writing import Writer, function
 
 DIGITS = 80
+ENTRIES = ("c11", "c12", "c22", "det"), ("l11", "l12", "l22", "ldet")
+
+
+def rule(written, scalar, *given):
+    """A rule as a function of (c11, c12, c22, det) and, for sums, of the second kernel's."""
+    writer, entries = Writer(scalar), ENTRIES if written is summed else ENTRIES[:1]
+    text = written(writer, *(Kernel(*e) for e in entries), *given)
+    return function(writer.code(text), written.__name__, tuple(itertools.chain(*entries)), scalar)
 
 
 def kernels():
@@ -39,7 +48,7 @@ def largest_error(function, exact):
 @pytest.mark.parametrize("scalar", [True, False])
 @pytest.mark.parametrize(("a", "b"), [(1.0, 0.5), (2.0, 0.0), (2.0, 0.1)])
 def test_affine(a, b, scalar):
-    assert largest_error(rule("affine", scalar, a, b), lambda p, q, s, d: a * a * d + a * b * (p + s - 2 * q)) < 2e-15
+    assert largest_error(rule(affine, scalar, a, b), lambda p, q, s, d: a * a * d + a * b * (p + s - 2 * q)) < 2e-15
 
 
 @pytest.mark.parametrize("slopes", [(1.0, 0.0), (1.0, -0.25), (1.0, 1.0), (1.0, -1.0), (1.0, 0.5)])
@@ -55,13 +64,13 @@ def test_piecewise_linear(slopes, compiled):
         )
         return m * m * p * s * (1 - kappa**2)
 
-    function = rule("piecewise_linear", compiled, *slopes)
-    assert largest_error(numba.njit(error_model="numpy")(function) if compiled else function, exact) < 3e-15
+    found = rule(piecewise_linear, compiled, *slopes)
+    assert largest_error(numba.njit(error_model="numpy")(found) if compiled else found, exact) < 3e-15
 
 
 @pytest.mark.parametrize("scalar", [True, False])
 def test_sums(scalar):
-    function = rule("summed", scalar)
+    compiled = rule(summed, scalar)
     for k, other in itertools.product(
         itertools.islice(kernels(), 0, None, 7), itertools.islice(kernels(), 1, None, 11)
     ):
@@ -75,7 +84,7 @@ def test_sums(scalar):
                 continue
             a, b, c = (first[i] + second[i] for i in range(3))
             expected = a * c - b * b
-            found = mpmath.mpf(float(function(*map(float, (*first, *second)))))
+            found = mpmath.mpf(float(compiled(*map(float, (*first, *second)))))
             assert abs(found - expected) <= 1e-13 * expected
 
 
@@ -104,22 +113,19 @@ def test_grams_of_nearly_collinear_inputs(distance):
     rng = numpy.random.default_rng(3)
     first = rng.integers(-8, 9, size=(5, 6)).astype(float)
     second = -3 * first + distance * rng.integers(-8, 9, size=(5, 6))
-    c11, c12, c22, det = input_gram(first, second)
+    det = residual_determinant(first, second)
     for i in range(5):
         x, y = ([Fraction(v) for v in row[i]] for row in (first, second))
         xx, xy, yy = (sum(a * b for a, b in zip(*pair, strict=True)) for pair in ((x, x), (x, y), (y, y)))
         exact = float(xx * yy - xy * xy)
         share = (exact / (float(xx) * float(yy))) ** 0.5
-        assert det[i, i] == pytest.approx(exact, rel=1e-9 + 1e-14 / share)
-    assert c11.shape == (5, 1) and c22.shape == (1, 5) and c12.shape == (5, 5)
+        assert det[i] == pytest.approx(exact, rel=1e-9 + 1e-14 / share)
 
 
-def test_inputs_of_one_dimension_are_collinear_and_equal_inputs_too():
-    line = numpy.linspace(-2, 2, 7)[:, None]
-    assert not input_gram(line, line)[3].any()
+def test_equal_and_opposite_inputs_are_collinear():
     x = numpy.random.default_rng(0).normal(size=(4, 5))
-    c11, _, c22, det = input_gram(x, numpy.concatenate([x, -x]))
-    assert (numpy.diagonal(det[:, :4]) <= 1e-31 * c11[:, 0] * c22[0, :4]).all()
+    square = numpy.sum(x * x, axis=1) ** 2
+    assert all((residual_determinant(x, y) <= 1e-31 * square).all() for y in (x, -x))
 
 
 def test_where_parts_of_products_overflow_the_products_are_taken():

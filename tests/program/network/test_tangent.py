@@ -51,10 +51,10 @@ def test_laws_of_directions_carry_the_scales_of_vectors():
     found = tangent(network, "UWv", SCALES)
     laws = {name: found.program[found.program.position(f"δ{name}")].law for name in "UWv"}
     assert laws == {"U": Law(std=sympy.Integer(2)), "W": NORMAL, "v": Law(std=sympy.Rational(1, 2))}
-    assert [found.is_tangent(p) for p in (len(network) - 1, len(network))] == [False, True]
+    assert found.size == len(network)
     # an output that nothing trained reaches has no tangent, and brings none along
     alone = tangent(network, "v")
     shift, output = network.returns[1], network.returns[0]
     assert alone.behind(None) == list(range(len(alone.program)))
     assert shift in alone.behind([shift]) and output not in alone.behind([shift])
-    assert not any(map(alone.is_tangent, alone.behind([shift]))) and alone.of[output] in alone.behind([output])
+    assert max(alone.behind([shift])) < alone.size and alone.of[output] in alone.behind([output])

@@ -7,12 +7,11 @@ each step gives the new Δ as a sum of terms that are never negative, from the o
     K' = K + L:        Δ' = ΔK + ΔL + (√(K11L22) − √(K22L11))² + 2(√(K11K22L11L22) − K12L12)
     φ of slopes f₊, −f₋ on the two half-lines: from 1 ∓ κ by half angles and series in the angle
 
-`Kernel` holds names; the functions write text (see `writing`).  `scalar` and `array` give them as Python functions.
+`Kernel` holds names; the functions write text (see `writing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
-from tplimits.numbers.moments.writing import Writer, function, number, polynomial
+from tplimits.numbers.moments.writing import Writer, number, polynomial
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
@@ -103,26 +102,6 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
     chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
     return writer.let(f"{number(m * m)}*{kernel.first}*{kernel.second}*{chosen}")
-
-
-_ENTRIES = ("c11", "c12", "c22", "det")
-_OTHERS = ("l11", "l12", "l22", "ldet")
-
-
-def rule(name: str, scalar: bool, first: float = 1.0, second: float = 0.0) -> Callable[..., Any]:
-    """One of the rules above as a function of (c11, c12, c22, det) and, for "summed", of the second kernel's.
-
-    `first`, `second` are a, b of "affine" and the slopes of "piecewise_linear"; a scalar function compiles with Numba.
-
-    >>> rule("affine", True, 2.0, 1.0)(1.0, 0.5, 1.0, 0.75)  # [[3, 2], [2, 3]]
-    5.0
-    """
-    writer, kernel = Writer(scalar), Kernel(*_ENTRIES)
-    if name == "summed":
-        text = summed(writer, kernel, Kernel(*_OTHERS))
-        return function(writer.code(text), name, (*_ENTRIES, *_OTHERS), scalar)
-    written = {"affine": affine, "piecewise_linear": piecewise_linear}[name](writer, kernel, first, second)
-    return function(writer.code(written), name, _ENTRIES, scalar)
 
 
 def refuse_indefinite(grams: Array) -> None:

@@ -7,7 +7,6 @@ needs it.  Kinks are edges: at x = 0 those of all variances coincide, others mov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
@@ -44,9 +43,6 @@ _SHARP = 1 / 8
 
 #: where smooth functions are compared with what they are at −x, in so many digits: on several scales, nowhere special
 _TURNED, _DIGITS = tuple(sympy.Rational(t, 997) for t in (89, 641, 1789, 6007)), 30
-
-#: a function of arrays
-Values = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,6 @@ class Tangent:
     of: dict[int, int]
     size: int
 
-    def is_tangent(self, position: int) -> bool:
-        """Whether an instruction belongs to the tangents."""
-        return position >= self.size
-
     def behind(self, outputs: Iterable[int] | None) -> list[int]:
         """The instructions behind outputs and their tangents, in order; all of them where no output is named.
 

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.numbers.moments.function import closed_text
@@ -30,7 +28,6 @@ from tplimits.regimes.kernels.numbers.tables.singular import KINKED
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
-Array = NDArray[numpy.float64]
 #: a law with a determinant below this share of c11·c22 is handed to the careful version
 NEARLY_SINGULAR = 1e-6
 #: the same for negative correlations, where means of kinked functions vanish like the cube of an angle

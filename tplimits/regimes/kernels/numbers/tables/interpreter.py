@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Expr, S
 
 from tplimits.program.nodes.entries import axis_symbol
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.rows import Rows
     from tplimits.regimes.kernels.numbers.tables.tape import Tape
 
-Array = NDArray[numpy.float64]
 #: number of a table, its inputs, and the axes along which it is held at equal places alone
 Key = tuple[int, int, int, Ties]
 _EVERYWHERE: Ties = frozenset()
