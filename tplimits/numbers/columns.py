@@ -115,12 +115,7 @@ def _finite_lengths(x: Array) -> Array:
 
 
 def orthonormal(x: Array, lengths: Array) -> Array:
-    """Orthonormal rows spanning the rows of x, leaving out what is small beside `lengths` or repeats earlier rows.
-
-    >>> x = numpy.array([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
-    >>> orthonormal(x, numpy.linalg.norm(x, axis=1)).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    """
+    """Orthonormal rows spanning the rows of x, leaving out what is small beside `lengths` or repeats earlier rows."""
     found = numpy.empty_like(x)
     count = 0
     for row, length in zip(x, lengths, strict=True):

@@ -44,13 +44,7 @@ _HEADS = {"softplus": lambda x: mpmath.log(1 + mpmath.exp(x))}
 
 
 def continued(expr: Expr, gaussians: Randomness) -> Expr:
-    """The same function with what cancels beside its poles read off its power series there.
-
-    >>> from tplimits.law.gaussians import independent
-    >>> x = sympy.Symbol("x", real=True)
-    >>> continued(sympy.tanh(x) / x, independent([x])).args[:2], continued(sympy.exp(x) / x, independent([x]))
-    ((x, tanh(x)/x), exp(x)/x)
-    """
+    """The same function with what cancels beside its poles read off its power series there."""
     if isinstance(expr, near) or not holds(expr, sympy.Pow, sympy.log):
         return expr
     if isinstance(expr, sympy.log) or (expr.is_Pow and not (expr.exp.is_Integer and expr.exp.is_positive)):

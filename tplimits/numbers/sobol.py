@@ -17,11 +17,7 @@ _LEAST = 1e-16
 
 
 def normal_points(dimension: int, count: int, seed: Sequence[int]) -> NDArray[numpy.float64]:
-    """The first points of one scrambled sequence, (count, dimension); other seeds are independent replicates.
-
-    >>> normal_points(3, 8, (0, 1)).shape
-    (8, 3)
-    """
+    """The first points of one scrambled sequence, (count, dimension); other seeds are independent replicates."""
     sequence = scipy.stats.qmc.Sobol(dimension, rng=numpy.random.default_rng(list(seed)))
     # drawn to the next power of two, at which the sequence is balanced, and cut
     points = sequence.random_base2(max(0, int(count - 1).bit_length()))[:count]

@@ -52,11 +52,7 @@ def width_of(boxes: tuple[Box, ...]) -> float:
 
 
 def boxes_of(text: str) -> tuple[Box, ...]:
-    r"""The atoms of a formula.
-
-    >>> [b.text for b in boxes_of(r"a_{1} + \frac{b}{2}\left(c\right)^{2}")]
-    ['a_{1}', '+', '\\frac{b}{2}', '\\left(c\\right)^{2}']
-    """
+    r"""The atoms of a formula."""
     return _Reader(_TOKENS.findall(text)).row(())
 
 

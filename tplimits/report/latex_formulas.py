@@ -138,12 +138,7 @@ def with_definitions(rows: Sequence[Formula]) -> list[Formula]:
 
 
 def rolled_rows(rows: Sequence[Formula]) -> list[Formula]:
-    r"""The rows, layers that repeat once.
-
-    >>> found = rolled_rows([Formula(f"x_{{{i + 1}}}", "=", (f"W_{{{i}}} x_{{{i}}}",)) for i in range(40)])
-    >>> [str(row) for row in found]
-    ['\\ell = 0, \\ldots, 39:', 'x_{1+\\ell} = W_{\\ell} x_{\\ell}']
-    """
+    r"""The rows, layers that repeat once."""
     lines = ["\x00".join((row.left, row.relation, *row.right)) for row in rows]
     found: list[Formula] = []
     for item in rolled(lines, 2 if len(rows) > _MANY else len(rows) + 1):

@@ -39,13 +39,7 @@ class Piece:
 
 
 def lines(text: str, room: float) -> list[str]:
-    r"""A formula line by line; `room` is what the first line has, the others have that less an indentation.
-
-    >>> lines("a + b", 100)
-    ['a + b']
-    >>> len(lines(" + ".join(["x_{1}"] * 40), 200))
-    5
-    """
+    r"""A formula line by line; `room` is what the first line has, the others have that less an indentation."""
     boxes = boxes_of(text)
     if width_of(boxes) <= room:
         return [text]

@@ -54,17 +54,7 @@ _ESCAPED = {
 
 
 def name(text: str) -> str:
-    r"""A program's name as LaTeX.
-
-    >>> print(name("h#2"), name("x[token=0]"), name("γ"), name("tau0[key=1]"), name("_7"))
-    h^{(2)} x_{\mathrm{token}=0} \gamma \tau_{0,\mathrm{key}=1} x_{(7)}
-    >>> print(name("c_minus"), name("τ_0"))
-    c_{-} \tau_{0}
-    >>> print(name("x#2#3"), name("h^1#2"))
-    x^{(2,3)} h^{1,(2)}
-    >>> print(name("x_new"), name("block.3.WQ"), name("x\u0302"), name("(k/n)"), name("50%"))
-    x_{\mathrm{new}} \mathrm{block.3.WQ} \hat{x} \tfrac{k}{n} \mathrm{50\%}
-    """
+    r"""A program's name as LaTeX."""
     ratio = re.fullmatch(r"\((\w+)/(\w+)\)", text)
     if ratio:
         return rf"\tfrac{{{name(ratio[1])}}}{{{name(ratio[2])}}}"
@@ -101,15 +91,7 @@ _TOKENS = re.compile(
 
 
 def label(text: str) -> str:
-    r"""The name of a vector, which may be an expression in names.
-
-    >>> print(label("x1"), label("Wᵀ x2"), label("relu(_27)"), label("Σ_d(ξ*U)"))
-    x_{1} W^{\top}\,x_{2} \mathrm{relu}(x_{(27)}) \sum_{d}(\xi\,U)
-    >>> print(label("h**2/(1 + 0.1*h**2)"))
-    h^{2}/(1+0.1\,h^{2})
-    >>> print(label("x#2**2"))
-    {x^{(2)}}^{2}
-    """
+    r"""The name of a vector, which may be an expression in names."""
     if text.startswith("(") and text.endswith(")^"):
         return rf"\widehat{{{label(text[1:-2])}}}"
     root = re.match(r"√(\w+) ", text)

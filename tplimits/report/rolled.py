@@ -55,12 +55,7 @@ class Rolled:
 
 
 def rolled(lines: Sequence[str], fewest: int = 3) -> list[str | Rolled]:
-    """The lines, runs of at least so many layers once.
-
-    >>> found = rolled([f"{x}{i} = W{x}{i - 1}" for i in range(1, 9) for x in "hx"])
-    >>> found[0].times, list(found[0].lines())
-    (8, ['h(1+ℓ) = Whℓ', 'x(1+ℓ) = Wxℓ'])
-    """
+    """The lines, runs of at least so many layers once."""
     counted = _counted(lines)
     shapes = [tuple(_NUMBER.split(line)) for line in counted]
     numbers = [tuple(map(int, _NUMBER.findall(line))) for line in counted]
@@ -79,12 +74,7 @@ def rolled(lines: Sequence[str], fewest: int = 3) -> list[str | Rolled]:
 
 
 def table(rows: Sequence[tuple[str, str]], width: int, full: bool = False) -> Iterator[str]:
-    """Rows of two columns, the first so wide; layers that repeat once unless `full`.
-
-    >>> rows = [(f"x{i + 1}", f"= W x{i}") for i in range(9)]
-    >>> list(table(rows, 6))
-    ['  for ℓ = 0, …, 8:', '    x(1+ℓ) = W xℓ']
-    """
+    """Rows of two columns, the first so wide; layers that repeat once unless `full`."""
     for line in rolled_lines(["  " + "\t".join(row) for row in rows], len(rows) + 1 if full else 3):
         left, tab, right = line.partition("\t")
         inside = len(line) - len(line.lstrip())

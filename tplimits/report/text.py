@@ -75,11 +75,7 @@ def shortest(expr: Expr) -> Expr:
 
 
 def positive_first(terms: Sequence[Expr]) -> list[Expr]:
-    """The terms of a sum with one that is not negative in front: 3π − 2 rather than −2 + 3π.
-
-    >>> positive_first([sympy.S(-2), 3 * sympy.pi])
-    [3*pi, -2]
-    """
+    """The terms of a sum with one that is not negative in front: 3π − 2 rather than −2 + 3π."""
     first = next((i for i, t in enumerate(terms) if not t.could_extract_minus_sign()), 0)
     return [terms[first], *terms[:first], *terms[first + 1 :]]
 

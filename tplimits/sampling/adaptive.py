@@ -168,11 +168,7 @@ def look_again(
 
 
 def affordable_draws(wanted: Sequence[int], have: Sequence[int], costs: Sequence[float]) -> list[int]:
-    """The draws still missing, all in the same proportion where the work limit does not allow them.
-
-    >>> affordable_draws((100, 100), (20, 100), (1.0, 1.0))
-    [80, 0]
-    """
+    """The draws still missing, all in the same proportion where the work limit does not allow them."""
     missing = [max(0, w - h) for w, h in zip(wanted, have, strict=True)]
     spent = sum(h * c for h, c in zip(have, costs, strict=True))
     asked = sum(m * c for m, c in zip(missing, costs, strict=True))

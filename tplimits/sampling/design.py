@@ -45,11 +45,7 @@ _ZERO = 1e-6
 
 
 def tolerance(value: float, error: float, scale: float, size: float | None = None) -> float:
-    """How far off a claim may be without being found, relative to `size` where one is given.
-
-    >>> tolerance(0.5, 0.0, 1.0), tolerance(0.0, 0.0, 2.0)
-    (0.01, 0.1)
-    """
+    """How far off a claim may be without being found, relative to `size` where one is given."""
     if size:
         return TOLERANCE * size
     if abs(value) <= max(3 * error, _ZERO * scale):

@@ -126,11 +126,7 @@ class SampleMoments:
 
 
 def power_law(widths: Sequence[int], draws: Sequence[int], variances: Array) -> Array:
-    """A n^(−q) through sample variances, by least squares in logarithms weighted by draws.
-
-    >>> power_law((64, 256), (10, 10), numpy.array([4.0, 1.0])).round(9).tolist()
-    [4.0, 1.0]
-    """
+    """A n^(−q) through sample variances, by least squares in logarithms weighted by draws."""
     # a width at which all draws agree has variance zero and no logarithm
     tiny = max(float(variances.max()) * 1e-24, 1e-300)
     # the logarithm of a sample variance has a variance in proportion to 1/(draws − 1)
@@ -159,10 +155,6 @@ def covariance_moments(
 
     A draw contributes N/(N−1) · (x − mean x)(y − mean y): the mean of these is the unbiased covariance, and
     their variance over N is its variance up to a relative 1/N, whatever the fourth moments are.
-
-    >>> m = covariance_moments((8,), [numpy.array([1.0, 2.0, 3.0])], [numpy.array([2.0, 4.0, 6.0])], 1.0)
-    >>> m.means.tolist()
-    [2.0]
     """
     products = []
     for x, y in zip(first, second, strict=True):
@@ -178,10 +170,6 @@ def judged_as_variance(moments: SampleMoments, claimed: float) -> SampleMoments:
     rejected at the level 1e-2 in 2 % of checks with 400 to 60 Gaussian draws, in 5 % with products of two.  The noise
     relative to the square of the variance, which is all but the same at all widths, is taken from all of them, and the
     square is that of the claim where the sample has a smaller one.
-
-    >>> m = SampleMoments((8, 16), (10, 30), numpy.array([0.5, 2.0]), numpy.array([0.5, 8.0]), 1.0)
-    >>> judged_as_variance(m, 1.0).variances.tolist()
-    [2.0, 8.0]
     """
     # without a positive square there is nothing that the noise could be relative to
     if not claimed > 0 or not (moments.means > 0).all():
@@ -313,11 +301,7 @@ def _contrasts(x: Array, errors: Array) -> Array:
 
 
 def log_slope(widths: Sequence[int], sizes: Sequence[float]) -> float:
-    """The least-squares slope of log size against log n; NaN where a size is zero.
-
-    >>> round(log_slope((64, 256), (0.2, 0.1)), 6)
-    -0.5
-    """
+    """The least-squares slope of log size against log n; NaN where a size is zero."""
     if min(sizes) <= 0:
         return math.nan
     slope, _ = numpy.polyfit(numpy.log(widths), numpy.log(sizes), 1)

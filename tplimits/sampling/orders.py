@@ -36,11 +36,7 @@ def root_name(label: str) -> str:
 
 
 def parsed(name: Any, labels: Sequence[str]) -> tuple[str, tuple[int, ...]] | None:
-    """What a claim is about: "C(a, b)" is "C" and the places of a and b; None for a name of anything else.
-
-    >>> parsed("C(K[0,0], K[0,1])", ("K[0,0]", "K[0,1]")), parsed("b(K)", ())
-    (('C', (0, 1)), None)
-    """
+    """What a claim is about: "C(a, b)" is "C" and the places of a and b; None for a name of anything else."""
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None:
         return None

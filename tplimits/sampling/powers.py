@@ -100,18 +100,7 @@ def _fluctuates(program: Program, position: int) -> bool:
 def series(
     program: Program, observables: Mapping[str, Observable], claim: Claim, given: Mapping[str, Any] | None = None
 ) -> Series:
-    """The powers for one claim: 1/q, 2/q, ..., 1 when the program, as far as it matters, holds powers of n^(1/q).
-
-    >>> import tplimits as tp
-    >>> from tplimits.law.observables import observables
-    >>> from tplimits.sampling.claims import Claim
-    >>> @tp.program
-    ... def shaped(x: tp.Vector):
-    ...     y = (1 + 1 / tp.sqrt(tp.n)) * tp.relu(x)
-    ...     return tp.avg(y)
-    >>> str(series(shaped, {o.label: o for o in observables(shaped)}, Claim("return", 0.4)))
-    'L + b/√n + c/n'
-    """
+    """The powers for one claim: 1/q, 2/q, ..., 1 when the program, as far as it matters, holds powers of n^(1/q)."""
     constants = _constants(program, given or {})
     root = 1
     for observable in (observables[x] for x in claim.labels):

@@ -92,11 +92,7 @@ class Row:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Holm's adjusted p-values."""
     adjusted, largest = [0.0] * len(p), 0.0
     # `largest` keeps adjusted values in the order of p: a claim is rejected only if all with smaller p are
     for place, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):

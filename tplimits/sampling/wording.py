@@ -19,11 +19,7 @@ _HOPELESS = 10**9
 
 
 def number(value: float, error: float) -> str:
-    """A value with as many digits as its error leaves, and two of the error.
-
-    >>> number(0.605713, 0.00213), number(3.0, 0.0), number(1234.6, 30.0)
-    ('0.6057 ± 0.0021', '3', '1235 ± 30')
-    """
+    """A value with as many digits as its error leaves, and two of the error."""
     if not math.isfinite(error) or error <= 1e-11 * max(1.0, abs(value)):
         return f"{value:.10g}"
     if error < 1e-8 * abs(value):

@@ -73,28 +73,12 @@ def _spent(program: Program, s: Instruction, n: int, ratios: Ratios) -> float:
 
 
 def work(program: Program, n: int, ratios: Ratios = None) -> float:
-    """The work of one draw at width n.
-
-    >>> import tplimits as tp
-    >>> @tp.program
-    ... def one_matmul(W: tp.Matrix, x: tp.Vector):
-    ...     return W @ x
-    >>> round(work(one_matmul, 100))  # 100² + 100 normals, 100² multiplications
-    11100
-    """
+    """The work of one draw at width n."""
     return sum(_spent(program, s, n, ratios) for s in program.instructions)
 
 
 def expansion_work(program: Program) -> float:
-    """About the work of an expansion in 1/n: each use of a matrix makes an average with each other one of it.
-
-    >>> import tplimits as tp
-    >>> @tp.program
-    ... def twice(W: tp.Matrix, x: tp.Vector):
-    ...     return tp.avg(W @ (W @ x))
-    >>> expansion_work(twice) / _AVERAGES  # 2² + 1 averages, each with each
-    25.0
-    """
+    """About the work of an expansion in 1/n: each use of a matrix makes an average with each other one of it."""
     averages, uses = 0, Counter[int]()
     for s in program.instructions:
         if isinstance(s, MatMul):

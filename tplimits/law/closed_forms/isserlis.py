@@ -71,13 +71,7 @@ def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
 def gaussian_polynomial(
     integrand: Expr, variables: Sequence[Symbol], covariance: Mapping[tuple[Symbol, Symbol], Expr]
 ) -> Expr | None:
-    """E of a polynomial in centred Gaussian variables, its sums of products as they come; None for what is none.
-
-    >>> a, b = sympy.symbols("a b", real=True)
-    >>> law = {(a, a): 2, (a, b): sympy.Symbol("c"), (b, a): sympy.Symbol("c"), (b, b): 1}
-    >>> gaussian_polynomial(a**2 * b**2, [a, b], law)
-    2*c**2 + 2
-    """
+    """E of a polynomial in centred Gaussian variables, its sums of products as they come; None for what is none."""
     if not variables:
         return integrand
     try:

@@ -24,12 +24,7 @@ _SQUARES: dict[tuple[type, int, int], Callable[[Expr], Expr]] = {
 
 
 def as_square(expr: Expr) -> Expr:
-    """1 − cos u and its like as the squares that they are; other functions as they are.
-
-    >>> x = sympy.Symbol("x", real=True)
-    >>> as_square(3 - 3 * sympy.cos(x)), as_square(1 - sympy.tanh(x) ** 2), as_square(1 + x)
-    (6*sin(x/2)**2, sech(x)**2, x + 1)
-    """
+    """1 − cos u and its like as the squares that they are; other functions as they are."""
     number, term = expr.as_coeff_Add()
     coefficient, factor = term.as_coeff_Mul()
     head, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, 1)

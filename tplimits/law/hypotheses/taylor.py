@@ -21,12 +21,7 @@ _DIGITS, _NOTHING = 30, 1e-20
 
 @remembered(1 << 12)
 def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
-    """The k with F(t) ~ c t^k at t = 0, c ≠ 0; None where F is not seen to be analytic, or k is too large.
-
-    >>> t = sympy.Symbol("t", real=True)
-    >>> order_at_zero(1 - sympy.cos(t), t), order_at_zero(sympy.log(1 + t), t), order_at_zero(abs(t), t)
-    (2, 1, None)
-    """
+    """The k with F(t) ~ c t^k at t = 0, c ≠ 0; None where F is not seen to be analytic, or k is too large."""
     if not expr.free_symbols <= {variable} or not is_analytic(expr, variable):
         return None
     derivative = expr

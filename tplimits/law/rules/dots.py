@@ -40,12 +40,7 @@ def coefficient(by_derivative: Callable[[], Expr], by_stein: Callable[[], Expr])
 
 
 def solved(gram: Sequence[Sequence[Expr]], products: Sequence[Expr]) -> list[Expr]:
-    """C⁻¹ E[ŷ x] for hats with a regular covariance C.
-
-    >>> c, m = sympy.symbols("c m")
-    >>> solved([[c]], [m])
-    [m/c]
-    """
+    """C⁻¹ E[ŷ x] for hats with a regular covariance C."""
     return list(sympy.Matrix(gram).LUsolve(sympy.Matrix(products)))
 
 

@@ -75,16 +75,7 @@ class NoAtoms(Exception):
 
 
 def atoms(function: Expr, x: Symbol) -> tuple[Atom, ...] | None:
-    """The atoms of a function of x, None where it is not a sum of atoms.
-
-    >>> x = Symbol("x", real=True)
-    >>> atoms(functions.leaky_relu(x, sympy.Rational(1, 4)), x)
-    (Gate(positive=1.0, negative=-0.25, degree=1, softness=0.0, tilt=0.0),)
-    >>> atoms(functions.gelu(x), x)
-    (Gate(positive=1.0, negative=0.0, degree=1, softness=1.0, tilt=0.0),)
-    >>> atoms(sympy.tanh(x), x) is None
-    True
-    """
+    """The atoms of a function of x, None where it is not a sum of atoms."""
     try:
         return _Collected(function, x).atoms()
     except NoAtoms:

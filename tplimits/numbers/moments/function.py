@@ -240,15 +240,6 @@ def moment(
     """E F(g1, …, gk) as a function of covariances, F an expression in `variables` and constants with values.
 
     Raises EvaluationError for other symbols and for Dirac deltas.
-
-    >>> from tplimits.program.nodes import functions
-    >>> x, y = sympy.symbols("x y", real=True)
-    >>> relu = moment(functions.relu(x) * functions.relu(y), (x, y))
-    >>> relu.route, float(relu(2.0, 2.0, 2.0)[0])
-    ('closed', 1.0)
-    >>> swish = moment(x * functions.sigmoid(x) * y * functions.sigmoid(y), (x, y))
-    >>> swish.route, round(float(swish(1.0, 0.5, 1.0)[0]), 10)
-    ('expansion', 0.1831696631)
     """
     written = integrand.xreplace({s: sympy.sympify(v) for s, v in constants})
     unknown = sorted(s.name for s in written.free_symbols - set(variables))

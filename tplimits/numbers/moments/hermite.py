@@ -62,12 +62,6 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
     """The rows of all variances, to the lowest order that leaves a small remainder, or to the highest one.
 
     Raises EvaluationError where f is not finite.  Shapes: `variances` (N,).
-
-    >>> import sympy
-    >>> x = sympy.Symbol("x", real=True)
-    >>> rows = hermite_rows(Kinked(x**2 - 1, x, ()), numpy.array([1.0]))
-    >>> [abs(round(a, 12)) for a in rows.coefficients[0, :4].tolist()]  # (x² − 1) = √2 h₂
-    [0.0, 0.0, 1.414213562373, 0.0]
     """
     variances = numpy.asarray(variances, dtype=numpy.float64)
     for order in orders[:-1]:

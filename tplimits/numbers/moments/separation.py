@@ -12,16 +12,7 @@ _MOST_TERMS = 64
 
 
 def products(function: Expr, variables: Sequence[Symbol]) -> tuple[tuple[Expr, Expr], ...] | None:
-    """(f, h) with F = Σ f(g1) h(g2), None where F is no such sum; h = 1 for one variable.
-
-    >>> x, y = sympy.symbols("x y", real=True)
-    >>> products((1 + sympy.tanh(x)) * y, (x, y))
-    ((tanh(x) + 1, y),)
-    >>> products((x + y) * y, (x, y))
-    ((x, y), (1, y**2))
-    >>> products(sympy.tanh(x + y), (x, y)) is None
-    True
-    """
+    """(f, h) with F = Σ f(g1) h(g2), None where F is no such sum; h = 1 for one variable."""
     if len(variables) == 1:
         return ((function, S.One),)
     # a product as it stands, before anything is multiplied out: one pair of functions instead of many

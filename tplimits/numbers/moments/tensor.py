@@ -76,14 +76,7 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
 
 
 def may_be_infinite(function: Expr) -> bool:
-    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only.
-
-    >>> x, y = sympy.symbols("x y", real=True)
-    >>> may_be_infinite(x + y / x), may_be_infinite(x + sympy.sin(y) / y)
-    (True, False)
-    >>> may_be_infinite(x * (sympy.cos(y) / y - sympy.sin(y) / y**2))  # over one denominator poles of terms cancel
-    False
-    """
+    """Whether the function is without a bound and something in it has a pole: kinks alone cost accuracy only."""
     if all(bound.is_finite for bound in bounds(function)) or not may_vanish_below(function):
         return False
     joined = sympy.Mul(*map(sympy.together, sympy.Mul.make_args(function)))

@@ -205,11 +205,7 @@ def _check_entries(found: numpy.ndarray, content: numpy.ndarray) -> None:
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A dictionary of dictionaries as one, with paths for names.
-
-    >>> nested(flat({"a": {"b": 1}, "c": {}})) == {"a": {"b": 1}, "c": {}}
-    True
-    """
+    """A dictionary of dictionaries as one, with paths for names."""
     found: dict[str, Any] = {}
     for key, value in state.items():
         if isinstance(value, Mapping):

@@ -42,9 +42,6 @@ def parse(text: str, numbers: bool = False, digits: int = MAX_DIGITS) -> Fields:
 
     ProgramError for text that is too large or too deep, is not JSON, repeats a key, or has bare numbers; with
     `numbers` these may stand where `Fields.plain` reads, if they are finite, and whole ones of so many digits.
-
-    >>> parse('{"name": "p"}').text("name")
-    'p'
     """
     _scan(text)
     try:
@@ -241,33 +238,21 @@ def name(value: Any, where: str) -> str:
 
 
 def whole(value: Any, where: str) -> int:
-    """A whole number in quotes.
-
-    >>> whole("12", "the file")
-    12
-    """
+    """A whole number in quotes."""
     if not isinstance(value, str) or not re.fullmatch(r"-1|0|[1-9][0-9]{0,17}", value):
         refuse(where, f"{shown(value)} is not a whole number", 'write it as a string, such as "12"')
     return int(value)
 
 
 def rational(value: Any, where: str) -> Fraction:
-    """A fraction as `str` writes it.
-
-    >>> rational("-1/2", "power")
-    Fraction(-1, 2)
-    """
+    """A fraction as `str` writes it."""
     if not isinstance(value, str) or not re.fullmatch(r"-?[0-9]{1,9}(/[1-9][0-9]{0,8})?", value):
         refuse(where, f"{shown(value)} is no fraction", 'write it as a string, such as "1/2"')
     return Fraction(value)
 
 
 def hexadecimal(value: Any, where: str) -> float:
-    """A float as `float.hex` writes it.
-
-    >>> hexadecimal("0x1.8000000000000p+0", "array 1")
-    1.5
-    """
+    """A float as `float.hex` writes it."""
     if not isinstance(value, str) or not re.fullmatch(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}", value):
         refuse(where, f"{shown(value)} is not a hexadecimal float", "write it as float.hex does: 0x1.8000000000000p+0")
     try:

@@ -81,11 +81,7 @@ def _refuse(found: str, repair: str) -> NoReturn:
 
 
 def shown(value: object) -> str:
-    """A piece of a file as it may stand in a message: escaped and short.
-
-    >>> print(shown("a line\\nand more"))
-    'a line\\nand more'
-    """
+    """A piece of a file as it may stand in a message: escaped and short."""
     text = repr(value[:80]) if isinstance(value, str) else reprlib.repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -94,11 +90,7 @@ def shown(value: object) -> str:
 
 
 def words(body: Expr, slots: Sequence[Symbol] = ()) -> list[str]:
-    """A body as a postfix list of words.
-
-    >>> words(2 * sympy.tanh(Entry(Integer(3), OWN, axis_symbol("token"))))
-    ['2', 'index token', 'entry 3 own 1', 'tanh', 'mul 2']
-    """
+    """A body as a postfix list of words."""
     neurons = {OWN: "own", NO_NEURON: "none", **{s: str(i + 1) for i, s in enumerate(slots)}}
     found: list[str] = []
     for word in _words(body, neurons):
@@ -173,9 +165,6 @@ def expression(found: Sequence[object], slots: int = 0, budget: Budget | None = 
     """The body that a postfix list of words stands for.
 
     ProgramError says which word is wrong; nothing in the list is evaluated as code.
-
-    >>> expression(["2", "index token", "entry 3 own 1", "tanh", "mul 2"])
-    2*tanh(Entry(3, α, token))
     """
     if len(found) > MAX_WORDS:
         raise ProgramError(f"it has {len(found)} words; split the body: at most {MAX_WORDS} are read.")

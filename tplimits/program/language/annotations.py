@@ -232,11 +232,7 @@ def init(mean: Any = 0, std: Any = 1) -> Init:
 
 
 def as_kind(annotation: Any) -> Kind | None:
-    """The Kind an annotation stands for, or None.
-
-    >>> as_kind(Matrix), as_kind(float)
-    (tp.Matrix, None)
-    """
+    """The Kind an annotation stands for, or None."""
     if isinstance(annotation, Kind):
         return annotation
     if isinstance(annotation, _Annotation):

@@ -40,11 +40,7 @@ _NUMERICAL = ("math", "cmath", "sympy")
 
 
 def replacement(function: str) -> str:
-    """What to write in a program instead of a function of NumPy or `math`.
-
-    >>> replacement("tanh"), replacement("square")
-    ('use tp.tanh', 'use x ** 2')
-    """
+    """What to write in a program instead of a function of NumPy or `math`."""
     if function in ENTRYWISE:
         return f"use tp.{function}"
     if function in _OTHER_NAMES:

@@ -32,11 +32,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-/", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᐟ
 
 
 def superscript(number: object) -> str:
-    """A number as Unicode superscripts.
-
-    >>> superscript("-3/2")
-    '⁻³ᐟ²'
-    """
+    """A number as Unicode superscripts."""
     return str(number).translate(_SUPERSCRIPTS)
 
 
@@ -58,13 +54,7 @@ _SHORT = 13
 
 
 def decimal(number: sympy.Rational) -> str:
-    """A rational as people wrote it: a float prints as the float it was, or as the short one next to it.
-
-    >>> [decimal(r) for r in (sympy.Rational(0.1), sympy.Rational(0.1) ** 2, 1 / sympy.Rational(0.1))]
-    ['0.1', '0.01', '10']
-    >>> decimal(sympy.Rational(3, 4))
-    '3/4'
-    """
+    """A rational as people wrote it: a float prints as the float it was, or as the short one next to it."""
     if number.q == 1:
         return str(number.p)
     if was_float(number):

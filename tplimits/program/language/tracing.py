@@ -81,11 +81,7 @@ def plain(value: Any) -> Any:
 
 
 def exact(number: Any) -> Expr:
-    """A Python or NumPy number as an exact SymPy number (a float is its binary rational).
-
-    >>> exact(0.75), exact(numpy.float32(2))
-    (3/4, 2)
-    """
+    """A Python or NumPy number as an exact SymPy number (a float is its binary rational)."""
     # NumPy's numbers are no numbers.Rational, and float32 would be read by its decimal text
     if isinstance(number, numpy.generic):
         number = float(number) if isinstance(number, numpy.floating) else number.item()

@@ -100,15 +100,6 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
 
     With `train` the readout is followed to the parameters of these names alone, and others have no uses.
 
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-    ...     h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
-    ...     return v * tp.relu(h)
-    >>> backward = backpropagation(mlp)
-    >>> [backward.program[use.gradient.source].name for use in backward.gradients["W"]]
-    ['dh']
-
     Raises ProgramError for a program that is no network, and where a size has to be known for the gradient.
     """
     if not program.is_network:

@@ -47,18 +47,7 @@ _POSITIVE = (
 
 
 def refuse_output_that_cancels(program: Program) -> None:
-    """NoLimitError for a network whose readout sums to 0 over the neurons.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def centred(ξ: tp.Input, U: tp.Vector):
-    ...     return U * ξ - tp.avg(U * ξ)
-    >>> try:
-    ...     refuse_output_that_cancels(centred)
-    ... except NoLimitError as error:
-    ...     print("the output is 0 whatever the parameters are" in str(error))
-    True
-    """
+    """NoLimitError for a network whose readout sums to 0 over the neurons."""
     if sums_to_zero(program, program.returns[0]):
         raise NoLimitError(
             f"{program.where(program.returns[0])}: what is read out sums to 0 over its neurons at every width: the "
@@ -67,15 +56,7 @@ def refuse_output_that_cancels(program: Program) -> None:
 
 
 def sums_to_zero(program: Program, position: int, instead: Instruction | None = None) -> bool:
-    """Whether a scalar, or the sum of a vector's entries, is 0 at every width; `instead` is read in its place.
-
-    >>> import tplimits as tp
-    >>> @tp.program
-    ... def sides(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
-    ...     return y * (W @ x) - x * (W.T @ y), y * (W @ x) - x * (W @ y)
-    >>> [sums_to_zero(sides, p) for p in sides.returns]
-    [True, False]
-    """
+    """Whether a scalar, or the sum of a vector's entries, is 0 at every width; `instead` is read in its place."""
     bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
     last = bound[position] if instead is None else instead
     # an index of −1 stands for a 0

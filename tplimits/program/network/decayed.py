@@ -100,17 +100,7 @@ class _Writer:
 
 
 def decayed(network: Program, groups: Sequence[Collection[str]]) -> Decayed:
-    """The readout of a network, without scalars added to it, with each group of trained weights times its own s.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> [s.name for s in decayed(shallow, [["U", "v"]]).program]
-    ['decay', 'ξ', 'U', 'v', 'return']
-    >>> decayed(shallow, [["U"], ["v"]]).scales
-    ('decay', 'decay_')
-    """
+    """The readout of a network, without scalars added to it, with each group of trained weights times its own s."""
     scales: list[str] = []
     taken = {*network.names, *network.all_axes, *network.widths, *network.constants}
     for _ in groups:

@@ -48,13 +48,6 @@ def exact_signal(error: Any) -> Callable[[numpy.ndarray, int], numpy.ndarray]:
 def error_signal(error: Any) -> Callable[[Array, int], Array]:
     """A user's error signal as a checked function of (f, t).
 
-    >>> error_signal(lambda f: f - 1)(numpy.zeros(2), 0).tolist()
-    [-1.0, -1.0]
-    >>> error_signal(lambda f, t: t * f)(numpy.ones(2), 3).tolist()
-    [3.0, 3.0]
-    >>> error_signal(lambda f, y=1: f - y)(numpy.ones(2), 3).tolist()
-    [0.0, 0.0]
-
     Raises EvaluationError for what is no function, and later for values of another shape or that are not finite.
     """
     if not callable(error):

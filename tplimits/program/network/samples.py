@@ -31,13 +31,6 @@ def with_samples(program: Program) -> tuple[Program, str]:
     """The network on many inputs with the same parameters, and the name of the axis that counts them.
 
     It stands first on the data and on all that depends on it.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> [s.axes for s in with_samples(shallow)[0]]
-    [('sample', 'd'), ('d',), (), ('sample',)]
     """
     return along_samples(program, dependent(program))
 

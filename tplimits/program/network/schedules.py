@@ -109,18 +109,6 @@ def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[st
 
     Scalars that are scheduled stand first and start at their values of step 0; one whose name a value of the program
     has gets a stroke.  Constants that are stated in terms of scheduled ones move along.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def warm(ξ: tp.Input, v: tp.Vector, *, c):
-    ...     return v * tp.tanh(c * ξ)
-    >>> print(moving(warm, {"c": lambda t: 1 + t / 2})[0])
-    program warm(c, ξ, v)
-      1  c      = 1, moves with the step   scalar
-      2  ξ      = given                    scalar
-      3  v      = over n, entries N(0, 1)  vector
-      4  return = v*tanh(c*ξ)              OuterNonlin
-    returns return
     """
     schedules, rest = parted(network, given)
     known = {s.name for s in network if isinstance(s, InitialScalar) and s.scheduled}

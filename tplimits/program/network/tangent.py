@@ -177,16 +177,7 @@ def _beside(entry: Entry, many: int) -> Entry:
 
 
 def tangent(program: Program, train: Iterable[str], scales: Mapping[str, Expr] | None = None) -> Tangent:
-    """The network followed by its derivative along fresh draws of the parameters named in `train`, times `scales`.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     h = tp.sum(U * ξ, over="d")
-    ...     return v * tp.tanh(h)
-    >>> print(tangent(shallow, ["U", "v"]).program[8].name)
-    δreturn
-    """
+    """The network followed by its derivative along fresh draws of the parameters named in `train`, times `scales`."""
     writer = _Writer(program, train, scales or {})
     for position in range(len(program)):
         writer.tangent(position)

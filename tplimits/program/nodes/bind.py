@@ -57,12 +57,7 @@ def constant_value(program: Program, value: Any, what: str) -> Expr:
 
 
 def resolved(values: Mapping[Symbol, Expr]) -> dict[Symbol, Expr]:
-    """The same values with references to one another written out; ProgramError where they go in a circle.
-
-    >>> a, b = sympy.symbols("a b", real=True)
-    >>> resolved({a: 2 * b, b: sympy.Integer(3)})
-    {a: 6, b: 3}
-    """
+    """The same values with references to one another written out; ProgramError where they go in a circle."""
     found = dict(values)
     # each round writes out one link at least of every chain: what is left after so many is a circle
     for _ in range(len(found) + 1):

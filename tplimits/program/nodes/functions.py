@@ -297,12 +297,7 @@ JUMPS = (step, sympy.sign, where)
 
 
 def elementary(expr: Expr) -> Expr:
-    """The same function with every kinked head written through `step`, sigmoid through tanh.
-
-    >>> x = sympy.Symbol("x", real=True)
-    >>> elementary(sympy.Abs(x)), elementary(maximum(x, 1))
-    (x*(2*step(x) - 1), x + (1 - x)*step(1 - x))
-    """
+    """The same function with every kinked head written through `step`, sigmoid through tanh."""
     if not expr.args or not expr.has(Real, sympy.Abs, sympy.sign):
         return expr
     args = [elementary(a) for a in expr.args]
@@ -318,12 +313,7 @@ def elementary(expr: Expr) -> Expr:
 
 
 def kinks(expr: Expr) -> set[Expr]:
-    """The arguments whose zero is a kink or a jump of the expression (as seen in elementary form).
-
-    >>> x = sympy.Symbol("x", real=True)
-    >>> kinks(relu(x - 1) * sympy.tanh(x))
-    {x - 1}
-    """
+    """The arguments whose zero is a kink or a jump of the expression (as seen in elementary form)."""
     found = {node.args[0] for node in expr.atoms(step, relu, leaky_relu, where, sympy.sign, sympy.Abs)}
     for node in expr.atoms(maximum, minimum):
         found.add(node.args[0] - node.args[1])

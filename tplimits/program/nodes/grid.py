@@ -90,14 +90,7 @@ class Scatter(NamedTuple):
 
 
 def scatter(total: AxisSum) -> Scatter | None:
-    """A sum as a scatter, if it is one.
-
-    >>> from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
-    >>> t, v = axis_symbol("t′1"), axis_symbol("v")
-    >>> x, g = DataIndex(sympy.Integer(0), t), Entry(sympy.Integer(1), NO_NEURON, t)
-    >>> scatter(AxisSum(g * Kron(x, v), t, Symbol("t")))
-    Scatter(summand=Entry(1, ·, t′1), index=DataIndex(0, t′1), onto=v)
-    """
+    """A sum as a scatter, if it is one."""
     factors = sympy.Mul.make_args(total.summand)
     for kron in (f for f in factors if isinstance(f, Kron)):
         for index, onto in (kron.args, kron.args[::-1]):
@@ -110,12 +103,7 @@ def scatter(total: AxisSum) -> Scatter | None:
 
 
 def scattered(values: Array, places: NDArray[numpy.int64], summed: int, onto: int, size: int) -> Array:
-    """`values` added up along the dimension `summed`, each at its place along `onto`, where values have one entry.
-
-    >>> g, x = numpy.array([[1.0], [2.0], [3.0]]), numpy.array([[1], [0], [1]])
-    >>> scattered(g, x, summed=0, onto=1, size=2).tolist()
-    [[2.0, 4.0]]
-    """
+    """`values` added up along the dimension `summed`, each at its place along `onto`, where values have one entry."""
     shape = list(numpy.broadcast_shapes(values.shape, places.shape))
     terms = numpy.moveaxis(numpy.broadcast_to(values, shape), summed, 0)
     along = numpy.moveaxis(numpy.broadcast_to(places, shape), summed, 0)

@@ -52,12 +52,7 @@ def slope(expr: Expr, variable: Expr) -> Expr:
 
 @remembered(1 << 13)
 def derivative(expr: Expr, variable: Expr) -> Expr:
-    """∂expr/∂variable of what is real, also where SymPy cannot tell: it leaves that of sign(x − y/z) as it is.
-
-    >>> x, y, z = sympy.symbols("x y z", real=True)
-    >>> derivative(sympy.sign(x - y / z), x)
-    2*DiracDelta(x - y/z)
-    """
+    """∂expr/∂variable of what is real, also where SymPy cannot tell: it leaves that of sign(x − y/z) as it is."""
     for head, own in _OF_REALS.items() if holds(expr, *_OF_REALS) else ():
         expr = expr.replace(head, own)
     slope = _of_part(expr, variable)
@@ -117,14 +112,7 @@ def ambiguous_delta(place: Expr) -> Expr:
 
 @remembered(1 << 12)
 def hidden_jumps(expr: Expr) -> tuple[Expr, ...]:
-    """The ℓ at whose zeros a function jumps although none of its heads does.
-
-    >>> x, y = sympy.symbols("x y", real=True)
-    >>> hidden_jumps(functions.relu(x) / x), hidden_jumps(x * y / sympy.Abs(x - 2 * y)), hidden_jumps(sympy.tanh(1 / y))
-    ((x,), (), (y,))
-    >>> hidden_jumps(sympy.Abs(x) ** 2 / x), hidden_jumps(x / sympy.sqrt(x**2 + y**2)), hidden_jumps(1 / x)
-    ((), (), ())
-    """
+    """The ℓ at whose zeros a function jumps although none of its heads does."""
     if not _may_hide(expr):
         return ()
     names: dict[Expr, Symbol] = {}

@@ -42,15 +42,7 @@ class Roles:
 
 
 def roles(network: Program) -> Roles:
-    """The roles of a network's parameters.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, b: tp.Scalar):
-    ...     return tp.readout(v * tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d")))) + 0.1 * b
-    >>> dict(roles(mlp).kinds)
-    {'U': 'vector', 'W': 'matrix', 'v': 'readout', 'b': 'scalar'}
-    """
+    """The roles of a network's parameters."""
     readouts = _readouts(network)
     kinds: dict[str, str] = {}
     for position, name in parameter_places(network).items():

@@ -77,18 +77,7 @@ class Script:
 
 
 def script(network: Program, parametrization: Parametrization, optimizer: Any) -> Script:
-    """The table of a network for one optimizer, or for optimizers by parameter.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-    ...     return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
-    >>> script(mlp, tp.MUP, tp.SignSGD())
-    parameter  kind     initial std  lr ×    ε ×
-    U          vector   1            1       —
-    W          matrix   n**(-1/2)    n**-1   —
-    v          readout  n**-1        n**-1   —
-    """
+    """The table of a network for one optimizer, or for optimizers by parameter."""
     kinds, rest = roles(network).kinds, at_rest(network)
     rows = []
     for name, e in parametrization.of(network).items():

@@ -113,11 +113,7 @@ def latex(verdict: StabilityVerdict) -> str:
 
 
 def power_of_n(p: Power) -> str:
-    """A power of n for sentences.
-
-    >>> power_of_n(Fraction(3, 2)), power_of_n(Fraction(0))
-    ('n^(3/2)', '1')
-    """
+    """A power of n for sentences."""
     return "1" if p == 0 else "n" if p == 1 else f"n^({p})"
 
 

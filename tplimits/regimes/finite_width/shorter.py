@@ -18,15 +18,7 @@ _LONGEST, _MOST = 4000, 4
 
 
 def tidy(number: Expr) -> Expr:
-    """A short form of a number.
-
-    >>> tidy(sympy.sqrt(2) / (2 * sympy.sqrt(3)) - sympy.sqrt(6) / 6)
-    0
-    >>> tidy(1 - sympy.exp(2) / (sympy.exp(1) + 1) ** 2)
-    (1 + 2*E)/(1 + E)**2
-    >>> tidy(3 / sympy.sqrt(sympy.pi) - (2 * sympy.sqrt(2) + 1) / sympy.sqrt(2 * sympy.pi))
-    (2 - sqrt(2))/(2*sqrt(pi))
-    """
+    """A short form of a number."""
     if number.is_Rational or number.free_symbols or number.count_ops() > _LONGEST:
         return number
     generators = _Generators(_unit(number))

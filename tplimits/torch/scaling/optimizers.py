@@ -103,11 +103,7 @@ NO_RULE = {
 
 
 def rule_of(given: Any) -> Rule:
-    """The rule of an optimizer given by its name, or by PyTorch's class or object.
-
-    >>> rule_of("AdamW").decoupled
-    True
-    """
+    """The rule of an optimizer given by its name, or by PyTorch's class or object."""
     kind = given if isinstance(given, type) else type(given)
     name = given if isinstance(given, str) else kind.__name__
     key = name.lower()

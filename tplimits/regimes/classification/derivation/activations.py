@@ -50,12 +50,7 @@ class Finding:
 
 
 def judged(φ: Expr) -> Finding:
-    """The assumption for an activation φ(x), its first part that fails.
-
-    >>> from tplimits.program.nodes.functions import gelu, relu, softplus
-    >>> print(judged(softplus(X) ** 2), judged(gelu(X)), judged(relu(X)), sep="; ")
-    holds for softplus(x)**2; fails for gelu(x): φ(-1/8) < 0; fails for relu(x): φ′ is not pseudo-Lipschitz at 0
-    """
+    """The assumption for an activation φ(x), its first part that fails."""
     if φ.atoms(Entry):
         return Finding(φ, None, "it depends on scalars")
     slope = φ.diff(X)

@@ -177,9 +177,6 @@ def fewer(cosets: frozenset[Coset]) -> frozenset[Coset]:
     """At most `MOST` cosets that hold others, in pairs that add the least: a + V and b + V are one coset, exactly.
 
     Terms at different values of indices, as queries and values in one matrix, are kept apart where others are left.
-
-    >>> fewer(frozenset(map(Coset, range(8))))
-    frozenset({Coset(shift=0, basis=(4, 2, 1), where=frozenset())})
     """
 
     left = sorted(cosets, key=_order)
@@ -208,11 +205,7 @@ def spanned(hull: Coset) -> Coset:
 
 
 def span(vectors: Iterable[int]) -> tuple[int, ...]:
-    """A basis of what sets of bits span.
-
-    >>> span((0b011, 0b110, 0b101))
-    (5, 3)
-    """
+    """A basis of what sets of bits span."""
     found: list[int] = []
     for v in vectors:
         v = reduced(v, found)

@@ -65,13 +65,6 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
     """Whether a scalar, or the mean of a vector, is zero within its numerical error; False where it has no number.
 
     It is what the instruction at a position gives, or another one `instead` of it.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def centred(ξ: tp.Input["d"], U: tp.Vector["d"]):
-    ...     return tp.sigmoid(tp.sum(U * ξ, over="d")) - 0.5
-    >>> vanishes_at_generic_data(centred, centred.returns[0])
-    True
     """
     if network.constants:
         return False

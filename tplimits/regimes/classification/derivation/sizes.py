@@ -81,11 +81,6 @@ def size_of(
 
     The sizes of arguments of functions are added to `arguments`, since a saturating function hides them; powers pass
     through f(λx) = λ f(x), which may be multiplied by what they lack.
-
-    >>> n, x = sympy.Symbol("n"), Entry(sympy.Integer(0), sympy.Symbol("α"))
-    >>> moved = Size(Fraction(0), Fraction(-1, 2))
-    >>> size_of(sympy.sqrt(n) * sympy.tanh(x) * x, lambda e: moved, frozenset([n]))
-    Size(start=Fraction(1, 2), move=Fraction(0, 1), loose=-inf, fallen=-inf)
     """
 
     known: dict[Expr, Size] = {}

@@ -79,16 +79,7 @@ class Stacked:
 
 
 def branches(program: Program) -> tuple[Branch, ...]:
-    """The ends of residual branches, and the streams that they are added to.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-    ...     x = tp.tanh(tp.sum(U * ξ, over="d"))
-    ...     return v * (x + W @ x)
-    >>> [(net[b.end].name, net[b.stream].name) for b in branches(net)]
-    [('_6', 'x')]
-    """
+    """The ends of residual branches, and the streams that they are added to."""
     behind = {p: networkx.ancestors(program.graph, p) for p in range(len(program))}
     found: dict[int, int] = {}
     for s in program:
@@ -254,9 +245,6 @@ def _kind(x: Value) -> str:
 
 def power_of(what: str, sizes: Sequence[float]) -> Fraction:
     """The power of L of sizes at depths that double, at least three: the multiple of ½ that their ratios go to.
-
-    >>> power_of("it", (1.0, 1.41, 2.0))
-    Fraction(1, 2)
 
     Raises NoLimitError where ratios go to nothing, as those of what grows faster than any power.
     """

@@ -53,12 +53,7 @@ class Rule:
 
 
 def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> Power:
-    """The power of n of sizes, given at each width for several networks.
-
-    >>> found = measured_power((64, 128, 256), [[8.1, 7.9], [11.4, 11.2], [15.9, 16.1]])
-    >>> round(found.power, 2), found.error < 0.03
-    (0.5, True)
-    """
+    """The power of n of sizes, given at each width for several networks."""
     if any(not min(many, default=0.0) > 0 or not math.isfinite(max(many)) for many in sizes):
         typical = tuple(float(numpy.mean(many)) if len(many) else 0.0 for many in sizes)
         return Power(math.inf if any(not math.isfinite(t) for t in typical) else -math.inf, 0.0, typical)
@@ -81,11 +76,7 @@ def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> P
 
 
 def judged(found: Power, counted: Any, rule: Rule) -> str:
-    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN.
-
-    >>> judged(Power(0.5, 0.02, ()), 0, Rule(late=False)), judged(Power(-0.6, 0.02, ()), 0, Rule(late=True))
-    ('grows', 'vanishes')
-    """
+    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN."""
     p, doubt, gap = float(counted), rule.errors * found.error, rule.gap
     if found.power - doubt > p + CERTAIN * gap and found.power > p + GROWTH * gap:
         return GROWS

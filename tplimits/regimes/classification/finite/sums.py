@@ -33,15 +33,7 @@ class TwoPowers:
 def two_powers(
     widths: Sequence[int], sizes: Sequence[float], spread: float, power: float, gap: float = 0.5
 ) -> TwoPowers:
-    """The fit of a n^power + b n^(power − gap) to sizes whose logarithms have the standard error `spread`.
-
-    >>> n = (64, 128, 256, 512)
-    >>> found = two_powers(n, [1 + 8 * m ** -0.5 for m in n], 0.01, 0)
-    >>> round(found.leading, 2), round(found.second, 1), found.leads
-    (1.0, 8.0, True)
-    >>> two_powers(n, [8 * m ** -0.5 for m in n], 0.01, 0).leads
-    False
-    """
+    """The fit of a n^power + b n^(power − gap) to sizes whose logarithms have the standard error `spread`."""
     n, y = numpy.asarray(widths, dtype=float), numpy.asarray(sizes, dtype=float)
     # errors of logarithms are relative ones; without scatter widths would be fitted exactly, and nothing judged
     weights = 1 / (numpy.maximum(spread, 1e-3) * y)

@@ -201,10 +201,6 @@ def at_indices(
 
     Dimensions of a tensor before those of its indices (several covariances, draws) come first.  An index of `at` that
     no tensor has is a dimension of size 1.
-
-    >>> V = numpy.array([[2.0, 1.0], [1.0, 3.0]])
-    >>> at_indices((("V", (-1, 0), 0), ("V", (0, 0), 0)), {"V": V}.__getitem__, (-2, -1)).tolist()
-    [[7.0, 11.0]]
     """
     place = {i: k for k, i in enumerate(at)}
     operands: list[Any] = [] if factors and number == 1 else [numpy.float64(number), []]

@@ -18,11 +18,7 @@ from tplimits.regimes.depth.algebra.products import EPS
 
 
 def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
-    """The terms g(u) that have to be named, with their coefficients, and the rest of a function.
-
-    >>> separated(EPS * sympy.tanh(U) + 2 * U)
-    ({tanh(u): ε}, 2*u)
-    """
+    """The terms g(u) that have to be named, with their coefficients, and the rest of a function."""
     named: dict[Expr, Expr] = {}
     rest = []
     for term in sympy.Add.make_args(sympy.expand(function)):

@@ -16,11 +16,7 @@ CANCELLED = 1e-13
 
 
 def exactly(number: float) -> Fraction:
-    """The simple fraction a number of an array stands for, or its binary value.
-
-    >>> exactly(1 / 3), exactly(0.1)
-    (Fraction(1, 3), Fraction(1, 10))
-    """
+    """The simple fraction a number of an array stands for, or its binary value."""
     # masks and means hold simple fractions; as binary values they would not cancel against the program's own 1/3
     # smaller denominators for larger numbers, of which each would be near to some fraction
     simple = Fraction(number).limit_denominator(max(1, int(1e4 / math.sqrt(max(1.0, abs(number))))))
@@ -33,11 +29,7 @@ def constant(values: numpy.ndarray) -> bool:
 
 
 def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
-    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
-
-    >>> [part.tolist() for part in without_background(numpy.array([[3.0, 1.0], [1.0, 2.0]]))]
-    [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
-    """
+    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are."""
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         return [values]
     off = values[~numpy.eye(len(values), dtype=bool)]

@@ -51,13 +51,7 @@ def splitting(drift: Form, root: Root) -> Splitting:
 
 
 def left_factor(form: Form) -> Split:
-    """What of a symmetric form multiplies V.
-
-    >>> V = lambda a, b: ("V", (a, b), 0)
-    >>> split = left_factor(Form({(V(-4, 0), V(-3, -3), V(0, 0)): S.One, (V(-4, -4), V(-3, 0), V(0, 0)): S.One}))
-    >>> split.factor.terms, split.rest.terms
-    ({(('V', (-4, -4), 0), ('V', (-3, -3), 0)): 1}, {})
-    """
+    """What of a symmetric form multiplies V."""
     taken: list[tuple[Factors, Expr]] = []
     rest: dict[Factors, Expr] = {}
     for factors, coefficient in form.terms.items():
@@ -112,11 +106,7 @@ def _second_moment(response: Response, factor: Form) -> Form:
 
 
 def without_identities(factors: Factors) -> Factors:
-    """A product with its sums over δ done; what is left of δ is δ[αβ].
-
-    >>> without_identities((("I", (0, -4), 0), ("V", (0, -3), 0)))
-    (('V', (-4, -3), 0),)
-    """
+    """A product with its sums over δ done; what is left of δ is δ[αβ]."""
     for k, (label, (a, *more), _) in enumerate(factors):
         if label == "I" and (max(a, *more) >= 0 or a == more[0]):
             rest = factors[:k] + factors[k + 1 :]

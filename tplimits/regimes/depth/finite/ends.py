@@ -48,21 +48,13 @@ def end_labels(m: int) -> tuple[str, ...]:
 
 
 def statistic_labels(m: int) -> tuple[str, ...]:
-    """What can be claimed: means of V and of ρ², and what paths claim themselves.
-
-    >>> statistic_labels(2)[:4]
-    ('V[0,0]', 'V[0,1]', 'V[1,1]', 'ρ²[0,1]')
-    """
+    """What can be claimed: means of V and of ρ², and what paths claim themselves."""
     names = _correlations(m)
     return (*end_labels(m)[: -len(names) or None], *(f"ρ²{name[1:]}" for name in names), *path_labels(m))
 
 
 def path_labels(m: int) -> tuple[str, ...]:
-    """Quantiles such as `5% V[α,α]`, means `ρ[α,β]`, standard deviations `std ρ[α,β]` and quantiles of ρ.
-
-    >>> path_labels(2)[6:]
-    ('ρ[0,1]', 'std ρ[0,1]', '5% ρ[0,1]', '50% ρ[0,1]', '95% ρ[0,1]')
-    """
+    """Quantiles such as `5% V[α,α]`, means `ρ[α,β]`, standard deviations `std ρ[α,β]` and quantiles of ρ."""
     names, levels = _correlations(m), [f"{100 * q:.0f}%" for q in QUANTILES]
     variances = [f"{level} V[{a},{a}]" for level in levels for a in range(m)]
     quantiles = [f"{level} {name}" for level in levels for name in names]

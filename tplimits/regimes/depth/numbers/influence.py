@@ -22,12 +22,7 @@ Array = NDArray[numpy.float64]
 
 
 def of_deviation(x: Array) -> Array:
-    """Values with the standard deviation of x (draws, …) as their mean; zeros where x does not vary.
-
-    >>> values = of_deviation(numpy.array([1.0, 2.0, 3.0, 6.0]))
-    >>> round(float(values.mean()), 9), round(float(numpy.std([1, 2, 3, 6], ddof=1)), 9)
-    (2.160246899, 2.160246899)
-    """
+    """Values with the standard deviation of x (draws, …) as their mean; zeros where x does not vary."""
     square = (x - x.mean(axis=0)) ** 2
     s = numpy.sqrt(square.sum(axis=0) / (len(x) - 1))
     moved = (square - square.mean(axis=0)) / numpy.where(s > 0, 2 * s, 1.0)
@@ -35,12 +30,7 @@ def of_deviation(x: Array) -> Array:
 
 
 def of_correlation(x: Array, y: Array) -> Array:
-    """Values with the correlation of x and y (draws,) as their mean; zeros where one of them does not vary.
-
-    >>> values = of_correlation(numpy.array([1.0, 2.0, 3.0, 6.0]), numpy.array([0.0, 2.0, 1.0, 4.0]))
-    >>> round(float(values.mean()), 6), round(float(numpy.corrcoef([1, 2, 3, 6], [0, 2, 1, 4])[0, 1]), 6)
-    (0.903508, 0.903508)
-    """
+    """Values with the correlation of x and y (draws,) as their mean; zeros where one of them does not vary."""
     spread = float(x.std() * y.std())
     if not spread > 0:
         return numpy.zeros(len(x))
@@ -50,12 +40,7 @@ def of_correlation(x: Array, y: Array) -> Array:
 
 
 def of_quantile(x: Array, q: float) -> Array:
-    """Values with the quantile of level q of x (draws, …) as their mean.
-
-    >>> values = of_quantile(numpy.arange(101.0), 0.5)
-    >>> round(float(values.mean()), 9), round(float(values.std()), 4)  # 1/f = 100, √(q(1 − q)) = ½
-    (50.0, 49.9975)
-    """
+    """Values with the quantile of level q of x (draws, …) as their mean."""
     found = numpy.quantile(x, q, axis=0)
     h = bandwidth(q, len(x))
     low, high = max(q - h, 0.0), min(q + h, 1.0)
@@ -67,11 +52,7 @@ def of_quantile(x: Array, q: float) -> Array:
 
 
 def bandwidth(q: float, draws: int) -> float:
-    """Bofinger's h = (4.5 φ(z)⁴/(2z² + 1)²)^(1/5) N^(−1/5), z the normal quantile of level q.
-
-    >>> round(bandwidth(0.5, 1000), 4)
-    0.1627
-    """
+    """Bofinger's h = (4.5 φ(z)⁴/(2z² + 1)²)^(1/5) N^(−1/5), z the normal quantile of level q."""
     if not 0 < q < 1:
         return 0.0
     normal = NormalDist()

@@ -164,11 +164,7 @@ def _told(each: Inseparable, name: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    """A time as one says it.
-
-    >>> _time(31), _time(700), _time(1e5)
-    ('31 s', '12 min', '28 h')
-    """
+    """A time as one says it."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
