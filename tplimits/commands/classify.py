@@ -26,15 +26,13 @@ def classify(
     target: Annotated[str, typer.Argument(help=_TARGET)],
     parametrization: Annotated[str, typer.Option(metavar="sp|ntp|mup|up:S", help="the table of exponents")] = "mup",
     exponents: Annotated[
-        list[str],
-        typer.Option("--exponents", metavar="KIND=a,b,c,d", help="others for a kind, a parameter, or out"),
+        list[str], typer.Option("--exponents", metavar="KIND=a,b,c,d", help="others for a kind, a parameter, or out")
     ] = [],  # noqa: B006
     optimizer: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE,…]", help="sgd, adam:eps=0.01, …")] = "sgd",
     size: Sizes = [],  # noqa: B006
     set_: Sets = [],  # noqa: B006
     weight_decay: Annotated[
-        float | None,
-        typer.Option("--weight-decay", help="λ of w ← (1 − lr λ) w − lr Q, as in AdamW"),
+        float | None, typer.Option("--weight-decay", help="λ of w ← (1 − lr λ) w − lr Q, as in AdamW")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="all inequalities, and all that breaks")] = False,
     latex: Latex = None,
@@ -73,10 +71,7 @@ def _in_short(found: Classification, decay: float | None) -> list[str]:
     if found.regime != "feature":
         try:
             near = classified(found.program, found.nearest, found.optimizer)
-            script, whose = (
-                near.multipliers,
-                "the nearest table with features that move sets",
-            )
+            script, whose = (near.multipliers, "the nearest table with features that move sets")
         except NoLimitError as refused:
             return [*lines, f"  nearest table: none: {refused}"]
     lines.append(f"  {whose}")

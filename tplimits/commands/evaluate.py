@@ -25,11 +25,7 @@ class EvaluateOptions(limits.NumberOptions):
 
 @of.spread
 def evaluate(
-    target: of.Target,
-    options: EvaluateOptions,
-    latex: of.Latex = None,
-    html: of.Html = None,
-    json: of.Json = None,
+    target: of.Target, options: EvaluateOptions, latex: of.Latex = None, html: of.Html = None, json: of.Json = None
 ) -> None:
     """Give the limit as numbers with errors; of a network and --data, its kernels, or its outputs in training."""
     writable(latex, html, json)

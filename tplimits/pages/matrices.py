@@ -69,13 +69,7 @@ def _some(shown: tuple[int, ...], whole: tuple[int, ...]) -> str:
     return "" if shown == whole else f", {shown[0]} of {whole[0]} by {shown[1]} of {whole[1]}"
 
 
-def report_of(
-    kind: str,
-    title: str,
-    matrices: Mapping[str, tuple[Any, Any]],
-    text: str,
-    answer: str = "",
-) -> Report:
+def report_of(kind: str, title: str, matrices: Mapping[str, tuple[Any, Any]], text: str, answer: str = "") -> Report:
     """A report of matrices (N1, N2, …) with their errors; of axes behind these two the first entry is drawn.
 
     `answer` is their shape unless it is given.

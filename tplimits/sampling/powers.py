@@ -36,14 +36,7 @@ from tplimits.law.observables import BracketObservable, Observable
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol, width_symbol
 from tplimits.program.nodes.functions import kinks
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.parity import Sign, signs
 from tplimits.sampling.estimate import Series
 

@@ -139,10 +139,7 @@ def simplest(low: float, high: float) -> Fraction:
 
 
 def measured(
-    make: Callable[[int], Any],
-    names: Iterable[str],
-    widths: tuple[int, ...],
-    rounded: Iterable[tuple[float, ...]] = (),
+    make: Callable[[int], Any], names: Iterable[str], widths: tuple[int, ...], rounded: Iterable[tuple[float, ...]] = ()
 ) -> dict[str, Entries]:
     """The entries of parameters and buffers, from models of the first and the last width.
 

@@ -269,10 +269,7 @@ def _atom_pairs(factors: tuple[tuple[Expr, Expr], ...], variables: tuple[Symbol,
 
 
 def closed_code(
-    moments: Sequence[MomentFunction],
-    arguments: Sequence[str] = _ARGUMENTS,
-    prefix: str = "m",
-    scalar: bool = True,
+    moments: Sequence[MomentFunction], arguments: Sequence[str] = _ARGUMENTS, prefix: str = "m", scalar: bool = True
 ) -> Code:
     """Closed moments of one pair as assignments: shared roots and angles once, one result for each moment.
 

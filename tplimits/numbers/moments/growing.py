@@ -49,10 +49,7 @@ def squares_taken_out(function: Expr, x: Symbol) -> dict[float, Expr]:
 
 
 def on_wider_laws(
-    factors: Sequence[tuple[Expr, Expr]],
-    variables: tuple[Symbol, Symbol],
-    law: Law,
-    mean: Mean,
+    factors: Sequence[tuple[Expr, Expr]], variables: tuple[Symbol, Symbol], law: Law, mean: Mean
 ) -> tuple[Array, Array] | None:
     """The mean of Σ f(x) h(y) and its error, squares completed; None where no exponential of a square grows.
 

@@ -166,8 +166,7 @@ def _written(function: Callable[..., Any], variables: list[Symbol], action: str)
     except ValueError as error:
         known = ", ".join(sorted(functions.HEADS.keys() - {"dirac"}))
         fail(
-            f"{action} cannot use {error}",
-            f"write the function in SymPy with {known}, Max, Min, Heaviside, Piecewise",
+            f"{action} cannot use {error}", f"write the function in SymPy with {known}, Max, Min, Heaviside, Piecewise"
         )
 
 

@@ -234,11 +234,7 @@ def _arguments(trace: Trace, parameters: Mapping[str, inspect.Parameter]) -> tup
 
 
 def _call(
-    trace: Trace,
-    function: Callable[..., Any],
-    names: Iterable[str],
-    positional: list[Any],
-    keywords: dict[str, Any],
+    trace: Trace, function: Callable[..., Any], names: Iterable[str], positional: list[Any], keywords: dict[str, Any]
 ) -> Any:
     def on_bind(name: str, value: Any) -> None:
         if isinstance(value, Value) and value.trace is trace:

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 @stated("tp.layers.attention")
 def attention(
-    queries: Any,
-    keys: Any,
-    values: Any,
-    *,
-    over: str = "token",
-    key: str = "key",
-    mask: Any = None,
-    scale: Any = 1,
+    queries: Any, keys: Any, values: Any, *, over: str = "token", key: str = "key", mask: Any = None, scale: Any = 1
 ) -> Value:
     """Σ_s A_ts v_s, A = softmax over s of scale · (1/n) Σ_α q_tα k_sα, for each head by itself.
 

@@ -130,13 +130,7 @@ def conv_transpose2d(
 
 
 def _convolution(
-    what: str,
-    x: Any,
-    weights: Any,
-    axes: dict[str, Any],
-    moves: tuple[Any, ...],
-    to: Any,
-    transposed: bool = False,
+    what: str, x: Any, weights: Any, axes: dict[str, Any], moves: tuple[Any, ...], to: Any, transposed: bool = False
 ) -> Value:
     rank, stride, padding, dilation = moves
     at = positions(what, x, axes["over"], rank)

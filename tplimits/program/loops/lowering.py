@@ -13,29 +13,13 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.loops.form import (
-    DATA,
-    GRADIENT,
-    OUTPUT,
-    PARAMETER,
-    VALUE,
-    Array,
-    Loops,
-    Read,
-)
+from tplimits.program.loops.form import DATA, GRADIENT, OUTPUT, PARAMETER, VALUE, Array, Loops, Read
 from tplimits.program.loops.merging import merged
 from tplimits.program.loops.splitting import split
 from tplimits.program.loops.statements import Statements
 from tplimits.program.network.samples import at_sample, dependent, with_samples
 from tplimits.program.network.total import cotangent, differentiable
-from tplimits.program.nodes.entries import (
-    NO_NEURON,
-    OWN,
-    Entry,
-    axis_symbol,
-    sources,
-    width_symbol,
-)
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, sources, width_symbol
 from tplimits.program.nodes.kinds import (
     INITIAL,
     Avg,

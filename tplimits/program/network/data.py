@@ -65,10 +65,7 @@ def sizes_of(network: Program, X: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def with_sizes(
-    network: Program,
-    X: Mapping[str, Array],
-    given: Mapping[str, Any],
-    infinite: Collection[str] = (),
+    network: Program, X: Mapping[str, Array], given: Mapping[str, Any], infinite: Collection[str] = ()
 ) -> Program:
     """The network with the sizes of the data and those given by name; EvaluationError for an axis without one."""
     bound = network.sized({a: given[a] for a in given if a in network.all_axes} | sizes_of(network, X))

@@ -18,16 +18,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.language.names import free_name
 from tplimits.program.network.differentiate import crossed
-from tplimits.program.nodes.entries import (
-    OWN,
-    ArrayEntry,
-    AxisSum,
-    Entry,
-    GaussMean,
-    axis_symbol,
-    entries,
-    free_axes,
-)
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import divisors
 from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved

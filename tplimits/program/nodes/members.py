@@ -116,11 +116,7 @@ def _reads(program: Program, s: Instruction) -> Iterator[tuple[Place, Expr]]:
 
 
 def _member(
-    program: Program,
-    position: int,
-    at: Mapping[int, int],
-    places: Sequence[Members],
-    apart: Mapping[Place, list[int]],
+    program: Program, position: int, at: Mapping[int, int], places: Sequence[Members], apart: Mapping[Place, list[int]]
 ) -> Instruction:
     """One member of an instruction, which reads members; at: the numbers of its axes that come apart."""
     s = program[position]

@@ -141,11 +141,7 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialVector, _one_grid, "places of neurons have no finite axes, and a width has one vector of them"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
-    (
-        InitialScalar,
-        lambda program, position, s: number_legal(program, s.value),
-        "its value is a finite real number",
-    ),
+    (InitialScalar, lambda program, position, s: number_legal(program, s.value), "its value is a finite real number"),
     (
         InitialScalar,
         lambda program, position, s: s.law == NORMAL or (s.value is None and position not in program.inputs),

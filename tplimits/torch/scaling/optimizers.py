@@ -51,8 +51,7 @@ class Rule:
 
 def _lion() -> Optimizer:
     return Entrywise(
-        lambda c: sympy.sign(c),
-        states={"c": lambda g, m: 0.9 * m + 0.1 * g, "m": lambda g, m: 0.99 * m + 0.01 * g},
+        lambda c: sympy.sign(c), states={"c": lambda g, m: 0.9 * m + 0.1 * g, "m": lambda g, m: 0.99 * m + 0.01 * g}
     )
 
 

@@ -61,12 +61,7 @@ class Tape:
             for name in self.frames[0][part] if self.frames else ():
                 found[name] = numpy.stack([frame[part][name] for frame in self.frames])
         return Run(
-            self.width,
-            self.seed,
-            parts["parameters"],
-            parts["curves"],
-            parts["values"],
-            parts["outputs"].get(""),
+            self.width, self.seed, parts["parameters"], parts["curves"], parts["values"], parts["outputs"].get("")
         )
 
 

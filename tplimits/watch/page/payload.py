@@ -164,10 +164,7 @@ def _probes(recording: Recording, given: Probes) -> dict[str, Any]:
     for what, listed in (("colours", given.colours), ("marks", given.marks), ("texts", given.texts)):
         if listed is not None and len(listed) != count:
             raise EvaluationError(f"Probes({what}=…): it has {len(listed)} entries for {count} probes.")
-    return {
-        **{"count": count, "classes": classes, "texts": texts},
-        **{"colours": given.colours, "marks": given.marks},
-    }
+    return {**{"count": count, "classes": classes, "texts": texts}, **{"colours": given.colours, "marks": given.marks}}
 
 
 # -- runs -------------------------------------------------------------------------------------

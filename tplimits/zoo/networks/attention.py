@@ -128,14 +128,7 @@ positional_encoding = positional_encoding.bind(token=4)
 
 @network
 def transformer_block(
-    ξ: Input["d", "token"],
-    U: Vector["d"],
-    WQ: Matrix,
-    WV: Matrix,
-    WO: Matrix,
-    W: Matrix,
-    V: Matrix,
-    v: Vector,
+    ξ: Input["d", "token"], U: Vector["d"], WQ: Matrix, WV: Matrix, WO: Matrix, W: Matrix, V: Matrix, v: Vector
 ):
     """A pre-LN transformer block, x ← x + attention(LN x), x ← x + V gelu(W LN x), and the mean over tokens.
 
