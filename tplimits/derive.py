@@ -15,17 +15,15 @@ from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
 from tplimits.program.parts import derivation_begins
-from tplimits.regimes.protocol import Regime
-from tplimits.regimes.width.limit import Width
+from tplimits.regimes.protocol import Limit, Regime
+from tplimits.regimes.width.limit import Width, WidthLimit
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
     from tplimits.regimes.finite_width.limit import FiniteWidth, FiniteWidthLimit
     from tplimits.regimes.kernels.limit import KernelLimit, Kernels
-    from tplimits.regimes.protocol import Limit
     from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
     from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
-    from tplimits.regimes.width.limit import WidthLimit
 
 
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sympy import Expr
 from typer.exceptions import TyperException
@@ -19,9 +19,6 @@ from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.protocol import Regime
 from tplimits.terminal import working
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
 
 #: the regimes by the names they have on the command line
 BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}

@@ -12,10 +12,9 @@ from typer.exceptions import TyperException
 
 from tplimits.commands.output import writable
 from tplimits.terminal import say, show, table
-from tplimits.watch.recording import load_recording
+from tplimits.watch.recording import Recording, load_recording
 
 if TYPE_CHECKING:
-    from tplimits.watch.recording import Recording
     from tplimits.watch.run import Run
 
 _PAGE = "where the page goes; beside the recording if left out"

@@ -27,14 +27,13 @@ from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number
 from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
-from tplimits.program.nodes.evaluate import drawn
+from tplimits.program.nodes.evaluate import Array, drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets

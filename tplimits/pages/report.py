@@ -43,7 +43,7 @@ POLICY = (
 
 
 def harmless(value: Any) -> Any:
-    """Text without control characters and marks that turn the direction of writing; HTML that was made here as it is."""
+    """Text without control characters and marks that turn the direction of writing; HTML made here as it is."""
     if isinstance(value, markupsafe.Markup) or not isinstance(value, str):
         return value
     return "".join("\ufffd" if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in value)

@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.laws import GRID
+from tplimits.program.nodes.laws import GRID, Law
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 from tplimits.report.text import Writer, shown
@@ -21,7 +21,6 @@ from tplimits.report.text import Writer, shown
 if TYPE_CHECKING:
     from tplimits.law.kets import DotTerm, Ket, Key
     from tplimits.law.state import Derivation
-    from tplimits.program.nodes.laws import Law
     from tplimits.program.nodes.program import Program
 
 

@@ -12,13 +12,12 @@ from sympy.printing.str import StrPrinter
 
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.language.render import decimal, right_hand_side, was_float
-from tplimits.program.nodes.kinds import InitialMatrix, MatMul
+from tplimits.program.nodes.kinds import InitialMatrix, Instruction, MatMul
 from tplimits.report.rolled import SCREEN, table, together
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Ket
     from tplimits.law.state import Derivation
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: a mean with more nodes than this is written by its name

@@ -13,13 +13,12 @@ from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import to_json
 from tplimits.report import citations
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.latex_formulas import environment, fragment, rolled_rows, with_definitions
+from tplimits.report.latex_formulas import Formula, environment, fragment, rolled_rows, with_definitions
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.program.nodes.program import Program
-    from tplimits.report.latex_formulas import Formula
 
 #: what the documents of training and of depth say they are
 KERNELS, TRAINING, DEPTH = "tplimits kernel limit", "tplimits training limit", "tplimits covariance SDE"

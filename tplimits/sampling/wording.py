@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tplimits.pictures.plots import WORDS
-from tplimits.sampling.rows import LACK
-
-if TYPE_CHECKING:
-    from tplimits.sampling.rows import Row
+from tplimits.sampling.rows import LACK, Row
 
 #: draws are too few to speak of a test when the error they find is this much larger than it should be
 _WEAK = 1.15

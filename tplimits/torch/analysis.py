@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,9 +17,6 @@ from tplimits.torch.graph import FILLED, Graph, Node, refuse
 from tplimits.torch.rules import choosing, contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
 from tplimits.torch.rules.registry import RULES
 from tplimits.torch.sizes import Wide
-
-if TYPE_CHECKING:
-    from tplimits.torch.graph import Graph
 
 _ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
 _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")

@@ -18,7 +18,7 @@ from tplimits.program.language.values import Value
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.torch.data import evaluated
-from tplimits.torch.dimensions import SIDES, dims_of, scaled_data, units
+from tplimits.torch.dimensions import SIDES, Scaled, dims_of, scaled_data, units
 from tplimits.torch.graph import refuse
 from tplimits.torch.inputs import Inputs, axes_of, inputs_of, read, set_sizes, tensors_of
 from tplimits.torch.lowering import Lowering
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
     from tplimits.program.nodes.program import Program
     from tplimits.torch.analysis import Analysed
-    from tplimits.torch.dimensions import Scaled
     from tplimits.torch.entries import Entries
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind
 from tplimits.program.language.trace import written
 from tplimits.program.network.heads import Head
-from tplimits.torch.building import run, widths_of
+from tplimits.torch.building import Built, run, widths_of
 from tplimits.torch.data import evaluated
 from tplimits.torch.dimensions import dims_of
 from tplimits.torch.inputs import axis_names, set_sizes
 from tplimits.torch.lowering import Lowering
 from tplimits.torch.tensors import Writer
-
-if TYPE_CHECKING:
-    from tplimits.torch.building import Built
 
 
 def behind_readout(built: Built) -> tuple[int, frozenset[int]]:

@@ -17,9 +17,9 @@ from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.table import SP, Parametrization
-from tplimits.progress import reporting
+from tplimits.progress import Progress, Report, reporting
 from tplimits.regimes.classification.widening import Widening
-from tplimits.torch.analysis import KNOWN, analysed
+from tplimits.torch.analysis import KNOWN, Analysed, analysed
 from tplimits.torch.building import Built, built, rounded_of, weights_of
 from tplimits.torch.dependence import dependent
 from tplimits.torch.entries import Entries, measured
@@ -35,8 +35,6 @@ from tplimits.torch.starting import at_infinity, unlike_order_one, unlike_produc
 
 if TYPE_CHECKING:
     from tplimits.program.network.heads import Head
-    from tplimits.progress import Progress, Report
-    from tplimits.torch.analysis import Analysed
 
 #: how much outputs may change when neurons are permuted, relative to their size: casts to float32 cost 1e-6
 PERMUTED = 1e-5

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from tplimits.program.nodes.program import Program
-    from tplimits.watch.run import Run
 
 Array = NDArray[Any]
 FORMAT, VERSION = "tplimits recording", "1"

@@ -28,6 +28,7 @@ from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
     InitialVector,
+    Instruction,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -38,7 +39,6 @@ from tplimits.program.nodes.members import members_apart
 from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: the hypothesis in the words of an error

@@ -9,19 +9,14 @@ is always such a one, and a single one leaves the mean without a number.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sympy
 from sympy import Expr
 
 from tplimits.law.hypotheses.bounds import bounds, keeps_off
-from tplimits.law.hypotheses.reader import Doubt
+from tplimits.law.hypotheses.reader import Doubt, Reader
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import found
-
-if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Reader
 
 #: what may be real on a part of the line only
 HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)

@@ -27,13 +27,12 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, Instruction, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: what users call it when they take it on themselves

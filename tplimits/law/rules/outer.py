@@ -26,12 +26,11 @@ from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.powers import smoothed, without_n
 from tplimits.law.rules.reading import BodyReader, key_of
-from tplimits.law.state import in_widths_of_n
+from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.entries import OWN, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 
 if TYPE_CHECKING:
-    from tplimits.law.state import Derivation
     from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")

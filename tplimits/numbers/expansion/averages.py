@@ -14,7 +14,7 @@ averages it depends on, and the coefficient of 1/n of its mean at a neuron that 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,6 @@ from tplimits.numbers.expansion.nodes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tplimits.numbers.expansion.given import Given
     from tplimits.program.nodes.evaluate import Array
 

@@ -21,12 +21,11 @@ from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.explicit import Explicit
-    from tplimits.program.nodes.evaluate import Array
 
 _U = Symbol("u", real=True)
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.numbers.expansion.nodes import Field, aligned
+from tplimits.numbers.expansion.nodes import Field, Frame, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tplimits.numbers.expansion.nodes import Frame
     from tplimits.program.nodes.evaluate import Array
 
 #: derivatives over cells and at their ends that differ by this share are those of what bends in between

@@ -12,7 +12,7 @@ is, it would move θ_n by as much.  Who judges limits takes that mean over the l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -26,8 +26,6 @@ from tplimits.numbers.expansion.resolutions import observed
 from tplimits.numbers.expansion.samples import Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tplimits.law.kets import Key
     from tplimits.law.observables import Observable
     from tplimits.numbers.expansion.tables import Table

@@ -6,7 +6,7 @@ f(y) = Σ c_ps(n) |y|^p sgn(y)^s              of one scalar y that tends to 0 (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import sympy
@@ -20,8 +20,6 @@ from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tplimits.numbers.expansion.averages import Averages
     from tplimits.numbers.expansion.bodies import Bodies
     from tplimits.numbers.expansion.turning import Turning

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Moved, Split, aligned, mapped
+from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.jets import Jet
-    from tplimits.numbers.expansion.nodes import Frame
     from tplimits.program.nodes.evaluate import Array
 
 #: an argument this small, beside 1, is at its kink

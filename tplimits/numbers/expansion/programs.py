@@ -21,13 +21,12 @@ from tplimits.numbers.expansion.singular import refuse_singular
 from tplimits.numbers.expansion.turning import Turning
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.numbers.expansion.averages import Averages
     from tplimits.numbers.expansion.settled import Series
-    from tplimits.program.nodes.kinds import ScalarNonlin
     from tplimits.program.nodes.program import Program
 
 #: a direction of this squared length, beside that of its vector, is none: at finite width, and in the limit

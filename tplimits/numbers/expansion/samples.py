@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy
 
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable
 from tplimits.numbers.sobol import normal_points
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Samples(Frame):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy
 import scipy  # loads its parts on first use
-from sympy import S
+from sympy import Expr, Rational, S, Symbol
 
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
@@ -26,8 +26,6 @@ from tplimits.numbers.expansion.nodes import constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from sympy import Expr, Rational, Symbol
 
     from tplimits.errors import NoLimitError
     from tplimits.program.nodes.evaluate import Array

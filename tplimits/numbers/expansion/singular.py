@@ -9,7 +9,7 @@ is divided by, and an exponential needs an argument that is bounded from above.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -20,9 +20,6 @@ from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
 from tplimits.program.parts import found
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: what grows faster than any power, and the sign with which an argument has to be bounded from above
 _FAST = {sympy.exp: (1,), sympy.sinh: (1, -1), sympy.cosh: (1, -1)}

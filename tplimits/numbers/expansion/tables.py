@@ -14,7 +14,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.hypotheses import universality
-from tplimits.law.observables import observables
+from tplimits.law.observables import Observable, observables
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
@@ -23,13 +23,11 @@ from tplimits.numbers.number import Number
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate as on_arrays
 from tplimits.program.nodes.given import by_name, real_array, width_ratios
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GRID
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
-    from tplimits.law.observables import Observable
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: points of neurons, and where functions of pairs are taken

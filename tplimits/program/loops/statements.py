@@ -26,11 +26,10 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix, Instruction
 
 if TYPE_CHECKING:
     from tplimits.program.loops.splitting import Split
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
     from tplimits.program.nodes.stated import IndexTable
 

@@ -22,10 +22,16 @@ from tplimits.program.network.parameters import places_of_neurons
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    OuterNonlin,
+    ScalarNonlin,
+)
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: widths of runs; how large parameters are in the last one; by which part of them, and how often, they are moved

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind
@@ -22,9 +22,6 @@ from tplimits.program.language.trace import definition, returned_values, traced
 from tplimits.program.language.tracing import fail, stated
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.program import Program
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import scipy
@@ -15,12 +15,9 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, truncated
+from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.laws import Law
 
 Array = NDArray[numpy.float64]
 _g = Symbol("g", real=True)

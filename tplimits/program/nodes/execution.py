@@ -26,7 +26,7 @@ from tplimits.program.nodes.evaluate import (
     with_differences,
 )
 from tplimits.program.nodes.given import seed_number, whole_number
-from tplimits.program.nodes.grid import Scatter, scatter, scattered
+from tplimits.program.nodes.grid import Grid, Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -42,7 +42,6 @@ from tplimits.program.parts import found, remembered
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.grid import Grid
     from tplimits.program.nodes.program import Program
 
 #: entries of one intermediate array of an OuterNonlin of order 2 or more

@@ -20,8 +20,6 @@ from sympy import Expr, Symbol
 from tplimits.program.nodes.entries import AxisSum, DataIndex, Kron, Lookup, free_axes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tplimits.program.nodes.evaluate import Array
 
 

@@ -16,10 +16,9 @@ import networkx
 from sympy import Expr, Integer
 
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol, entries
-from tplimits.program.nodes.kinds import InitialMatrix, MatMul, made_of
+from tplimits.program.nodes.kinds import InitialMatrix, Instruction, MatMul, made_of
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: instructions beyond which families are left together

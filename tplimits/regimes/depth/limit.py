@@ -20,7 +20,7 @@ from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
-from tplimits.regimes.protocol import refuse_unknown_doubts
+from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.verdict import DepthVerdict
     from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.tangent.limit import TangentSDE
-    from tplimits.regimes.protocol import CheckAsked
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 

@@ -22,7 +22,7 @@ from tplimits.sampling.controls import Controlled
 from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
 from tplimits.sampling.powers import layer_series
 from tplimits.sampling.sample import Derived, Draws, Sampler
-from tplimits.sampling.verdict import concluded
+from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import sampled_widths
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.numbers.expansion.tables import Table
     from tplimits.regimes.finite_width.limit import FiniteWidthLimit
     from tplimits.regimes.protocol import CheckAsked
-    from tplimits.sampling.verdict import Verdict
 
 #: a variance below this is that of what does not fluctuate
 _FIXED = 1e-12

@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.law.observables import ScalarObservable, keys
+from tplimits.law.observables import Observable, ScalarObservable, keys
 from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.averages import ROOT
@@ -23,7 +23,6 @@ from tplimits.regimes.finite_width.shorter import tidy
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
-    from tplimits.law.observables import Observable
     from tplimits.numbers.expansion.tables import Table
     from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
 

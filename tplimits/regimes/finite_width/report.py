@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tplimits.law.kets import Reference, Step
 from tplimits.pages.report import with_error
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.regimes.finite_width.results import HIGH
+from tplimits.regimes.finite_width.results import HIGH, Expansion, Share
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:
     from tplimits.numbers.number import Number
     from tplimits.regimes.finite_width.limit import FiniteWidthLimit
-    from tplimits.regimes.finite_width.results import Expansion, Share
 
 CONDITIONING = Reference("a matrix given some of its images; Bolthausen 2014", "bolthausen2014iterative")
 EXPANDED = Reference("second-order expansion of statistical functionals; von Mises 1947", "vonmises1947asymptotic")

@@ -6,15 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tplimits.regimes.protocol import refuse_unknown_doubts
-from tplimits.regimes.training.claims import NOTE, OF_EVALUATE, training_verdict
+from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
+from tplimits.regimes.training.claims import NOTE, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.report import json_report
 from tplimits.report.written import TRAINING, Told
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
-    from tplimits.regimes.protocol import CheckAsked, Shown
-    from tplimits.regimes.training.claims import TrainedAs
     from tplimits.regimes.training.runs import TrainingRun
     from tplimits.sampling.verdict import Verdict
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tplimits.program.language.matrices import MatrixValue
-from tplimits.torch.graph import refuse
+from tplimits.torch.graph import Node, refuse
 from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.rules.contracting import FACTORS, einsum_letters
 from tplimits.torch.tensors import Tensor, spread
 
 if TYPE_CHECKING:
-    from tplimits.torch.graph import Node
     from tplimits.torch.lowering import Lowering
 
 

@@ -21,8 +21,8 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.samples import dependent
 from tplimits.program.network.schedules import path
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.parametrization.table import MUP
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction
+from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers.checkpoint import fingerprint
 from tplimits.regimes.training.numbers.scalars import scalars_of
@@ -31,10 +31,7 @@ from tplimits.version import VERSION
 from tplimits.watch.making.limits import LimitOf
 
 if TYPE_CHECKING:
-    from tplimits.program.network.batches import Batches
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
-    from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.training.finite.recipe import Recipe
 
 

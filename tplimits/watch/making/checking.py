@@ -17,7 +17,7 @@ from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.schedules import moving, parted
+from tplimits.program.network.schedules import Schedule, moving, parted
 from tplimits.program.nodes.given import (
     array_of,
     real_array,
@@ -37,7 +37,6 @@ from tplimits.watch.making.recorder import engine_of
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
-    from tplimits.program.network.schedules import Schedule
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]

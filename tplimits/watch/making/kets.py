@@ -19,13 +19,12 @@ from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate, judge
-from tplimits.regimes.training.numbers.request import request
+from tplimits.regimes.training.numbers.request import TrainingRequest, request
 from tplimits.watch.making.engine import Engine
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.regimes.training.numbers.execution import TrainingExecution
-    from tplimits.regimes.training.numbers.request import TrainingRequest
     from tplimits.watch.making.asked import Asked
 
 Array = NDArray[numpy.float64]

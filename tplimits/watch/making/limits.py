@@ -18,7 +18,7 @@ from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, OuterNonlin, ScalarNonlin
 from tplimits.program.optimizers.linear import Frozen
-from tplimits.program.parametrization.table import MUP, NTP
+from tplimits.program.parametrization.table import MUP, NTP, Parametrization
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 from tplimits.sampling.powers import has_corner
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from tplimits.program.nodes.program import Program
-    from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.training.finite.recipe import Recipe
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,6 @@ from tplimits.watch.making.outputs import Outputs
 from tplimits.watch.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tplimits.watch.making.asked import Asked
     from tplimits.watch.making.engine import Engine
 

@@ -25,12 +25,11 @@ from tplimits.watch.page.checking import checked
 from tplimits.watch.page.javascript import source
 from tplimits.watch.page.payload import compared, payload, room
 from tplimits.watch.page.shown import Shown, shown
-from tplimits.watch.page.views import Errors
+from tplimits.watch.page.views import Errors, View
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tplimits.watch.page.views import View
     from tplimits.watch.recording import Recording
 
 

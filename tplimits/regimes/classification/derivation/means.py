@@ -101,7 +101,7 @@ def _zeros(program: Program) -> set[int]:
 
 @lru_cache(maxsize=32)
 def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) -> Means:
-    """The means of a network and of its gradients; `starts` are the powers of 1/n of weights that are small at first."""
+    """The means of a network and of its gradients; `starts` are powers of 1/n of weights that are small at first."""
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
     # what is returned is summed over neurons without an Avg of its own

@@ -30,6 +30,7 @@ from tplimits.program.nodes.kinds import (
     InitialMatrix,
     InitialScalar,
     InitialVector,
+    Instruction,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -50,7 +51,6 @@ from tplimits.regimes.classification.derivation.cosets import (
 from tplimits.regimes.classification.derivation.sizes import distinct
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: an index that a sum has run over, and another one

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N
-from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.roles import terms_of
 from tplimits.regimes.classification.derivation.sizes import exponent_of
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from math import factorial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
@@ -24,10 +24,7 @@ from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.algebra.means import U, of_columns
 from tplimits.regimes.depth.algebra.named import in_powers, moved, separated
-from tplimits.regimes.depth.algebra.products import EPS
-
-if TYPE_CHECKING:
-    from tplimits.regimes.depth.algebra.products import Factors
+from tplimits.regimes.depth.algebra.products import EPS, Factors
 
 #: the sign of the argument of a function of a dense layer
 SIGN = Symbol("sgn(u)", real=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sympy import Rational
 
-from tplimits.regimes.depth.algebra.products import SPAN
+from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
     from tplimits.regimes.depth.algebra.forms import Form
-    from tplimits.regimes.depth.algebra.products import Dimension, Poly
     from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
 

@@ -24,7 +24,7 @@ from tplimits.regimes.depth.expanded import manifold, report
 from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
 from tplimits.regimes.depth.expanded.paths import Curve
-from tplimits.regimes.protocol import refuse_unknown_doubts
+from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.depth.expanded.manifold import Coefficients
     from tplimits.regimes.depth.numbers.paths import Paths
-    from tplimits.regimes.protocol import CheckAsked
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 

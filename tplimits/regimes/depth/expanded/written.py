@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT, at_point
 from tplimits.regimes.depth.algebra.laurent import laurent
 from tplimits.regimes.depth.algebra.products import EPS
 from tplimits.regimes.depth.derivation.scalars.expected import mean_series
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sympy import Rational
 
 #: powers of ε = n^(−1/2) that means of a layer are wanted to
 _ORDER = 2

@@ -14,13 +14,12 @@ from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.copies import in_sequences
-from tplimits.regimes.depth.derivation.derivation import lowered
+from tplimits.regimes.depth.derivation.derivation import OneLayer, lowered
 from tplimits.regimes.depth.tangent.forms import TangentForms, tangent_forms
 from tplimits.regimes.depth.tangent.parameters import Start, start
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.derivation.derivation import OneLayer
 
 
 @dataclass(frozen=True)

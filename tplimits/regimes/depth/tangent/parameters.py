@@ -23,7 +23,7 @@ from tplimits.program.nodes.kinds import Avg
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 from tplimits.regimes.depth.algebra.forms import Form, by_order, collected, dimension_factor, over_tokens
 from tplimits.regimes.depth.algebra.means import U
-from tplimits.regimes.depth.algebra.model import centred_label
+from tplimits.regimes.depth.algebra.model import Layer, Model, centred_label
 from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
@@ -46,7 +46,6 @@ from tplimits.regimes.depth.tangent.moving import together_terms
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from tplimits.regimes.depth.algebra.model import Layer, Model
     from tplimits.regimes.depth.derivation.derivation import OneLayer
 
 #: operands that are derivatives are numbered from here

@@ -19,14 +19,13 @@ from tplimits.regimes.depth.tangent import finite
 from tplimits.regimes.depth.tangent import simulation as stage
 from tplimits.regimes.depth.tangent.chain import place_along
 from tplimits.regimes.depth.tangent.covariance import contracted
-from tplimits.regimes.depth.tangent.paths import alignment, gram, projection
+from tplimits.regimes.depth.tangent.paths import TangentPaths, alignment, gram, projection
 from tplimits.regimes.depth.tangent.verdict import Gradients, Row, token_of
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.depth.tangent.parameters import Start
-    from tplimits.regimes.depth.tangent.paths import TangentPaths
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 

@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import CheckError
-from tplimits.regimes.kernels.finite.judged import LETTERS, KernelSampler, full, kernel_sampler, limit_claims
+from tplimits.regimes.kernels.finite.judged import LETTERS, Array, KernelSampler, full, kernel_sampler, limit_claims
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
 from tplimits.sampling.sample import Derived, Draws
-from tplimits.sampling.verdict import concluded
+from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import sampled_widths
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.kernels.finite.judged import Array
     from tplimits.regimes.kernels.first_order.evaluation import FirstOrder
     from tplimits.regimes.protocol import CheckAsked
-    from tplimits.sampling.verdict import Verdict
 
 #: C below this share of the square of its kernel is that of what does not fluctuate
 _FIXED = 1e-12

@@ -11,14 +11,13 @@ import numpy
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.recursion import Coefficients, Weights, coefficients
 from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.regimes.kernels.first_order.perceptron import Perceptron, Share
 
 #: inputs are the same where entries of their kernels differ by less than this share

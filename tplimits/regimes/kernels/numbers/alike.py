@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.regimes.kernels.numbers.request import laid_out
+from tplimits.regimes.kernels.numbers.request import GramRequest, laid_out
 from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.evaluation import Planned
     from tplimits.regimes.kernels.numbers.inputs import Inputs
-    from tplimits.regimes.kernels.numbers.request import GramRequest
 
 Array = NDArray[numpy.float64]
 Mask = NDArray[numpy.bool_]

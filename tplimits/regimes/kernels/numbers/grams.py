@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
@@ -15,6 +15,7 @@ from tplimits.regimes.kernels.numbers import evaluation, workers
 from tplimits.regimes.kernels.numbers.folder import GramFolder, Stored, read_folder
 from tplimits.regimes.kernels.numbers.job import Job
 from tplimits.regimes.kernels.numbers.request import (
+    GramRequest,
     KernelPair,
     NNGPAlone,
     paired,
@@ -22,9 +23,6 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.symmetry import put_transposed
-
-if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.request import GramRequest
 
 
 def evaluated(

@@ -31,13 +31,12 @@ from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
-from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.tables.frames import sides_of
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 #: operations of quadrature in a second; seconds of quadrature up to which it is done, and of draws up to which they are

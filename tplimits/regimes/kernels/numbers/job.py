@@ -6,19 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of
-from tplimits.regimes.kernels.numbers.request import KERNELS, refuse_infinite, shape_of
+from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, refuse_infinite, shape_of
 from tplimits.regimes.kernels.numbers.squares import squares
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
-
-if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.request import GramRequest
 
 Array = NDArray[Any]
 #: seconds of work that a tile is worth, the most tiles, and inputs a side of the largest

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Function, Symbol
 
-from tplimits.regimes.kernels.derivation.closing import closed_form
+from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.report.text import shown
-
-if TYPE_CHECKING:
-    from tplimits.regimes.kernels.derivation.closing import MeanFunction
 
 #: closed forms with more operations than this are not shown
 _CLOSED_UP_TO = 90

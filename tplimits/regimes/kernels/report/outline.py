@@ -14,6 +14,8 @@ from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, is_index
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, mean_function
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
+    Data,
+    Datum,
     DrawMean,
     Moment,
     Of,
@@ -29,7 +31,6 @@ from tplimits.regimes.kernels.report.softmaxes import Softmax, with_softmax
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 _FREE, _BOUND = "abcefgh", "ijklmpqrs"

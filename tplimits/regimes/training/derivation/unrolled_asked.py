@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.schedules import moving, parted, rates
+from tplimits.program.network.schedules import Schedule, moving, parted, rates
 from tplimits.program.nodes.given import exact_number
 
 if TYPE_CHECKING:
-    from tplimits.program.network.schedules import Schedule
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 #: the learning rate of every parameter at a step

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.schedules import Rate, decays, rates
+from tplimits.program.network.schedules import Rate, Schedule, decays, rates
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 
 if TYPE_CHECKING:
-    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.exponents import Exponents
     from tplimits.program.parametrization.table import Parametrization

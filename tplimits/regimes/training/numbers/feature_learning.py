@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.columns import OverflowingError
+from tplimits.numbers.columns import Array, OverflowingError, State
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
@@ -23,7 +23,6 @@ from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tplimits.numbers.columns import Array, State
     from tplimits.program.network.total import TotalProgram
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.request import TrainingRequest

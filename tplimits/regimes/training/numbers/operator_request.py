@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
-from tplimits.program.network.schedules import as_data, moving, parted, path, scheduled
+from tplimits.program.network.schedules import Rate, Schedule, as_data, moving, parted, path, scheduled
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import real_array, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.regimes.training.derivation.operator import derive_tangent
+from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers, resting
 
 if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
-    from tplimits.program.network.schedules import Rate, Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
-    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 Array = NDArray[numpy.float64]
 

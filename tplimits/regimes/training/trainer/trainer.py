@@ -16,7 +16,7 @@ from tplimits.program.network.samples import with_samples
 from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_from
-from tplimits.program.parametrization.table import MUP
+from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.regimes.training.trainer.drawing import drawn, refuse_no_mean_field
 from tplimits.regimes.training.trainer.engine import SizedRecipe
@@ -25,7 +25,6 @@ from tplimits.regimes.training.trainer.running import Running
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
     from tplimits.program.nodes.program import Program
-    from tplimits.program.parametrization.table import Parametrization
 
 
 class Trainer:

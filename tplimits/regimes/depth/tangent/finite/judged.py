@@ -43,7 +43,7 @@ from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.powers import WHOLE
 from tplimits.sampling.sample import Draws
-from tplimits.sampling.verdict import concluded
+from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.work import layer_batch, layer_work
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.depth.tangent.verdict import Row
     from tplimits.regimes.protocol import CheckAsked
-    from tplimits.sampling.verdict import Verdict
 
 Array = NDArray[numpy.float64]
 #: the token that L reads

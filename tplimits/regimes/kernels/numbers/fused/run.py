@@ -14,12 +14,11 @@ from tplimits.program.nodes.evaluate import evaluate
 from tplimits.regimes.kernels.numbers.fused.arrays import Gram, Places, fused_arrays
 from tplimits.regimes.kernels.numbers.fused.loops import Loop, loop_for
 from tplimits.regimes.kernels.numbers.fused.statements import NotFused
-from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows

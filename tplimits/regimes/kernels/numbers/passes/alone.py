@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.regimes.kernels.derivation.leaves import on_first
-from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 from tplimits.regimes.kernels.numbers.tables.places import batch
@@ -17,7 +17,6 @@ from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 
 def alone(

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.regimes.kernels.numbers.passes.bands import Bands, Chain
+from tplimits.regimes.kernels.numbers.passes.bands import Bands, Chain, Level
 from tplimits.regimes.kernels.numbers.passes.cells import Axis
 from tplimits.regimes.kernels.numbers.passes.listed import PAIRS
 from tplimits.regimes.kernels.numbers.passes.memory import WHOLE
-from tplimits.regimes.kernels.numbers.passes.offsets import additions, in_order, is_upper, starts_of
+from tplimits.regimes.kernels.numbers.passes.offsets import Offset, Pool, additions, in_order, is_upper, starts_of
 from tplimits.regimes.kernels.numbers.passes.sweeps import RECTANGLE, Sweeps, is_inside, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tplimits.regimes.kernels.numbers.passes.bands import Level
     from tplimits.regimes.kernels.numbers.passes.forms import Dims, Pass
-    from tplimits.regimes.kernels.numbers.passes.offsets import Offset, Pool
 
 
 class Strip(Axis):

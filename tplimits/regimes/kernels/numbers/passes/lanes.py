@@ -12,22 +12,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from llvmlite import ir
 from numpy.typing import NDArray
 
 from tplimits.numbers.loops.formulas import Formulas
-from tplimits.regimes.kernels.numbers.passes.cells import window
+from tplimits.regimes.kernels.numbers.passes.cells import Axis, Window, window
 from tplimits.regimes.kernels.numbers.passes.forms import Gather, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.passes.memory import POINTER, WHOLE
 from tplimits.regimes.kernels.numbers.passes.repeats import Repeats, runs
 from tplimits.regimes.kernels.numbers.passes.walks import Sum
 from tplimits.regimes.kernels.numbers.tables.shifts import moved
-
-if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.passes.cells import Axis, Window
 
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32

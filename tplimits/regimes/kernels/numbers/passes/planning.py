@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
-from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.passes.functions import functions_of, take_bands
 from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 from tplimits.regimes.kernels.numbers.tables.extents import entries, largest, sizes_of
@@ -21,7 +21,6 @@ from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 
 def plan_for(

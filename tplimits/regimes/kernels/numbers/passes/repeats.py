@@ -10,17 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
-from tplimits.regimes.kernels.numbers.passes.forms import Picks
-from tplimits.regimes.kernels.numbers.passes.memory import POINTER, WHOLE
+from tplimits.regimes.kernels.numbers.passes.forms import Gather, Pass, Picks
+from tplimits.regimes.kernels.numbers.passes.memory import POINTER, WHOLE, Memory
 from tplimits.regimes.kernels.numbers.passes.walks import Walks
-
-if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.passes.forms import Gather, Pass
-    from tplimits.regimes.kernels.numbers.passes.memory import Memory
 
 
 @dataclass(frozen=True)
