@@ -293,13 +293,4 @@ def step_products(expr: Expr) -> Expr:
 Rule = Callable[[Law, Integrand, Callable[[Law, Integrand], Expr]], Expr]
 
 
-__all__ = [
-    "Affine",
-    "Integrand",
-    "Law",
-    "NotClosed",
-    "Rule",
-    "recognise",
-    "step_products",
-    "tidy",
-]
+__all__ = ["Affine", "Integrand", "Law", "NotClosed", "Rule", "recognise", "step_products", "tidy"]

@@ -80,7 +80,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
             r"\mathrm{d}V^{\alpha\beta}",
             "=",
             (r"b^{\alpha\beta}\,\mathrm{d}t", r"+ \mathrm{d}M^{\alpha\beta},", _NOISE),
-        ),
+        )
     ]
     sums, defined = Sums(), list[Formula]()
     for left, form in ((r"b^{\alpha\beta}", limit.drift), (r"\Sigma^{\alpha\beta,\delta\omega}", limit.diffusion)):

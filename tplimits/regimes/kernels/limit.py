@@ -256,11 +256,7 @@ class KernelLimit(OfData, Mixture, Written):
         return kernel_verdict(self, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_kernel_limit, (
-            self.program,
-            self.regime,
-            self.assumed,
-        )  # tables hold functions: made again
+        return derive_kernel_limit, (self.program, self.regime, self.assumed)  # tables hold functions: made again
 
     # -- numbers ------------------------------------------------------------------------------
 

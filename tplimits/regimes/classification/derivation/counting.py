@@ -175,11 +175,7 @@ class Counting:
         pairs = [(self.name(p), now.sizes[p], natural.sizes[p]) for p in self.hidden]
         pairs += [(self.reading(r), size, natural.reads[r]) for r, size in now.reads.items()]
         pairs += [
-            (
-                name,
-                now.sizes[self.network.initial_names[name]],
-                natural.sizes[self.network.initial_names[name]],
-            )
+            (name, now.sizes[self.network.initial_names[name]], natural.sizes[self.network.initial_names[name]])
             for name in self.roles.named("vector", "scalar")
         ]
         return [(name, one.start, then.start) for name, one, then in pairs]

@@ -21,12 +21,7 @@ from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
-from tplimits.regimes.classification.derivation.sizes import (
-    HOMOGENEOUS,
-    Power,
-    exponent_of,
-    multiplied_by_powers,
-)
+from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, Power, exponent_of, multiplied_by_powers
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

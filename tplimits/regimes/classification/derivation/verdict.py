@@ -276,11 +276,7 @@ def _refuse_unknown(verdict: StabilityVerdict) -> None:
 
 
 def _table(
-    found: Roles,
-    exponents: Mapping[str, Exponents],
-    parametrization: Parametrization,
-    optimizer: Any,
-    network: Program,
+    found: Roles, exponents: Mapping[str, Exponents], parametrization: Parametrization, optimizer: Any, network: Program
 ) -> InequalityTable:
     # SymPy decides no inequality between symbols that may be complex
     real = real_symbols(exponents, parametrization.a_out)

@@ -20,15 +20,7 @@ from sympy import Rational
 
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.products import Factor, Factors, ProductTerm, renamed
-from tplimits.regimes.depth.algebra.tables import (
-    CANCELLED,
-    TOLERANCE,
-    balanced,
-    constant,
-    exactly,
-    scale_of,
-    sum_over,
-)
+from tplimits.regimes.depth.algebra.tables import CANCELLED, TOLERANCE, balanced, constant, exactly, scale_of, sum_over
 
 #: entries below this size are told apart by their own digits
 _SMALL = 1e-6

@@ -248,11 +248,7 @@ def expression(
 
 
 def _mean(
-    label: str,
-    inside: list[Symbol],
-    arrays: Mapping[str, str],
-    tokens: Expr,
-    known: Mapping[str, numpy.ndarray] | None,
+    label: str, inside: list[Symbol], arrays: Mapping[str, str], tokens: Expr, known: Mapping[str, numpy.ndarray] | None
 ) -> Expr:
     """A Gaussian mean as a function of its covariances, a power of a variance as one."""
     definition = definition_of(label)

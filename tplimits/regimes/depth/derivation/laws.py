@@ -142,10 +142,7 @@ class Laws(Cumulants):
         """The covariance of the factors of one copy with those of the other."""
         apart = [[f for f in kinks if f[2] == copy] for copy in (0, 1)]
         means = [self.expectation(part) for part in apart]
-        return [
-            *self.expectation(kinks),
-            *((-a * b, (*f, *g)) for a, f in means[0] for b, g in means[1]),
-        ]
+        return [*self.expectation(kinks), *((-a * b, (*f, *g)) for a, f in means[0] for b, g in means[1])]
 
     def corrections(self, kinks: Sequence[Factor]) -> Value:
         """What E of a product is more than its limit, at n^(−1/2), the means of the scalars apart."""

@@ -31,11 +31,7 @@ _FEW = f"Fewer than {LEAST_DRAWS} draws at a width: their quantiles have no erro
 _PLAIN = "Too few draws for control variates: the noise of single draws is all there."
 
 
-def run_layers(
-    request: LayersRequest,
-    claims: Sequence[Claim],
-    sampling: Sampling,
-) -> Verdict:
+def run_layers(request: LayersRequest, claims: Sequence[Claim], sampling: Sampling) -> Verdict:
     """Run the layers that are asked for, and judge what is claimed about them.
 
     With one layer the claims are about b and Σ, with more about the law of V after as many layers at the largest width,

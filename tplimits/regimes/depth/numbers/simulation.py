@@ -190,10 +190,7 @@ class CompiledSDE:
             )
             return len(V[part])
 
-        with (
-            reporting(progress) as report,
-            ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool,
-        ):
+        with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool:
             report.plan(count, "paths")
             for done in pool.map(chunk, range(0, count, _CHUNK)):
                 report.advance(done)

@@ -39,10 +39,7 @@ _SLOPE = (
 _TURNED = r"\left(C^{\alpha\alpha}V^{\beta\beta}-V^{\alpha\beta}C^{\beta\alpha}\right)"
 #: and as formulas
 _LATEX = {
-    "A": (
-        r"A^{\alpha\beta}",
-        rf"{_AREA}\,C^{{\alpha\alpha}}/V^{{\alpha\alpha}} - C^{{\beta\alpha}}\arccos\rho",
-    ),
+    "A": (r"A^{\alpha\beta}", rf"{_AREA}\,C^{{\alpha\alpha}}/V^{{\alpha\alpha}} - C^{{\beta\alpha}}\arccos\rho"),
     "B": (
         r"B^{\alpha\beta}",
         rf"-D^{{\alpha\beta}}\arccos\rho + \frac{{C^{{\alpha\beta}}}}{{\sqrt{{1-\rho^2}}}}{_SLOPE} "

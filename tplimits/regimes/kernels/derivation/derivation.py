@@ -126,10 +126,7 @@ def _holds_delta(state: Recursion, kernel: Expr) -> bool:
 
 
 def derive_kernels(
-    network: Program,
-    train: Iterable[str] | None = None,
-    infinite: Iterable[str] = (),
-    assumed: Sequence[str] = (),
+    network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = (), assumed: Sequence[str] = ()
 ) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it.
 

@@ -21,13 +21,7 @@ from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks
 from tplimits.regimes.kernels.regression.descent import rate_bound
 from tplimits.regimes.kernels.regression.factor import eigen, refuse_singular
 from tplimits.regimes.kernels.regression.regression import Prediction, predicted
-from tplimits.regimes.kernels.regression.targets import (
-    Schedule,
-    read_momentum,
-    read_noise,
-    read_schedule,
-    read_targets,
-)
+from tplimits.regimes.kernels.regression.targets import Schedule, read_momentum, read_noise, read_schedule, read_targets
 
 Array = NDArray[numpy.float64]
 

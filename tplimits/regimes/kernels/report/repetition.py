@@ -16,13 +16,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.regimes.kernels.derivation.leaves import TableEntry, second
-from tplimits.regimes.kernels.report.shapes import (
-    FEWEST_LAYERS,
-    numbers_in_front,
-    referred,
-    renumbered,
-    shape_of,
-)
+from tplimits.regimes.kernels.report.shapes import FEWEST_LAYERS, numbers_in_front, referred, renumbered, shape_of
 from tplimits.report.rolled import segments
 
 if TYPE_CHECKING:

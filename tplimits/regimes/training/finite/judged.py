@@ -103,13 +103,7 @@ class OutputSampler:
     def prepare(self) -> None:
         """What every batch needs, once: copies of the sampler go to other processes."""
         if not self.growing:
-            _ = (
-                self.program,
-                self.entries,
-                self.recipe.exponents,
-                self.recipe.kinds,
-                self.recipe.steppers,
-            )
+            _ = (self.program, self.entries, self.recipe.exponents, self.recipe.kinds, self.recipe.steppers)
 
     def batch(self, n: int) -> int:
         """Draws in a full batch at width n."""

@@ -113,10 +113,7 @@ class Shifted(TotalProgram):
 
 
 def judge(
-    total: TotalProgram,
-    runs: Seen,
-    again: Callable[[TotalProgram], Array],
-    plain: Callable[[], Mapping[str, Array]],
+    total: TotalProgram, runs: Seen, again: Callable[[TotalProgram], Array], plain: Callable[[], Mapping[str, Array]]
 ) -> None:
     """EvaluationError where a scalar is zero within its error over replicates, and outputs depend on its sign.
 

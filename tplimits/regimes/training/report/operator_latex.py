@@ -16,12 +16,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation, latex_label
 from tplimits.regimes.training.report.tangent_terms import Shown, TangentTerm, by_optimizer
-from tplimits.regimes.training.report.update_functions import (
-    entry_by_entry,
-    factored_latex,
-    is_factored,
-    latex_signs,
-)
+from tplimits.regimes.training.report.update_functions import entry_by_entry, factored_latex, is_factored, latex_signs
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 from tplimits.report.latex_names import name as latex_name
 

@@ -103,11 +103,7 @@ class Passes:
             return (
                 len(arrays) <= 2
                 and not names & set(self.inputs) & set(step.fixed[0])
-                and names
-                <= {
-                    *self.inputs,
-                    *self.sizes,
-                }
+                and names <= {*self.inputs, *self.sizes}
             )
         return self.is_gather(n)
 

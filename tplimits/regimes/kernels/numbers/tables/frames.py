@@ -29,14 +29,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
 )
 from tplimits.regimes.kernels.numbers.tables import gaps, sums
 from tplimits.regimes.kernels.numbers.tables.entrywise import added, indexed, looked_up, one_less, one_more, power, same
-from tplimits.regimes.kernels.numbers.tables.labelled import (
-    Labelled,
-    Traced,
-    averaged,
-    contracted,
-    mapped,
-    renamed,
-)
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, Traced, averaged, contracted, mapped, renamed
 from tplimits.regimes.kernels.numbers.tables.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.tables.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.tables.own import is_own

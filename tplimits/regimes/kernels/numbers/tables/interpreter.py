@@ -16,12 +16,7 @@ from sympy import Expr, S
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.demand import Demand, Ties, tied
-from tplimits.regimes.kernels.derivation.leaves import (
-    Moment,
-    TableEntry,
-    plain_axis,
-    second,
-)
+from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry, plain_axis, second
 from tplimits.regimes.kernels.numbers.tables import gaps
 from tplimits.regimes.kernels.numbers.tables.frames import Frame
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, repeated
