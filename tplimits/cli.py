@@ -65,9 +65,6 @@ def _top(version: Annotated[bool, typer.Option("--version", help="print the vers
         raise typer.Exit
 
 
-# -- running --------------------------------------------------------------------------------------
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 

@@ -53,8 +53,6 @@ class Expectations(Combinations):
         self._turning = Turning(self.covariance)
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
 
-    # -- means --------------------------------------------------------------------------------
-
     def mean(self, expr: Expr, over: Iterable[Symbol] | None = None) -> Expr:
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)

@@ -182,8 +182,6 @@ class Layout:
         used = [rows[s] for s in seen if s in rows]
         return [k for k in range(self.rank) if any(abs(self.factor[i, k]) > _STILL for i in used)]
 
-    # -- inside -------------------------------------------------------------------------------
-
     @property
     def _symbols(self) -> tuple[Symbol, ...]:
         return tuple(s for s, _ in self.integrand.forms)

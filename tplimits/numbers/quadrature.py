@@ -179,8 +179,6 @@ class Quadrature:
             self._bases[id(integrand)] = Basis(integrand, self.covariance, self.constants)
         return self._bases[id(integrand)]
 
-    # -- pieces -------------------------------------------------------------------------------
-
     def _spend(self, integrand: Integrand, nodes: int) -> None:
         named = sum(operations(entry[1]) for entry in integrand.locals if isinstance(entry, tuple))
         self.budget.spend(nodes, operations(integrand.body) + named + len(integrand.forms))

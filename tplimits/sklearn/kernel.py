@@ -55,8 +55,6 @@ class NetworkKernel(Kernel):
         self.constants_bounds = constants_bounds
         self.shape = shape
 
-    # -- values -------------------------------------------------------------------------------
-
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """The matrix between X and Y (None: X); with `eval_gradient` also its derivatives in log θ, (N, N, n_dims)."""
         left, right = as_inputs(X, self.shape), None if Y is None else as_inputs(Y, self.shape)
@@ -99,8 +97,6 @@ class NetworkKernel(Kernel):
         shifts = numpy.eye(self.n_dims)[place] * _STEP
         up, down = (self.clone_with_theta(self.theta + s)._gram(inputs, None) for s in (shifts, -shifts))
         return (up - down) / (2 * _STEP)
-
-    # -- hyperparameters ----------------------------------------------------------------------
 
     def _numbers(self) -> dict[str, float]:
         """The constants of the network that have numbers, given here or by default."""

@@ -65,8 +65,6 @@ class Axes:
     def __post_init__(self) -> None:
         self.dims = sizes(self.graph)
 
-    # -- reading ------------------------------------------------------------------------------
-
     def of(self, number: int, result: int = 0) -> tuple[Size, ...]:
         """The dimensions of a result."""
         node = self.graph[number]
@@ -101,8 +99,6 @@ class Axes:
             assert isinstance(size, Wide)
             self.classes[place] = WidthClass(size.factor, size.factor, growth=size.growth)
         return self.classes[place]
-
-    # -- what rules of operations say -----------------------------------------------------------
 
     def same(self, node: Node, a: Place, b: Place) -> None:
         """Two dimensions are one axis."""
@@ -186,8 +182,6 @@ class Axes:
             return _refine(whole, whole.piece, lcm(whole.inner, many))
 
         self.links.append(spread)
-
-    # -- the fixpoint ---------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Pieces and inner sizes until nothing changes; then what is linked has one atom."""

@@ -250,9 +250,6 @@ def _in_units_of_readout(program: Program, atoms: Mapping[str, Fraction], entrie
     )
 
 
-# -- arguments --------------------------------------------------------------------------------
-
-
 def _factor(kind: Kind, atoms: Mapping[str, Fraction], entries: Entries) -> Any:
     """What a matrix with entries of variance 1/columns is multiplied by, powers of n apart."""
     if entries.shape == "constant":

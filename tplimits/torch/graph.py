@@ -146,9 +146,6 @@ def references(value: Any) -> list[Ref]:
     return []
 
 
-# -- exporting --------------------------------------------------------------------------------
-
-
 def export(
     make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...], known: Container[str]
 ) -> Graph:
@@ -167,9 +164,6 @@ def export(
         for p, n in zip(programs, widths, strict=True):
             refuse_mutation(p, n)
     return _joined(programs, modules, widths)
-
-
-# -- one list of nodes ------------------------------------------------------------------------
 
 
 def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:

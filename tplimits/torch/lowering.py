@@ -49,14 +49,10 @@ class Lowering:
     literals: set[tuple[int, str]] = field(default_factory=set)
     tensors: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
-    # -- dimensions ---------------------------------------------------------------------------
-
     def dims(self, number: int, result: int = 0) -> tuple[Dim, ...]:
         """The dimensions of a result of a node; the sides of a matrix are told apart."""
         found = dims_of(self.found, self.names, number, result)
         return sided(found, SIDES) if sum(d.width is not None for d in found) == 2 else found
-
-    # -- reading ------------------------------------------------------------------------------
 
     def tensor(self, number: int, result: int = 0) -> Tensor:
         """A result of a node as a tensor."""
@@ -132,8 +128,6 @@ class Lowering:
         """A number that may be a power of n; see `power`."""
         self.literals.add((node.number, name))
         return power(node, name, node.get(name), units(self.found, self.names), self.found.graph.widths)
-
-    # -- writing ------------------------------------------------------------------------------
 
     def value(self, tensor: Tensor, names: Sequence[str | None]) -> Any:
         """A tensor in the program, with its positions under these names."""

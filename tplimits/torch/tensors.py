@@ -87,9 +87,6 @@ def places(dims: Sequence[Dim]) -> list[list[int]]:
     return found
 
 
-# -- moving -----------------------------------------------------------------------------------
-
-
 def codes(dims: Sequence[Dim], atoms: Mapping[str, int]) -> Indices:
     """A number for each entry: position · N + neuron, N the entries of all widths together."""
     shape = [s for d in dims for s in d.finite]
@@ -223,9 +220,6 @@ def spread(tensor: Tensor, dims: Sequence[Dim], to: Sequence[int]) -> Tensor:
     tables = {axis: along(table) for axis, table in tensor.tables.items()}
     hidden = None if tensor.hidden is None else spread(tensor.hidden, dims, to)
     return Tensor(tensor.value, tuple(dims), tables, hidden, tensor.factor)
-
-
-# -- writing into the program -------------------------------------------------------------------
 
 
 @dataclass

@@ -53,9 +53,6 @@ class Contents:
     states: Mapping[tuple[float, int], Mapping[str, Array]]
 
 
-# -- writing ----------------------------------------------------------------------------------
-
-
 def save(contents: Contents, path: str | PathLike[str]) -> None:
     """Write a file whole or not at all."""
     arrays: dict[str, Array] = {}
@@ -93,9 +90,6 @@ def save(contents: Contents, path: str | PathLike[str]) -> None:
     text = json.dumps(header, ensure_ascii=False, allow_nan=False)
     arrays[_HEADER] = numpy.frombuffer(text.encode("utf-8"), dtype=numpy.uint8)
     write_by(place_of("path", path), lambda file: pack(file, arrays, compressed=True))
-
-
-# -- reading ----------------------------------------------------------------------------------
 
 
 def load(path: str | PathLike[str]) -> Contents:
@@ -157,8 +151,6 @@ class _Reading:
         state = None if fields.is_null("state") else self._named(fields, "state")
         fields.finish()
         return Run(math.inf if width == "inf" else int(width), seed, parameters, curves, values, outputs), state
-
-    # -- arrays -------------------------------------------------------------------------------
 
     def _taken(self, key: str, where: str) -> numpy.ndarray:
         if key not in self.arrays:

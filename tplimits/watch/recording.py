@@ -57,8 +57,6 @@ class Recording(Reported):
     labels: Array | None
     settings: Mapping[str, Any]
 
-    # -- choosing -----------------------------------------------------------------------------
-
     @property
     def widths(self) -> tuple[float, ...]:
         """The widths, in order; `math.inf` is the limit."""
@@ -93,8 +91,6 @@ class Recording(Reported):
             )
         return number % run.frames
 
-    # -- curves -------------------------------------------------------------------------------
-
     @property
     def loss(self) -> dict[float, Array]:
         """The loss on the training inputs by width, (seeds, frames)."""
@@ -110,8 +106,6 @@ class Recording(Reported):
             known = ", ".join(dict.fromkeys(c for run in self.runs for c in run.curves)) or "none"
             raise EvaluationError(f"{shown(name, 60)} is no curve of this recording; its curves are {known}.")
         return {width: numpy.array([c[: min(map(len, many))] for c in many]) for width, many in found.items()}
-
-    # -- values -------------------------------------------------------------------------------
 
     @cached_property
     def _forward(self) -> Forward:
@@ -191,8 +185,6 @@ class Recording(Reported):
             f"`{self.program[position].name}` of {run.title} was not recorded; the values are {known}."
         )
 
-    # -- files --------------------------------------------------------------------------------
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write one compressed .npz file, whole or not at all; `tp.load_recording` reads it."""
         parts = (self.program, self.steps, self.runs, self.probes, self.labels, self.settings)
@@ -236,8 +228,6 @@ class Recording(Reported):
         ffmpeg, or Pillow for .gif.
         """
         page_of.film.film(self, path, frames, rate, progress=progress, **page)
-
-    # -- showing ------------------------------------------------------------------------------
 
     def report(self) -> Report:
         """The losses at every width beside the limit's, and what was recorded; `page` plays it."""

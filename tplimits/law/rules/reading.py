@@ -110,8 +110,6 @@ class BodyReader:
         """With means written out."""
         return self.state.text(self.limit(expr))
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _has_free_part(self, limit: Expr) -> bool:
         """Whether a Gaussian variable of its own is added, which nothing can cancel; of a product, to each factor."""
         gaussians = self.state.gaussians

@@ -93,8 +93,6 @@ class Averages:
                     found[j, i] = slope
         return found
 
-    # -- the rules ----------------------------------------------------------------------------
-
     def average(self, x: Jet, axis: str, label: str) -> Jet:
         """Avg x over an axis, as a scalar."""
         value = self.frame.expectation(x.value)
@@ -269,8 +267,6 @@ class Averages:
         known = numpy.ix_([i for i in rows if i != ROOT], [k for k in columns if k != ROOT])
         found[inner] += self._covariance[known]
         return found
-
-    # -- arithmetic ---------------------------------------------------------------------------
 
     def product(self, u: Jet, w: Jet) -> Jet:
         """u w."""

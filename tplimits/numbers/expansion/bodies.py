@@ -135,8 +135,6 @@ class Bodies:
         shift = None if inside.shift is None else over(inside.shift)
         return Jet(over(inside.value), {i: over(d) for i, d in inside.slopes.items()}, shift)
 
-    # -- heads --------------------------------------------------------------------------------
-
     def _head(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
         do, read = self.averages, lambda e: self.evaluate(e, known, memo)
         if isinstance(expr, functions.stop_gradient):

@@ -82,8 +82,6 @@ class Explicit:
         moves = self.averages.values_only or not x.is_fixed
         return moves and not x.value.dims and abs(float(x.value.values)) < self.averages.frame.tolerance
 
-    # -- functions of one scalar --------------------------------------------------------------
-
     def _has_kink_or_growth(self, bodies: Bodies, expr: Expr) -> bool:
         if not expr.has(Entry):
             return False
@@ -128,8 +126,6 @@ class Explicit:
                 "holds the third cumulant of its argument, which no matrix turns the sign of: not implemented",
             )
         return self._powers.power(x, p, sign, order, lambda why: _refused(bodies, expr, why))
-
-    # -- functions of the width ---------------------------------------------------------------
 
     def _hides_width(self, bodies: Bodies, expr: Expr) -> bool:
         """A product with a positive power of n, or with a root or quotient of a mean over functions of n."""

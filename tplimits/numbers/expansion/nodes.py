@@ -228,8 +228,6 @@ class Frame:
         if self.divides and found:
             raise Rough(found)
 
-    # -- means --------------------------------------------------------------------------------
-
     def mean(self, one: Field, over: Iterable[int] | None = None) -> Field:
         """The mean over some variables, or over all of them; what stays must not be divided along what goes."""
         gone = set(one.dims) if over is None else set(one.dims) & set(over)

@@ -82,8 +82,6 @@ class Pass(Reading[Jet]):
                 self.read(s, (position, index))
         return self
 
-    # -- one method a kind --------------------------------------------------------------------
-
     def initial_vector(self, s: InitialVector, key: Key) -> None:
         mean, std = (float(evaluate(v, self.numbers.leaves)) for v in (s.law.mean, s.law.std))
         if std == 0:

@@ -62,8 +62,6 @@ class Reading(Walker[None], Generic[J]):
         x = self._read(self._unroller.at(s.operand, s.axes, key[1]))
         self.jets[key] = self.averages.average(x, s.over, label(s.name, s.axes, key[1]))
 
-    # -- products with matrices ---------------------------------------------------------------
-
     def matmul(self, s: MatMul, key: Key) -> None:
         assert s.operand is not None
         chosen = tuple(self._unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
@@ -147,8 +145,6 @@ class Reading(Walker[None], Generic[J]):
             f"{matrix} was applied to before, and none in the limit: its length is a root at 0, so that there is "
             "no expansion in 1/n. Apply the matrix to the parts of a sum one by one, or leave the part out."
         )
-
-    # -- words --------------------------------------------------------------------------------
 
     def _shown(self, expr: Expr) -> str:
         """An expression in the names of the program."""

@@ -63,8 +63,6 @@ class Nest:
     exponentials: Collection[Expr] = ()
     known: dict[Any, Any] = field(default_factory=dict)
 
-    # -- levels -------------------------------------------------------------------------------
-
     def level(self, expr: Expr) -> int:
         """The innermost loop that an expression depends on."""
         free = expr.free_symbols
@@ -101,8 +99,6 @@ class Nest:
         if any(isinstance(v.type, ir.VectorType) for v in values):
             return tuple(self.wide(v) for v in values)
         return values
-
-    # -- expressions --------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Any:
         """The value of an expression."""
@@ -215,8 +211,6 @@ class Nest:
             low = a.select(a.greater(zero, x), a.constant(x, -1.0), zero)
             return a.select(a.greater(x, zero), one, low)
         raise EvaluationError(f"`{head.__name__}` has no compiled form; train with functions that have one.")
-
-    # -- arrays -------------------------------------------------------------------------------
 
     def place(self, index: Expr) -> Any:
         """An index as a whole number, or one for every lane."""

@@ -40,8 +40,6 @@ class Arithmetic:
     def __init__(self, builder: ir.IRBuilder, module: ir.Module) -> None:
         self.builder, self.module = builder, module
 
-    # -- arithmetic ---------------------------------------------------------------------------
-
     def constant(self, like: Any, value: float) -> Any:
         """A number as a value of the type of another."""
         if isinstance(like.type, ir.VectorType):
@@ -99,8 +97,6 @@ class Arithmetic:
             one = self.builder.call(function, [self.builder.extract_element(v, at) for v in (x, *more)])
             found = self.builder.insert_element(found, one, at)
         return found
-
-    # -- functions ----------------------------------------------------------------------------
 
     def absolute(self, x: Any) -> Any:
         return self.intrinsic("fabs", x)

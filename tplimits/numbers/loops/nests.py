@@ -65,8 +65,6 @@ class Writer:
                 groups.append([s])
         return groups
 
-    # -- which loops --------------------------------------------------------------------------
-
     def _long(self, extent: str) -> bool:
         return self.loops.extents[extent] is None
 
@@ -129,8 +127,6 @@ class Writer:
             body = sympy.Add(*(body.xreplace({loop.index: sympy.Integer(k)}) for k in range(size)))
         return body, stay
 
-    # -- loops --------------------------------------------------------------------------------
-
     def count(self, extent: str) -> Any:
         """The size of an extent."""
         size = self.loops.extents[extent]
@@ -149,8 +145,6 @@ class Writer:
                 yield
             nest.levels.pop()
             nest.forget(loop.index)
-
-    # -- nests --------------------------------------------------------------------------------
 
     def _nest(self, group: list[Statement]) -> None:
         """One nest of loops, or a product of matrices inside loops."""

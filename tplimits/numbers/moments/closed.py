@@ -110,9 +110,6 @@ def _tilted(writer: Writer, p: float, q: float, law: Pair) -> tuple[str, Pair]:
     return writer.let(f"1.0/{writer.call('sqrt', d)}"), Pair(*(writer.let(t) for t in texts))
 
 
-# -- gates ------------------------------------------------------------------------------------
-
-
 def _gates(writer: Writer, a: Gate, b: Gate, law: Pair) -> list[str]:
     """Both halves of both: same = f₊h₊ + f₋h₋ times the quadrant, crossed = f₊h₋ + f₋h₊ times the other one."""
     same = a.positive * b.positive + a.negative * b.negative
@@ -195,9 +192,6 @@ def _noise_terms(a: int, b: int) -> tuple[tuple[float, int, int, int], ...]:
     assert mean is not None, (a, b)
     terms = sympy.Poly(mean, *dict.fromkeys(_COVARIANCE.values())).terms() if mean != 0 else []
     return tuple(sorted(((float(c), k, m, n) for (k, m, n), c in terms), key=lambda term: term[2]))
-
-
-# -- powers with gates, powers, waves -----------------------------------------------------------
 
 
 def _half_moment(k: int) -> float:

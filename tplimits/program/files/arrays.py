@@ -88,9 +88,6 @@ def _said(problem: BaseException) -> str:
     return "".join(c if c.isprintable() else "�" for c in text)[:120]
 
 
-# -- archives ---------------------------------------------------------------------------------
-
-
 def _unpacked(file: BinaryIO, size: int, only: Collection[str] | None) -> dict[str, numpy.ndarray]:
     if _listed(file, size) > _LISTED:
         raise ValueError(f"a list of members of more than {_LISTED} bytes")
@@ -133,9 +130,6 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
             raise ValueError(f"a member {info.filename[:60]!r} that is packed as no array is")
         found[name] = info
     return found
-
-
-# -- arrays -----------------------------------------------------------------------------------
 
 
 def _header(file: IO[bytes], size: int) -> tuple[numpy.dtype[Any], tuple[int, ...], str]:
@@ -199,9 +193,6 @@ def _check_entries(found: numpy.ndarray, content: numpy.ndarray) -> None:
         letters = content.view(numpy.dtype(numpy.uint32).newbyteorder(found.dtype.byteorder))
         if letters.max() > 0x10FFFF:
             raise ValueError("an array of text with no characters")
-
-
-# -- dictionaries of dictionaries -------------------------------------------------------------
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

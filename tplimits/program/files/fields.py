@@ -128,8 +128,6 @@ class Fields:
         if self._left:
             refuse(self.where, f"the unknown field {shown(min(self._left))}", "remove it")
 
-    # -- single values ------------------------------------------------------------------------
-
     def text(self, key: str) -> str:
         """A name: printable and short."""
         return name(self._take(key, str, "a name"), self._at(key))
@@ -184,8 +182,6 @@ class Fields:
             self._left.pop(key)
             return True
         return False
-
-    # -- lists and objects --------------------------------------------------------------------
 
     def each(self, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
         """A list, its members read one by one with their place."""

@@ -86,9 +86,6 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# -- writing ----------------------------------------------------------------------------------
-
-
 def words(body: Expr, slots: Sequence[Symbol] = ()) -> list[str]:
     """A body as a postfix list of words."""
     neurons = {OWN: "own", NO_NEURON: "none", **{s: str(i + 1) for i, s in enumerate(slots)}}
@@ -146,9 +143,6 @@ def _symbol_word(symbol: Symbol) -> str:
         if make(inner) == symbol and (kind != "constant" or name.isidentifier()):
             return f"{kind} {inner}"
     raise ProgramError(f"the symbol `{name}` has no form in a file; use constants, widths and sizes of the program.")
-
-
-# -- reading ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

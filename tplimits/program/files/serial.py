@@ -43,9 +43,6 @@ VERSION = "1"
 MAX_INSTRUCTIONS, MAX_TABLES = 20_000, 1_000
 
 
-# -- writing ----------------------------------------------------------------------------------
-
-
 def to_json(program: Program) -> str:
     """The program as JSON text, one instruction a line; `from_json` gives back an equal program.
 
@@ -145,9 +142,6 @@ def _fields(program: Program, position: int) -> dict[str, Any]:
         return {"kind": kind, "name": s.name, "axes": list(s.axes), **_Written().read(s)}
     except ProgramError as error:
         raise ProgramError(f"{program.where(position)}: {error}") from None
-
-
-# -- reading ----------------------------------------------------------------------------------
 
 
 def from_json(text: str) -> Program:

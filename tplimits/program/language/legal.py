@@ -32,8 +32,6 @@ _ARITY = dict(HEADS.values())
 #: what stands for a number: entries of arrays and of earlier instructions, comparisons of indices
 _LEAVES = (Entry, ArrayEntry, Kron)
 
-# -- indices and entries ----------------------------------------------------------------------
-
 
 def _same_size(program: Program, one: str, other: str) -> bool:
     if program.root_axis(one) == program.root_axis(other):
@@ -158,9 +156,6 @@ def leaves_legal(
     if isinstance(body, GaussMean):
         return not body.has(*_LEAVES, AxisSum)
     return all(leaves_legal(program, position, a, free, neurons) for a in body.args)
-
-
-# -- expressions ------------------------------------------------------------------------------
 
 
 def symbols_known(expr: Expr, known: Set[Symbol], bound: tuple[Symbol, ...] = ()) -> bool:

@@ -140,8 +140,6 @@ class Trace:
         self.fresh += 1
         return self.fresh
 
-    # -- axes ---------------------------------------------------------------------------------
-
     def declare(self, axis: str) -> str:
         """Register a finite axis; its place in the order is that of its first declaration."""
         if not isinstance(axis, str) or not axis.isidentifier():
@@ -202,8 +200,6 @@ class Trace:
     def indices(self, axes: Iterable[str]) -> tuple[Symbol, ...]:
         """The running indices of axes."""
         return tuple(axis_symbol(a) for a in axes)
-
-    # -- constants ----------------------------------------------------------------------------
 
     def constant(self, value: Any) -> Expr:
         """A number, or an expression in constants, widths and sizes, as an exact SymPy expression."""

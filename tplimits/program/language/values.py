@@ -99,8 +99,6 @@ class Value(Refusals):
         self.uid = len(trace.values)
         trace.values.append(self)
 
-    # -- reading ------------------------------------------------------------------------------
-
     def entry(self) -> Expr:
         """This value inside another one's expression.
 
@@ -128,8 +126,6 @@ class Value(Refusals):
         """This value, if it belongs to the tracing in progress."""
         self.trace.here()
         return self
-
-    # -- indices ------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Value:
         self.here()
@@ -218,8 +214,6 @@ class Value(Refusals):
                 fail(f"two values named {name!r}", "names given by .named must differ")
         self.here().trace.forced[self.uid] = name
         return self
-
-    # -- arithmetic ---------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Value:
         if isinstance(other, Refusals) and other.takes_scalars:

@@ -81,8 +81,6 @@ def _stated(network: Program) -> Program:
 class Lowering(Statements, Walker[None]):
     """The statements of a program, instruction by instruction."""
 
-    # -- instructions -------------------------------------------------------------------------
-
     def run(self, needed: Collection[int]) -> None:
         """Statements of all that some instructions rest on."""
         wanted = set(needed)
@@ -155,8 +153,6 @@ class Lowering(Statements, Walker[None]):
         ]
         scale = sympy.Mul(*(1 / width_symbol(width) for _, width in used))
         self.fill(target, self._symbols(s), s.body, tuple(slot for slot, _ in used), scale)
-
-    # -- the end ------------------------------------------------------------------------------
 
     def outputs(self, a_out: Expr) -> str:
         """f = n₀^(−a_out) Σ_α x_α + shift, an array of the axes of the outputs."""

@@ -116,8 +116,6 @@ class _Splitting:
         self.known.setdefault(key, position)
         return position
 
-    # -- bodies -------------------------------------------------------------------------------
-
     def _whole(self, body: Expr) -> Expr:
         """A body whose parts are instructions, itself left as it is."""
         if isinstance(body, AxisSum):
@@ -232,8 +230,6 @@ class _Splitting:
                 free = alike[-1:]
             used.append(free[0])
         return tuple(used)
-
-    # -- quotients e^a/Σ e^a ------------------------------------------------------------------
 
     def _quotients(self, product: Expr) -> Expr:
         """A product with every e^a/Σ e^a made of e^(a − m), m the maximum of a over the sum."""

@@ -56,8 +56,6 @@ class Statements:
             name = open_constants[0]
             raise ProgramError(f"the constant `{name}` of `{program.name}` has no value: fix it with .bind({name}=…).")
 
-    # -- arrays and indices -------------------------------------------------------------------
-
     def declare(self, prefix: str, extents: Iterable[str], role: str, title: str = "", **more: object) -> str:
         """A new array."""
         name = f"{prefix}{len(self.arrays)}"
@@ -108,8 +106,6 @@ class Statements:
         if entry.neuron != NO_NEURON:
             indices.append(entry.neuron)
         return Read(Symbol(self.place[entry.source]), *indices)
-
-    # -- statements ---------------------------------------------------------------------------
 
     def state(
         self,

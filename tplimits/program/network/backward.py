@@ -165,8 +165,6 @@ class Walk:
                 if gradient != 0:
                     self._step(position, place, gradient)
 
-    # -- bookkeeping --------------------------------------------------------------------------
-
     def _add(self, position: int, place: Place, gradient: Expr) -> None:
         if self._needed[position]:
             terms = self._terms.setdefault(position, {})
@@ -200,8 +198,6 @@ class Walk:
     def _widths(self, above: str, below: str) -> Expr:
         """The ratio of two widths."""
         return sympy.S.One if above == below else width_symbol(above) / width_symbol(below)
-
-    # -- one instruction ----------------------------------------------------------------------
 
     def _step(self, position: int, place: Place, gradient: Expr) -> None:
         """Send the gradient of an instruction at one place on to what it reads."""

@@ -46,8 +46,6 @@ class Growing:
         self._taken = {*self.names, *(s.name for s in self.instructions)}
         self._counter = itertools.count(_FIRST)
 
-    # -- axes, indices, tables ----------------------------------------------------------------
-
     def running(self, axis: str) -> Symbol:
         """A new running index of a finite axis."""
         return bound_axis_symbol(axis, next(self._counter))
@@ -76,8 +74,6 @@ class Growing:
     def array(self, array: IndexTable) -> sympy.Integer:
         """The number of a constant array."""
         return _number(self.arrays, array)
-
-    # -- instructions -------------------------------------------------------------------------
 
     def emit(self, instruction: Instruction, hint: str) -> Entry:
         """Add an instruction without a name, or find the same one; its entry at its own indices."""

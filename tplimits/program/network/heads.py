@@ -71,8 +71,6 @@ class Head:
     def _open(self) -> tuple[int, ...]:
         return tuple(p for p, s in enumerate(self.program) if isinstance(s, InitialScalar) and s.value is None)
 
-    # -- values -------------------------------------------------------------------------------
-
     def __call__(self, f: Any) -> Array:
         """y = φ(f) for outputs f of shape (inputs, *outputs)."""
         outputs = self._fitting(f)
@@ -126,8 +124,6 @@ class Head:
             return Through(error.targets, error.train, error.weights, self, error)
         signal = error_signal(error)
         return lambda f, t=0: self.pull(f, signal(self(f), t))
-
-    # -- programs -----------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:

@@ -39,8 +39,6 @@ class Loss(ABC):
     train: Mask
     weights: Array
 
-    # -- what a kind of loss says ---------------------------------------------------------------
-
     @abstractmethod
     def fitting(self, f: Any) -> NDArray[Any]:
         """Outputs (inputs, *outputs) as an array; EvaluationError where they do not fit the targets."""
@@ -60,8 +58,6 @@ class Loss(ABC):
     @abstractmethod
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
         """`signal` for one target, on an array of expressions."""
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def loss(self, f: Any) -> float:
         """The mean over the training inputs, for outputs (inputs, *outputs)."""
@@ -116,8 +112,6 @@ class Loss(ABC):
     def _mean(self, values: NDArray[Any]) -> float:
         weights = self._chosen[2]
         return float((values * weights).sum() / weights.sum())
-
-    # -- parts --------------------------------------------------------------------------------
 
     @cached_property
     def rows(self) -> NDArray[numpy.int64]:

@@ -101,9 +101,6 @@ def path(schedule: Schedule, steps: int) -> NDArray[numpy.float64]:
     return numpy.array([schedule(t) for t in range(steps + 1)])
 
 
-# -- programs ---------------------------------------------------------------------------------
-
-
 def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
     """The network with each scheduled constant as a scalar that is no parameter, and what is given by its names.
 

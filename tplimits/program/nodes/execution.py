@@ -75,8 +75,6 @@ class Execution(Setting, Walker[Array]):
                 self.arrays.append(self.read(instruction))
         return self
 
-    # -- initial data -------------------------------------------------------------------------
-
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
         axes = self.shape(s.axes)
         if isinstance(s, InitialMatrix):
@@ -118,8 +116,6 @@ class Execution(Setting, Walker[Array]):
         if s.law.shape == GRID:
             return numpy.broadcast_to(places(shape[-1]), full)
         return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
-
-    # -- instructions -------------------------------------------------------------------------
 
     def _grid(self, axes: Iterable[str], bound: Mapping[str, str] | None = None) -> Grid:
         """The grid of an instruction; `bound` maps the names of summed indices to their axes."""
@@ -168,8 +164,6 @@ class Execution(Setting, Walker[Array]):
             ]
             rows.append(numpy.concatenate(parts, axis=-1))
         return numpy.concatenate(rows)
-
-    # -- bodies -------------------------------------------------------------------------------
 
     def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
         """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""

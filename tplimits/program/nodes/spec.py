@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 Predicate = Callable[["Program", int, Any], bool]
 
-# -- rows on instructions ---------------------------------------------------------------------
-
 
 def _free_indices(instruction: Instruction) -> dict[Expr, str]:
     return {axis_symbol(a): a for a in instruction.axes}
@@ -166,8 +164,6 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     *((OuterNonlin, predicate, sentence) for predicate, sentence in _BODY),
     *((ScalarNonlin, predicate, sentence) for predicate, sentence in _BODY),
 )
-
-# -- rows on the whole program ----------------------------------------------------------------
 
 
 def _names_legal(program: Program) -> bool:

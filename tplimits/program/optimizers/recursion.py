@@ -61,8 +61,6 @@ class Optimizer:
     #: fields that are hyperparameters, and the symbols that stand for them in `formula`
     symbols_of: ClassVar[dict[str, str]] = {}
 
-    # -- what subclasses give -----------------------------------------------------------------
-
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         """States and output with hyperparameters as symbols; `hyperparameters` has their values."""
@@ -122,8 +120,6 @@ class Optimizer:
         """The power of 1/n that a step has beyond n^(−c), for a "matrix", a "vector", a "scalar" or a "readout"."""
         return sympy.S.Zero
 
-    # -- the recursion ------------------------------------------------------------------------
-
     @property
     def name(self) -> str:
         """The name of the optimizer."""
@@ -161,8 +157,6 @@ class Optimizer:
             known = {**held, G: sympy.sympify(g), TIME: sympy.Integer(t)}
             held = {s.symbol: s.update.subs(known, simultaneous=True) for s in self.states}
         return self.output.subs({**held, G: known[G], TIME: known[TIME]}, simultaneous=True)
-
-    # -- properties ---------------------------------------------------------------------------
 
     @property
     def is_still(self) -> bool:

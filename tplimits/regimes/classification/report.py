@@ -109,9 +109,6 @@ def latex(verdict: StabilityVerdict) -> str:
     return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
 
-# -- what widening does ---------------------------------------------------------------------------
-
-
 def power_of_n(p: Power) -> str:
     """A power of n for sentences."""
     return "1" if p == 0 else "n" if p == 1 else f"n^({p})"

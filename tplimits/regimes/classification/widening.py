@@ -45,8 +45,6 @@ class Widening(Reported):
     parametrization: Parametrization
     optimizer: Any
 
-    # -- powers -------------------------------------------------------------------------------
-
     @cached_property
     def response(self) -> Counting:
         """The powers at a rate so small that everything moves in proportion to it, or to its square."""
@@ -124,8 +122,6 @@ class Widening(Reported):
         names = [k for k, kind in self.response.roles.kinds.items() if kind in ("vector", "scalar")]
         starts = {name: (now, natural) for name, now, natural in self.response.starts}
         return {k: starts[k][0] for k in names if NOTHING < starts[k][0] < starts[k][1]}
-
-    # -- verdicts -----------------------------------------------------------------------------
 
     @cached_property
     def largest_rate(self) -> Fraction:
@@ -221,8 +217,6 @@ class Widening(Reported):
 
     def __repr__(self) -> str:
         return str(self)
-
-    # -- counting -----------------------------------------------------------------------------
 
     def _at_rate(self, c: Fraction) -> Counting:
         """The powers with all rates multiplied by n^(−c)."""

@@ -91,8 +91,6 @@ class CovarianceSDE(Told):
     _format: ClassVar[str] = DEPTH
     _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
 
-    # -- expressions --------------------------------------------------------------------------
-
     @cached_property
     def drift(self) -> Expr:
         """b^αβ."""
@@ -151,8 +149,6 @@ class CovarianceSDE(Told):
         size = self.program.size(state.axes[0])
         return M if size is None else size
 
-    # -- reports ------------------------------------------------------------------------------
-
     def __repr__(self) -> str:
         return depth.report.text(self.program.name, self.limit, self.array_names)
 
@@ -180,8 +176,6 @@ class CovarianceSDE(Told):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def values(
         self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None

@@ -81,8 +81,6 @@ class ClosedAverages:
         self._names: dict[Expr, Expr] = {}
         self._constants: dict[Expr, Expr] = {}
 
-    # -- means --------------------------------------------------------------------------------
-
     def mean(self, expr: Expr, label: str) -> Expr:
         """E over all normal variables; NoClosedForm where there is none."""
         with patience(_PATIENCE):
@@ -155,8 +153,6 @@ class ClosedAverages:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k."""
         pairs = ((i, k, d * e) for i, d in a.items() for k, e in b.items())
         return sympy.Add(*(d * (self.covariance(i, k) + self.root(i) * self.root(k)) for i, k, d in pairs))
-
-    # -- the rules ----------------------------------------------------------------------------
 
     def normal(self, axis: str, variance: float) -> Jet:
         """A vector that is new."""

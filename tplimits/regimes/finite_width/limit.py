@@ -81,8 +81,6 @@ class FiniteWidthLimit(Told):
     _note: ClassVar[str] = "Means to order 1/n, and covariances, of averages in networks of width n."
     _tables: dict[Any, Table | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    # -- what is asked ------------------------------------------------------------------------
-
     @property
     def observables(self) -> tuple[Observable, ...]:
         """What can be asked for, in order."""
@@ -169,8 +167,6 @@ class FiniteWidthLimit(Told):
             raise EvaluationError(f"absolute={absolute!r}: give a positive distance.")
         mean = max(_whole(math.sqrt(abs(float(e.bias)) / allowed)), _whole(abs(float(e.root)) / allowed), 1)
         return Enough(mean, max(mean, _whole(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
-
-    # -- numbers ------------------------------------------------------------------------------
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -259,8 +255,6 @@ class FiniteWidthLimit(Told):
             if text in labels:
                 return labels.index(text)
         raise ProgramError(f"no scalar `{name!s:.200}`; there are {', '.join(labels)}.")
-
-    # -- reports ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return report.text(self)

@@ -141,8 +141,6 @@ class KernelLimit(OfData, Mixture, Written):
     _format: ClassVar[str] = KERNELS
     _template: ClassVar[str] = "kernel_limit.html"
 
-    # -- the derivation -----------------------------------------------------------------------
-
     @property
     def tables(self) -> tuple[KernelTable, ...]:
         """The recursion: every table with its definition, in the order of evaluation."""
@@ -216,8 +214,6 @@ class KernelLimit(OfData, Mixture, Written):
         found = closed_form(means[name])
         return None if found is None else found[0]
 
-    # -- reports ------------------------------------------------------------------------------
-
     @cached_property
     def outline(self) -> Outline:
         """What the reports show: equations, repeated layers once, means by name."""
@@ -257,8 +253,6 @@ class KernelLimit(OfData, Mixture, Written):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_kernel_limit, (self.program, self.regime, self.assumed)  # tables hold functions: made again
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,

@@ -80,8 +80,6 @@ class MaximalLimit(TrainingLimit):
     recursion: MaximalRecursion = field(repr=False, compare=False)
     _word: ClassVar[str] = MaximalUpdate.word
 
-    # -- the derivation -----------------------------------------------------------------------
-
     @property
     def steps(self) -> tuple[Step, ...]:
         """The recursion, one step an equation."""
@@ -129,8 +127,6 @@ class MaximalLimit(TrainingLimit):
         optimizers = self.recursion.optimizers
         decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
         return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
-
-    # -- exactly, for a few steps -------------------------------------------------------------
 
     def unrolled(
         self, X: Any, *, error: Any, lr: Any, steps: int, constants: Mapping[str, Any] | None = None, **named: Any
@@ -185,8 +181,6 @@ class MaximalLimit(TrainingLimit):
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
             numbers.moments.refuse_singular(limit.state)
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,

@@ -92,8 +92,6 @@ class TangentLimit(TrainingLimit):
     _known_at: dict[Any, TangentOperator] = field(default_factory=dict, init=False, repr=False, compare=False)
     _word: ClassVar[str] = NeuralTangent.word
 
-    # -- the derivation -----------------------------------------------------------------------
-
     @property
     def trained(self) -> tuple[str, ...]:
         """The parameters that are trained, output biases last."""
@@ -142,8 +140,6 @@ class TangentLimit(TrainingLimit):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_tangent_limit, (self.program, self.regime)  # tables hold functions; they are made again
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,

@@ -71,8 +71,6 @@ class WidthLimit(Written):
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
 
-    # -- expressions --------------------------------------------------------------------------
-
     def ket(self, name: str, **index: int) -> Any:
         """|name⟩ as an expression; a family without indices gives an array of expressions."""
         return self._names.family(name, index, lambda key: self._written(self._names.ket(key).expr))
@@ -127,8 +125,6 @@ class WidthLimit(Written):
         self.state.assume(names)
         return self
 
-    # -- reports ------------------------------------------------------------------------------
-
     def __repr__(self) -> str:
         return self.text()
 
@@ -171,8 +167,6 @@ class WidthLimit(Written):
     def judged(self, asked: CheckAsked) -> Verdict:
         """Its values, and variances of what stays random, or the user's claims, against finite width."""
         return width_verdict(self, asked)
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,
@@ -228,8 +222,6 @@ class WidthLimit(Written):
             self.program,
             self.state.assumed,
         )  # the tables behind a derivation hold functions; they are made again
-
-    # -- inside -------------------------------------------------------------------------------
 
     @cached_property
     def _names(self) -> Names:

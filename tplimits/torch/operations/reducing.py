@@ -158,9 +158,6 @@ def folded(low: Lowering, node: Node, x: Tensor, taken: set[int], keep: bool) ->
     )
 
 
-# -- softmax and attention ----------------------------------------------------------------------
-
-
 @operation("softmax", "_softmax", "log_softmax", "_log_softmax")
 def softmax_(low: Lowering, node: Node) -> Tensor:
     """softmax and its logarithm along one dimension."""
@@ -223,9 +220,6 @@ def _shared(low: Lowering, node: Node, q: Tensor, x: Tensor) -> Tensor:
 #: the constant of norms without ε, for which PyTorch takes that of the precision: single, as models are trained
 MACHINE = "machine_eps"
 SINGLE, DOUBLE = float(torch.finfo(torch.float32).eps), float(torch.finfo(torch.float64).eps)
-
-
-# -- norms --------------------------------------------------------------------------------------
 
 
 def normalised(low: Lowering, x: Tensor, taken: set[int], eps: Any, centred: bool = True) -> Tensor:

@@ -176,9 +176,6 @@ def folded(low: Lowering, node: Node) -> Tensor:
     return low.reshaped(node, found, dims)
 
 
-# -- pools ------------------------------------------------------------------------------------
-
-
 @operation(
     *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
     *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d"),

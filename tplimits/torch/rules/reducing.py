@@ -95,9 +95,6 @@ def channel_norm(axes: Axes, node: Node) -> None:
             axes.together((x, 0, 1), int(sizes.pop()))
 
 
-# -- windows ----------------------------------------------------------------------------------
-
-
 @rule(
     *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
     *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d"),

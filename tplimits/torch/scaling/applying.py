@@ -56,9 +56,6 @@ def shapes_of(plan: Plan, model: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(p.shape) for name, p in named(plan, model).items()}
 
 
-# -- groups -----------------------------------------------------------------------------------
-
-
 def param_groups(
     plan: Plan, model: Any, base: Mapping[str, Any], groups: Any, depth: int | None
 ) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
@@ -155,9 +152,6 @@ def _tensors(given: Any, where: str) -> list[Any]:
     return found
 
 
-# -- initial entries --------------------------------------------------------------------------
-
-
 def initialize(plan: Plan, model: Any, depth: int | None) -> Any:
     """See `Plan.initialize_`."""
     size = plan.size(model, depth)
@@ -194,9 +188,6 @@ def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, size: Size) -> No
             f"`{name}` has the standard deviation {found:.3g}; make({n}) draws {wanted:.3g}: "
             "initialize_ is for new models, before they are trained, loaded, or scaled by other means."
         )
-
-
-# -- factors ----------------------------------------------------------------------------------
 
 
 def attach(plan: Plan, model: Any, at: str) -> Any:

@@ -114,9 +114,6 @@ def _judged(
     return Measured(kind, name, t, counted, found.power, found.error, found.sizes, verdict, certain, family.growing)
 
 
-# -- what is given ----------------------------------------------------------------------------
-
-
 def _whole(what: str, given: Any, least: int) -> list[int]:
     found = sorted(set(given)) if isinstance(given, (list, tuple, range)) else []
     if len(found) < least or any(isinstance(x, bool) or not isinstance(x, int) or x < 1 for x in found):

@@ -215,9 +215,6 @@ def _norm(stack: Stack, rows: Sequence[Row]) -> Fraction:
     return max((d for w, d in found if w == most), default=Fraction(0))
 
 
-# -- what closes a block ----------------------------------------------------------------------
-
-
 def _parameters(net: TorchProgram) -> list[str]:
     modules = net.built.found.graph.modules
     return [name for name, _ in modules[0].named_parameters()]

@@ -72,8 +72,6 @@ class Plan(Reported):
         """The row of a parameter of a model of any depth."""
         return fitting.row_of(self, name)
 
-    # -- use ----------------------------------------------------------------------------------
-
     def width(self, model: Any) -> int:
         """n of a model.
 
@@ -165,8 +163,6 @@ class Plan(Reported):
 
         return check_plan(self, make, data, **settings)
 
-    # -- text ---------------------------------------------------------------------------------
-
     @property
     def table(self) -> str:
         """A line for each role."""
@@ -224,8 +220,6 @@ class Plan(Reported):
             numbers=tuple(("beside the table", line) for line in self.conditions),
             document=self.to_json(),
         )
-
-    # -- files --------------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """The plan as JSON."""

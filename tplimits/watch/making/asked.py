@@ -125,8 +125,6 @@ class Asked:
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # trainers are made again elsewhere
 
-    # -- data ---------------------------------------------------------------------------------
-
     @property
     def net(self) -> Program:
         """The network, with all sizes."""
@@ -173,8 +171,6 @@ class Asked:
     def signal(self) -> Signal:
         """The error signals on these."""
         return Signal(self.error, self.batches, self.count)
-
-    # -- networks -----------------------------------------------------------------------------
 
     @property
     def trained(self) -> tuple[str, ...]:
@@ -244,8 +240,6 @@ class Asked:
         s = self.net[self.net.initial_names[name]]
         columns = self.readout_width(n) / widths[s.columns] if isinstance(s, InitialMatrix) else 1.0
         return float(self.readout_width(n)) ** float(e.d - c - 2 * e.a) * columns
-
-    # -- what is kept -------------------------------------------------------------------------
 
     @cached_property
     def samples(self) -> int:

@@ -85,8 +85,6 @@ class Kets(Engine):
                 while replicate.times() <= step:
                     replicate.advance()
 
-    # -- looking ------------------------------------------------------------------------------
-
     def _f(self) -> Array:
         found: Array = numpy.mean([replicate.f[-1] for replicate in self.replicates], axis=0)
         return found
@@ -135,8 +133,6 @@ class Kets(Engine):
     def finish(self) -> None:
         """EvaluationError where training lands on a jump, a pole or the end of a root of a scalar."""
         judge(self.request, [replicate.result() for replicate in self.replicates])
-
-    # -- leaving and coming back --------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
         """All that is needed to go on."""

@@ -126,8 +126,6 @@ class Neurons(Engine):
         with one_thread() if self._threads else nullcontext():
             self.run.advance(step - self.run.step)
 
-    # -- looking ------------------------------------------------------------------------------
-
     def parameters(self) -> dict[str, Array]:
         """As they stand in the program; in a limit, samples of kets."""
         return {name: self._thinned(name, w) for name, w in self.run.parameters.items()}
@@ -177,8 +175,6 @@ class Neurons(Engine):
             return sharpness(gradients, held, self._speeds, f"at step {self.run.step}", jumps)
         finally:
             self.run.restore(here)
-
-    # -- leaving and coming back --------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
         """All that is needed to go on."""

@@ -147,9 +147,6 @@ def _single(arrays: Mapping[str, Array], step: int) -> dict[str, Array]:
     return found
 
 
-# -- other processes --------------------------------------------------------------------------
-
-
 def _elsewhere(asked: Asked, tapes: list[Tape], executor: Executor, told: Callable[[int], None]) -> None:
     """All runs at once, each handing over its frames every few seconds."""
 

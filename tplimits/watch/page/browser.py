@@ -70,8 +70,6 @@ class Browser:
 
     session: str | None = None
 
-    # -- messages -----------------------------------------------------------------------------
-
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Ask for something, and wait for the answer; EvaluationError if it is refused."""
         number = next(self.numbers)
@@ -108,8 +106,6 @@ class Browser:
         message, _, self.buffer = self.buffer.partition(b"\0")
         found: dict[str, Any] = json.loads(message)
         return found
-
-    # -- pages --------------------------------------------------------------------------------
 
     def open(self, path: str | os.PathLike[str], fragment: str = "") -> None:
         """Show a file, afresh even where it is shown already, and wait until it is loaded."""

@@ -107,9 +107,6 @@ def _picture(browser: Browser, frame: int) -> bytes:
     return base64.b64decode(text.partition(",")[2])
 
 
-# -- encoders ---------------------------------------------------------------------------------
-
-
 def _encoder(place: Path, rate: float) -> Callable[[Iterable[bytes]], bytes]:
     """What makes a film of pictures; EvaluationError where nothing installed does."""
     if place.suffix not in _FFMPEG:

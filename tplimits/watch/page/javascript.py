@@ -157,8 +157,6 @@ class _Nest:
         inside = self.levels.pop()
         self.levels[-1] += [*inside, "}"]
 
-    # -- expressions --------------------------------------------------------------------------
-
     def code(self, expr: Expr) -> tuple[str, int]:
         """An expression as code, and the depth of the innermost loop whose index it reads."""
         if expr not in self.memo:
@@ -210,8 +208,6 @@ class _Nest:
         if name not in self.function.loops.extents:
             raise EvaluationError(f"the constant `{name}` has no value: bind it before the network is trained.")
         return self.function.size(name), 0
-
-    # -- reading ------------------------------------------------------------------------------
 
     def _read(self, read: Read) -> tuple[str, int]:
         """An entry of an array; one at an index −1 that stands for "no entry" is zero."""

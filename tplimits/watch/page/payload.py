@@ -104,9 +104,6 @@ def payload(recording: Recording, page: Shown, views: Iterable[View], kept: Room
     return pack.text(header)
 
 
-# -- what values are --------------------------------------------------------------------------
-
-
 def _value(page: Shown, name: str) -> dict[str, Any]:
     """The array of a value, and its dimensions in the order of storage."""
     named = zip(page.axes(name), page.links(name), page.sizes(name), strict=True)
@@ -167,9 +164,6 @@ def _probes(recording: Recording, given: Probes) -> dict[str, Any]:
     return {**{"count": count, "classes": classes, "texts": texts}, **{"colours": given.colours, "marks": given.marks}}
 
 
-# -- runs -------------------------------------------------------------------------------------
-
-
 def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) -> dict[str, Any]:
     """A run: its curves, and its parameters where there is room for them."""
     arrays: dict[str, Any] = {}
@@ -223,9 +217,6 @@ def _widths(page: Shown, run: Run) -> list[int]:
         if name in page.values and (width := page.width(name)) is not None:
             found[width] = array.shape[-1]
     return [found.get(w, 1) for w in page.program.widths]
-
-
-# -- errors against the width ------------------------------------------------------------------
 
 
 def compared(recording: Recording) -> list[tuple[Run, Run]]:

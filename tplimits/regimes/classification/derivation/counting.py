@@ -239,8 +239,6 @@ class Counting:
         """How the features that a readout multiplies are called."""
         return f"what {readout} reads"
 
-    # -- one pass -----------------------------------------------------------------------------
-
     def counted(self) -> Iterator[Counted]:
         """The steps one by one until powers settle: who asks whether something grows need not see all of them."""
         moves: dict[str, Power] = {}

@@ -165,8 +165,6 @@ class InequalityTable:
             return self.a_out + p.exponents.a + self._c(p, A) - 1
         return p.exponents.a + self._c(p, A) - (1 if p.kind == "matrix" else 0)
 
-    # -- the groups ---------------------------------------------------------------------------
-
     def initial(self) -> Iterator[Inequality]:
         """Stable at the start."""
         for p in self.others:

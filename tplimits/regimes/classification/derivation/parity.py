@@ -152,8 +152,6 @@ class Parities:
         odd = all(self._is_odd(c) for c in found.cosets)
         return Fraction(min(Fraction(1, 2), found.gap)) if odd else Fraction(0)
 
-    # -- reading ------------------------------------------------------------------------------
-
     def _bit(self, position: int, indices: tuple[Expr, ...]) -> int:
         key = (position, indices if position in self.apart else ())
         if key not in self.bits:

@@ -174,8 +174,6 @@ class Passes:
             found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0))
         return max(found)
 
-    # -- averages that powers of n multiply -------------------------------------------------------
-
     @cached_property
     def multiplied(self) -> tuple[int, ...]:
         """Averages of the network that are centred whatever scalars are, and that it multiplies by powers of n."""

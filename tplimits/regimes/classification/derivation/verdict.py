@@ -161,8 +161,6 @@ class StabilityVerdict:
         assert self.counting is not None
         return replace(self, counting=replace(self.counting, above=True))
 
-    # -- what breaks --------------------------------------------------------------------------
-
     @cached_property
     def breaks(self) -> tuple[str, ...]:
         """What breaks, and at which power of n; nothing for symbols."""

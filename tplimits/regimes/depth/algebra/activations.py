@@ -189,9 +189,6 @@ def shown(function: Expr) -> Expr:
     return function.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
 
 
-# -- moments and cumulants of one column of a dense layer ---------------------------------------
-
-
 class Moment(NamedTuple):
     """number · √(2/π)^roots · Π factors."""
 

@@ -204,9 +204,6 @@ def _verdict(name: str, diffusion: Form) -> DepthVerdict:
     )
 
 
-# -- stacks -----------------------------------------------------------------------------------
-
-
 def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.ndarray]) -> tuple[Expr, Orders]:
     """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
     order_zero = drift[0]

@@ -56,8 +56,6 @@ class Contraction:
         self.model, self.one, self.most, self.counting = model, one, most, counting
         self._grams: dict[tuple[int | None, int | None, int], tuple[ProductTerm, ...]] = {}
 
-    # -- the two quantities -------------------------------------------------------------------
-
     def mean(self, terms: Iterable[ProductTerm], keep: frozenset[int] = frozenset()) -> Sum:
         """E of a sum, over all matrices but those in `keep`."""
         return self._averaged(self._start((t, None) for t in terms), keep)
@@ -107,8 +105,6 @@ class Contraction:
         key = (canonical(factors), term.powers, term.pert, joined)
         value = into.get(key)
         into[key] = term.coeff if value is None else value + term.coeff
-
-    # -- one matrix ---------------------------------------------------------------------------
 
     def _average_over(self, matrix: int, current: Sum) -> Sum:
         found: Sum = {}
@@ -255,8 +251,6 @@ class Contraction:
             return [ProductTerm(self.one, self.model.zero_powers, 0, (state,))]
         change = {OPEN: neuron, **axes}
         return [t._replace(factors=placed(t.factors, change, 1, 0)) for t in self.model.operands[position].terms]
-
-    # -- sums over widths ---------------------------------------------------------------------
 
     def closed(self, factors: Factors, powers: tuple[int, ...], index: int) -> tuple[tuple[int, ...], Factors]:
         """The sum over an index done, where only the state or nothing is left of it."""

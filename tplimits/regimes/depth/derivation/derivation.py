@@ -162,8 +162,6 @@ class OneLayer:
     def _by_order(self, found: Sum) -> Orders:
         return by_order(found, self.model, self.ring, self.arrays, self.laws)
 
-    # -- functions of scalars with a kink -------------------------------------------------------
-
     @cached_property
     def _outside(self) -> frozenset[int]:
         """The matrices whose operands hold functions of scalars with a kink, and those that multiply these in turn."""

@@ -290,9 +290,6 @@ def freed(form: Form) -> Form:
     return Form({renamed(f, {LOCAL + k: k - 4 for k in range(4)}): c for f, c in form.terms.items()})
 
 
-# -- forms at tokens ------------------------------------------------------------------------------
-
-
 def _on_tokens(forms: Sequence[Form], place: dict[int, int]) -> tuple[list[Terms], tuple[int, ...]]:
     """Forms with their tokens called LOCAL, LOCAL + 1, …, and the indices these are."""
     held = sorted({i for form in forms for factors in form.terms for _, at, _ in factors for i in at if i < 0})

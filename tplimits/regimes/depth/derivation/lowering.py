@@ -91,8 +91,6 @@ class Lowering:
             )
         return self.dimension_of(state.axes[0])
 
-    # -- templates ----------------------------------------------------------------------------
-
     def template(self, position: int) -> Poly:
         """A vector with its indices open: OPEN its neuron, OPEN − 1, … its axes."""
         instruction = self.program[position]
@@ -126,8 +124,6 @@ class Lowering:
     def where(self) -> str:
         """The instruction that is being lowered."""
         return self.program.where(self.here)
-
-    # -- instructions -------------------------------------------------------------------------
 
     def value(self, position: int, neuron: int | None, axes: tuple[int, ...]) -> Poly:
         """An instruction at a neuron and at indices of its axes."""
@@ -194,8 +190,6 @@ class Lowering:
     def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
         slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
         return reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
-
-    # -- bodies -------------------------------------------------------------------------------
 
     def index(self, index: Expr, env: Env) -> int:
         """The index that an index expression stands for."""

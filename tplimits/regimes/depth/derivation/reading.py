@@ -24,8 +24,6 @@ class Reading:
         self.program = program
         self._inlined: dict[int, Expr | None] = {}
 
-    # -- maps written out ---------------------------------------------------------------------
-
     def inlined(self, expr: Expr) -> Expr:
         """An expression with entries of maps written out, where they hold no sums."""
         swap = {}
@@ -86,8 +84,6 @@ class Reading:
         if not isinstance(self.program[entry.source], MatMul) or entry.neuron == NO_NEURON:
             return None
         return entry, written.xreplace({entry: self.operand(entry.source)[0] * U})
-
-    # -- matrices -----------------------------------------------------------------------------
 
     @cached_property
     def matrices_of(self) -> list[frozenset[int]]:

@@ -144,8 +144,6 @@ class NumericSDE(Told):
         size = self.program.size(self.program[self.program.state or 0].axes[0])
         return None if size is None or not size.is_Integer else int(size)
 
-    # -- numbers ------------------------------------------------------------------------------
-
     def _layers(
         self, m: int, ratios: Mapping[str, float] | None = None, constants: Mapping[str, Any] | None = None
     ) -> Layers:
@@ -240,8 +238,6 @@ class NumericSDE(Told):
             self._known[key] = Curve(resolved, start)
         found: Paths = stage.simulate(self._known[key], start, settings, progress)
         return found
-
-    # -- reports ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return report.text(self)

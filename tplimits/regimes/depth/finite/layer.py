@@ -121,8 +121,6 @@ class Layer(Execution):
         """One function of neurons, at the arrays as they are."""
         return self.outer(s)
 
-    # -- what differs from one run of a program -----------------------------------------------
-
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
         position = len(self.arrays)
         if position == self.program.state:

@@ -199,9 +199,6 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     return Generated(text, made.arrays, made.plan, made.means)
 
 
-# -- loops ----------------------------------------------------------------------------------------
-
-
 def _body(
     plan: ContractionPlan, before: int, means: Sequence[Mean], outputs: Sequence[tuple[Output, Sequence[Product]]]
 ) -> str:

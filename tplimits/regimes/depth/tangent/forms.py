@@ -111,9 +111,6 @@ def _part(form: Form) -> Part:
     return Part(Factor(own, tangent), _blocks(_rest(form)))
 
 
-# -- what multiplies rows -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Row:
     """One term coefficient · Π factors of X_(α, token), whose tokens are all of the first sequence."""

@@ -63,8 +63,6 @@ class TangentSDE(Told):
     _format: ClassVar[str] = DEPTH
     _note: ClassVar[str] = "Depth and width to infinity together: tokens and a perturbation of them, t = layer/n."
 
-    # -- expressions --------------------------------------------------------------------------
-
     @cached_property
     def drift(self) -> Joint:
         """b of V, C and D."""
@@ -141,8 +139,6 @@ class TangentSDE(Told):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_gradients, (self.program, self.fixed)  # the steps hold functions; they are made again
-
-    # -- numbers ------------------------------------------------------------------------------
 
     def values(self, m: int, constants: Any = None, ratios: Any = None) -> dict[Any, float]:
         """Numbers for the symbols of the terms, as `CovarianceSDE.values`."""

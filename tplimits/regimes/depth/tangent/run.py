@@ -152,9 +152,6 @@ def _simulator(sde: TangentSDE, fed: bool) -> stage.TangentSimulator:
     return found
 
 
-# -- gradients ------------------------------------------------------------------------------------
-
-
 def gradients(
     sde: TangentSDE,
     V0: Any,

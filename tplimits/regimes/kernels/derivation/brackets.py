@@ -47,8 +47,6 @@ class Brackets(Expectations):
         self._known: dict[tuple, int] = {}
         self._forms: dict[tuple, int] = {}
 
-    # -- nodes --------------------------------------------------------------------------------
-
     def new_node(self, node: Node) -> int:
         """Add a node; its number."""
         self.nodes.append(node)
@@ -102,8 +100,6 @@ class Brackets(Expectations):
         matrix = self.program[view.matrix]
         assert isinstance(matrix, InitialMatrix)
         return width_ratio(matrix.rows) / width_ratio(matrix.columns) if view.transposed else S.One
-
-    # -- tables -------------------------------------------------------------------------------
 
     def mean_of(self, leaf: Of) -> Expr:
         node = self.nodes[leaf.node]

@@ -49,8 +49,6 @@ class Expectations(Openings):
     def inner(self, a: Of, b: Of) -> Expr:
         """E of a product of two nodes."""
 
-    # -- sums ---------------------------------------------------------------------------------
-
     def mean(self, expr: Expr) -> Expr:
         """E[expr] over everything random."""
         return self.mean_of_terms(terms(expr))
@@ -171,8 +169,6 @@ class Expectations(Openings):
         """Functions of logits written through the logits themselves."""
         swap = {x: self._in_logits(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
         return expr.xreplace(swap)
-
-    # -- moments ------------------------------------------------------------------------------
 
     def _moment(self, factors: list[Expr]) -> Expr:
         """E of functions of Gaussian nodes: forms, their covariances, independent groups again."""

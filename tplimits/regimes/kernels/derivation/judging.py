@@ -126,8 +126,6 @@ class Judgements:
             self._nonnegative[position] = found
         return self._nonnegative[position]
 
-    # -- jumps, poles, roots ------------------------------------------------------------------
-
     def body(self, position: int, body: Expr) -> None:
         """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`."""
         # a tangent of a scalar vanishes in the limit, and its factor with it
@@ -189,8 +187,6 @@ class Judgements:
     def moment_doubt(self, position: int, reason: str) -> Doubt:
         """The doubt whether a vector has a second moment."""
         return Doubt("moment", self.state.program[position].name, self.state.program.where(position), reason)
-
-    # -- moments ------------------------------------------------------------------------------
 
     def vector(self, position: int, s: OuterNonlin, limit: Expr) -> None:
         """Refuse a ket, or note a tangent, that is not square integrable; doubts wait for data."""

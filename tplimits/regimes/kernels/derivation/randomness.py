@@ -83,8 +83,6 @@ class Kets:
         value = self.state.inner(left, right)
         return value if value.is_number else self._constant(value, positive=a == b)
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _of_leaf(self, leaf: Of) -> Expr:
         """A leaf as its symbol; numbers and short sums of Gaussian leaves as they are: 2h vanishes where h does."""
         node = self.state.nodes[leaf.node]

@@ -83,8 +83,6 @@ class BodyReader:
         """With the names of the program."""
         return with_names(expr, lambda entry: self.state.program[entry.source].name)
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _is_zero(self, leaf: Of) -> bool:
         """Kept node by node: a stream with two branches a layer is reached on 4^layers ways."""
         node, known = self.state.nodes[leaf.node], self.state.judged.zero

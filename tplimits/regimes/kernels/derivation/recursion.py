@@ -91,8 +91,6 @@ class Recursion(Brackets):
         """1 for a tangent."""
         return int(position >= self.tangent.size)
 
-    # -- instructions -------------------------------------------------------------------------
-
     def walk(self, position: int) -> None:
         """Read one instruction, whose operands have been read."""
         s = self.program[position]
@@ -192,8 +190,6 @@ class Recursion(Brackets):
         leaf = term.factors[0]
         over = {i for i, a in term.bounds if a.name in self.infinite}
         return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
-
-    # -- images -------------------------------------------------------------------------------
 
     def _matmul(self, position: int, s: MatMul) -> None:
         view = View(s.matrix, s.matrix_indices, s.transposed)

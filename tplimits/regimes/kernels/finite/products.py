@@ -82,8 +82,6 @@ class Products:
     def _shaped(self, kernel: Array) -> Array:
         return kernel.reshape(*kernel.shape[:3], *self.shape, *self.shape)
 
-    # -- outputs ------------------------------------------------------------------------------
-
     def readout_values(self) -> tuple[Array, Array]:
         """The readout (draws, inputs, outputs, n₀), and the shift (draws, inputs, outputs)."""
         return returned_values(self.sampler, self.run)
@@ -113,8 +111,6 @@ class Products:
         # two independent draws: the mean drops out, and the product has the covariance for its mean
         difference = (shift - second) / numpy.sqrt(2.0)
         return numpy.einsum("dio,djp->dijop", difference[:, self.rows], difference[:, self.columns])
-
-    # -- gradients ----------------------------------------------------------------------------
 
     def _tangent(self, name: str) -> Array:
         """The contribution of one parameter to Θ: (draws, N1, N2, outputs, outputs)."""

@@ -102,8 +102,6 @@ class Activation:
         made: Callable[..., Any] = sympy.lambdify(_C, found, "numpy", cse=True)
         return made
 
-    # -- one input ----------------------------------------------------------------------------
-
     def single(self, f: Expr, c: Array) -> Array:
         """E f(h), h ~ N(0, c)."""
         return _value(f)(c)
@@ -139,8 +137,6 @@ class Activation:
             return self.single(f.diff(H, 2), c) / 2, self.single(f.diff(H, 4), c) / 4
         e0, e2, e4 = (self.single(H**k * f, c) for k in (0, 2, 4))
         return (e2 / c - e0) / (2 * c), (e4 / c**2 - 6 * e2 / c + 3 * e0) / (4 * c**2)
-
-    # -- two inputs ---------------------------------------------------------------------------
 
     def pairs(self, c11: Array, c12: Array, c22: Array) -> LayerMeans:
         """Pairs of different inputs."""

@@ -79,9 +79,6 @@ def _given(asked: GramRequest, value: Array) -> Array:
     return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
 
 
-# -- tiles ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Tile:
     """Some kernels of some pairs, each (rows, columns, *axes, *axes), and a bound of their errors."""

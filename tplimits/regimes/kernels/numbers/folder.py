@@ -122,8 +122,6 @@ class GramFolder:
             with suppress(EvaluationError), self:
                 pass
 
-    # -- tiles --------------------------------------------------------------------------------
-
     def keep(self, number: int, found: Found) -> None:
         """Write a tile; it is there when this returns."""
         arrays = dict(zip(self.job.names, found.values, strict=True))

@@ -169,9 +169,6 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
-# -- draws ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class MeanPoints:
     """Points of one replicate: spread evenly, each with its opposite, so that odd parts cancel."""

@@ -162,9 +162,6 @@ def _lost(error: BaseException) -> EvaluationError:
     )
 
 
-# -- in the worker ----------------------------------------------------------------------------
-
-
 def _tile(name: str, number: int, job: Job | None) -> Found | None:
     """One tile; None where this process does not know the job."""
     known = _known(name, job)

@@ -115,8 +115,6 @@ class Titles:
             return Title("" if table.rule == "average" else "E", names[0])
         return Title("Θ" if self._nodes[table.nodes[0]].degree else "K", ",".join(names))
 
-    # -- layers -------------------------------------------------------------------------------
-
     def _family(self, layers: Sequence[Sequence[int]]) -> list[Title]:
         """One title for each slot: the names of its tables without the numbers in which they differ."""
         stems = []

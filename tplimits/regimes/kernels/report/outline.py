@@ -86,8 +86,6 @@ class Outline:
         pool = iter([c for c in _FREE if c not in axes] + [f"a{i}" for i in range(1, 50)])
         return {a: next(pool) for a in axes}
 
-    # -- equations ----------------------------------------------------------------------------
-
     @cached_property
     def items(self) -> tuple[Equation | Layers, ...]:
         """Tables in order of evaluation, then the two kernels; the NNGP alone where the tangent kernel has no limit."""
@@ -171,8 +169,6 @@ class Outline:
             found.append(Logit(self.titles.labels.of_node(p), tuple(map(self._index, places)), covariance))
         return tuple(found)
 
-    # -- expressions --------------------------------------------------------------------------
-
     def _index(self, index: Expr) -> Symbol:
         name = str(index)
         axis = plain_axis(name)
@@ -214,8 +210,6 @@ class Outline:
             kept = [i for a, i in zip(axes, expr.indices, strict=True) if a not in infinite]
             return Of(*expr.args[:2], *(self._lettered(i, bound, depths) for i in kept))
         return expr.func(*(self._lettered(a, bound, depths) for a in expr.args))
-
-    # -- means --------------------------------------------------------------------------------
 
     @cached_property
     def _heads(self) -> list[type]:

@@ -87,8 +87,6 @@ class Repetitions:
         """What the numbers of references in patterns mean."""
         return {number: mark for mark, number in self._marks.items()}
 
-    # -- one run ------------------------------------------------------------------------------
-
     def _fitted(self, start: int, period: int, length: int) -> Run | None:
         choices = []
         for turn in range(period):
@@ -198,8 +196,6 @@ class Repetitions:
     def _holds(self, run: Run, layer: int) -> bool:
         tables = run.layers[layer - run.first]
         return all(self._resolved(run, layer, k) == self._tables[t].definition for k, t in enumerate(tables))
-
-    # -- before the first layer ---------------------------------------------------------------
 
     def _trials(self, run: Run, candidates: Sequence[int]) -> Iterator[dict[int, int]]:
         slots = self._needed_before(run)

@@ -140,8 +140,6 @@ class _Unrolling:
                     self._update(name, at, χ, t)
         return self.growing.finished().replace(returns=tuple(f.source for f in found), returns_tuple=steps > 0)
 
-    # -- one step -----------------------------------------------------------------------------
-
     def _move_constants(self, t: int) -> None:
         """What moves with the step to its number at step t."""
         for name, schedule in self.schedules.items():
@@ -256,8 +254,6 @@ class _Unrolling:
 
     def _size(self, axis: str) -> int:
         return int(self.growing.size(axis))
-
-    # -- updates ------------------------------------------------------------------------------
 
     def _update(self, name: str, at: Mapping[int, int], χ: Mapping[tuple[int, ...], Expr], t: int) -> None:
         """What a parameter is at step t + 1."""

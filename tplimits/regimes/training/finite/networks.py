@@ -181,8 +181,6 @@ class Networks:
         run = self.run(data, whole=False, count=0)
         return compiled(self.recipe, data, run.width, self.held, given) if is_worth(self.held, steps) else None
 
-    # -- forward ------------------------------------------------------------------------------
-
     def run(
         self,
         data: Mapping[str, Array],
@@ -224,8 +222,6 @@ class Networks:
         with numpy.errstate(all="ignore"):  # what overflows is refused by name
             f: Array = x.sum(axis=-1) * float(products.n0) ** -self.recipe.a_out + shift
         return f.reshape(*f.shape[:2], *products.shape)
-
-    # -- backward -----------------------------------------------------------------------------
 
     def _step(self, t: int, run: Execution, χ: Array) -> None:
         """Move every trained parameter by the gradients of one execution."""

@@ -100,8 +100,6 @@ class TrainingExecution(ParticleExecution):
         for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
             self.leaves[width_symbol(width)] = _INFINITE * ratio
 
-    # -- parameters ---------------------------------------------------------------------------
-
     def _parameter(self, s: Instruction, optimizer: Optimizer) -> EntrywiseParameter | MatrixParameter:
         unit = self.width[self.total.readout_width]
         if isinstance(s, InitialMatrix):
@@ -165,8 +163,6 @@ class TrainingExecution(ParticleExecution):
             out[chosen] = parameter.member(int(number)).apply(flat[chosen], s.transposed)
         return out.reshape((1, *full, -1))
 
-    # -- time ---------------------------------------------------------------------------------
-
     def look_at(self, rows: NDArray[numpy.int64]) -> None:
         """From now on the inputs are those with these numbers alone; others take no columns of matrices."""
         (given, data), count = self._whole, len(rows)
@@ -221,8 +217,6 @@ class TrainingExecution(ParticleExecution):
         optimizer, found = self.parameters[names[0]].optimizer, square()
         singular.refuse_cancelled(optimizer, t, found, lambda: square(abs), whole=True)
         return inverse(optimizer, found)
-
-    # -- checkpoints --------------------------------------------------------------------------
 
     def state(self) -> State:
         """What a checkpoint holds."""

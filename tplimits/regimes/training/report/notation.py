@@ -235,8 +235,6 @@ class Notation:
         """A power."""
         return self._put("power" if len(exponent) == 1 else "power of more", base, exponent)
 
-    # -- norms that divide --------------------------------------------------------------------
-
     def divided(self, bar: str, name: str, t: str) -> str:
         """An update by the norm ν of a parameter."""
         return self._put("over", bar, self.divisor(name, t))

@@ -208,9 +208,6 @@ def _axes(axes: tuple[str, ...]) -> str:
     return f"[{', '.join(axes)}]" if axes else ""
 
 
-# -- steps ------------------------------------------------------------------------------------
-
-
 def steps(operator: TangentOperator, at_zero: bool = False) -> tuple[Step, ...]:
     """The law of the start, the kets of both passes, the operator, the evolution of the outputs."""
     return tuple(_steps(Shown(operator), at_zero))

@@ -79,8 +79,6 @@ class Outline:
             if isinstance(s, MatMul):
                 yield self._unrolled(s)
 
-    # -- one instruction ----------------------------------------------------------------------
-
     def _instruction(self, position: int, section: str, reference: Reference) -> Iterator[Equation]:
         s, write = self.program[position], self.write
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
@@ -133,8 +131,6 @@ class Outline:
         images = [s for s in self.program if isinstance(s, MatMul)]
         found = {self.program[s.matrix].name: of_image(self.program, s) for s in images if s.transposed}
         return {name: ratio for name, ratio in found.items() if ratio != 1}
-
-    # -- updates ------------------------------------------------------------------------------
 
     def _kept(self, λ: Expr, old: str) -> str:
         """What decay leaves of the old value."""

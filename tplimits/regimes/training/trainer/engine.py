@@ -147,8 +147,6 @@ class SizedRecipe:
         """A named value."""
         return _value(self.recipe.net, name, self.recipe.parametrization.a_out)
 
-    # -- what a kernel is given ---------------------------------------------------------------
-
     def kernel(self, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> Kernel:
         """Compiled code with arrays for some widths."""
         return Kernel(self.training, widths, inputs, draws, self.speed)

@@ -79,8 +79,6 @@ class Running:
         """Whether products are left to BLAS, which has threads of its own."""
         return PRODUCT in self._plan.training.text
 
-    # -- training -----------------------------------------------------------------------------
-
     def advance(self, steps: int) -> None:
         """Go on by some steps.
 
@@ -172,8 +170,6 @@ class Running:
     def _found_gradients(self) -> dict[str, Array]:
         return {name: self._kernel.arrays[array].copy() for name, array in self._plan.gradients.items()}
 
-    # -- values -------------------------------------------------------------------------------
-
     def outputs(self, X: Any = None) -> Array:
         """f on the data of the run, or on others: (N, *outputs)."""
         if X is None:
@@ -251,8 +247,6 @@ class Running:
         where = "in the limit" if self.is_limit else f"at width {self._widths['n']}"
         why = "give a smaller lr" if step else "a value overflows, or is not defined on these inputs"
         return f"`{self.trainer.recipe.net.name}` {where}: {what} at step {step}; {why}."
-
-    # -- states -------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that a run needs to go on as if it had never stopped: arrays by name."""

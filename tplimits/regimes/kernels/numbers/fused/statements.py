@@ -68,8 +68,6 @@ class Text:
             self.lines.append(f"{self.known[key, text]} = {text}")
         return self.known[key, text]
 
-    # -- expressions --------------------------------------------------------------------------
-
     def kernels(self, other: int) -> list[str]:
         """NNGP and NTK between inputs 1 and `other`, all tables before them: deep networks need no deep recursion."""
         for table in self.derivation.needed:
@@ -147,8 +145,6 @@ class Text:
 
     def _gram(self, expr: Expr) -> str:
         return self.grams.setdefault(expr, f"g{len(self.grams)}")
-
-    # -- moments ------------------------------------------------------------------------------
 
     def _moments(self, found: list[Moment]) -> None:
         """Moments of one law together: they share roots and angles."""

@@ -44,8 +44,6 @@ class Banded(Sweeps):
         self.bands = Bands(self.passes)
         super().__post_init__()
 
-    # -- memory -------------------------------------------------------------------------------
-
     def found_axes(self) -> dict[int, Axis]:
         """As the chains have them."""
         return self.bands.axes
@@ -81,8 +79,6 @@ class Banded(Sweeps):
         if not self.bands.is_pair(n):
             return super().kept_address(n, dims, indices)
         return self._at(self.kept[n].start, indices["cell", len(self.passes.inputs)])
-
-    # -- code ---------------------------------------------------------------------------------
 
     def _write(self) -> None:
         self.tables = [numpy.zeros(1, numpy.int64) for _ in range(PAIRS)]

@@ -59,8 +59,6 @@ class Bands(Pairings):
         self._arrange()
         self._demand()
 
-    # -- order --------------------------------------------------------------------------------
-
     def _arrange(self) -> None:
         """Passes over places at even steps, chains at odd ones, each as late as its readers allow."""
         order = [p for p in self.passes.passes if p not in self.halves and not self._is_copy(p)]
@@ -169,8 +167,6 @@ class Bands(Pairings):
             for n, _ in reduction.factors:
                 if n in given:
                     yield given[n], not self.is_pair(n)
-
-    # -- which offsets ------------------------------------------------------------------------
 
     def _demand(self) -> None:
         """What is asked of each chain, the last first."""

@@ -50,8 +50,6 @@ class Lanes(Repeats):
         self.function = ir.Function(self.module, kind, "run")
         self._write()
 
-    # -- code ---------------------------------------------------------------------------------
-
     def _write(self) -> None:
         first, last, columns, triangle = self._opened()
         b = self.builder
@@ -205,8 +203,6 @@ class Lanes(Repeats):
         for text in one.flags:
             met = b.select(self.formulas.value(text, names), self.formulas.constant(1.0), self.formulas.constant(0.0))
             b.store(self.formulas.arithmetic.add(met, b.load(self.met, typ=self.vector)), self.met)
-
-    # -- sums ---------------------------------------------------------------------------------
 
     def _gathered(self, gather: Gather, indices: Mapping[Any, Any], one: Pass, offsets: dict[Any, Any]) -> Any:
         b, kept, n = self.builder, self.kept[gather.operand], gather.operand

@@ -30,8 +30,6 @@ class Listed(Lanes):
 
     pointers: dict[int, Any] = field(default_factory=dict)
 
-    # -- memory -------------------------------------------------------------------------------
-
     def is_row(self, n: int) -> bool:
         """No input has a row of its own."""
         return False
@@ -63,8 +61,6 @@ class Listed(Lanes):
         if n not in self.kept or (self.is_given(n) and n not in self.packed):
             return super().read(n, dims, indices)
         return self.builder.load(self.kept_address(n, dims, indices), typ=self.vector, align=self.width * self.count)
-
-    # -- code ---------------------------------------------------------------------------------
 
     def _write(self) -> None:
         self.tables = [numpy.zeros(1, numpy.int64) for _ in range(PAIRS)]

@@ -65,8 +65,6 @@ class Memory:
             self.rows[n] = self.room
             self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
 
-    # -- which arrays -------------------------------------------------------------------------
-
     def is_row(self, n: int) -> bool:
         """Whether an array is one of row inputs alone."""
         inputs = self.passes.inputs
@@ -128,8 +126,6 @@ class Memory:
         yield from (g.operand for g in one.gathers.values())
         for r in one.reductions.values():
             yield from (n for n, _ in r.factors if n in passes.inside)
-
-    # -- entries ------------------------------------------------------------------------------
 
     def read(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
         """A vector of an array at the indices of the loops."""

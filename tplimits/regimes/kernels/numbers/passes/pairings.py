@@ -60,8 +60,6 @@ class Pairings:
         for found in self.kept:  # borders are known now
             found.axis = self.axes[found.axis.size]
 
-    # -- what there is ------------------------------------------------------------------------
-
     def places(self, n: int) -> list[str]:
         """Labels of an array but those of inputs."""
         return [x for x in self.passes.labels[n] if x not in self.passes.inputs]

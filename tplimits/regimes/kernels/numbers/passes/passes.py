@@ -74,8 +74,6 @@ class Passes:
                     self.copied.add(operand)
         self._arrange()
 
-    # -- which steps --------------------------------------------------------------------------
-
     def _inside(self) -> set[int]:
         """The steps that passes do."""
         found: set[int] = set()
@@ -136,8 +134,6 @@ class Passes:
             n = step.values[0]
             step = self.steps[n]
         return n
-
-    # -- passes -------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
         """Passes in order; what several of them gather is kept."""

@@ -50,8 +50,6 @@ class Sweeps(Listed):
     totals: dict[int, Any] = field(default_factory=dict)
     places_of_tables: dict[int, int] = field(default_factory=dict)
 
-    # -- chains -------------------------------------------------------------------------------
-
     def _chain(self, chain: Chain, column: Any) -> None:
         b, front = self.builder, len(self.passes.inputs)
         indices: dict[Any, Any] = {front - 1: column} | ({0: WHOLE(0)} if front == 2 else {})
@@ -198,8 +196,6 @@ class Sweeps(Listed):
         found = arithmetic.multiply(b.load(part, typ=self.vector), b.shuffle_vector(many, many, zeros))
         total = self.totals[id(whole)]
         b.store(arithmetic.add(b.load(total, typ=self.vector), found), total)
-
-    # -- sums ---------------------------------------------------------------------------------
 
     def _gathered(self, gather: Gather, indices: Mapping[Any, Any], one: Pass, offsets: dict[Any, Any]) -> Any:
         if id(gather) in self.bands.sums:

@@ -177,8 +177,6 @@ class Frame:
         read = self.read(data if plain else mapped(one_more, [data]), index.indices, batch=1)
         return read if plain else mapped(one_less, [read])
 
-    # -- moments ------------------------------------------------------------------------------
-
     def _moment(self, moment: Moment) -> Any:
         function = None if moment.values else function_of(moment, self.tables.constants)
         # all closed moments of one law share its roots and angles

@@ -189,9 +189,6 @@ def acute(frame: Frame, expr: Expr) -> bool:
     return isinstance(expr, Kron) or bool(expr.is_nonnegative)
 
 
-# -- sums -------------------------------------------------------------------------------------
-
-
 def _sum(frame: Frame, expr: AxisSum, sign: int) -> Any:
     picking = sums.picked(frame, expr)
     if picking is not None:
