@@ -212,7 +212,7 @@ class Derivation:
     def _cancels(self, total: Expr) -> bool:
         """Whether a number is zero without being written as 0; names in it stand for numbers."""
         value = total.xreplace({s: self._number(s) for s in total.free_symbols if s in self.engine.moments})
-        return _is_hidden_zero(value)
+        return bool(value.is_number and not value.is_Rational and _is_nothing(_digits(value)))
 
     def _is_open(self, symbol: Symbol) -> bool:
         if symbol not in self._open:
@@ -308,10 +308,6 @@ def _is_nothing(value: Expr) -> bool:
 def _digits(value: Expr) -> Expr:
     """Remembered: deep programs hold the same few numbers in many layers."""
     return value.evalf(_DIGITS)
-
-
-def _is_hidden_zero(value: Expr) -> bool:
-    return bool(value.is_number and not value.is_Rational and _is_nothing(_digits(value)))
 
 
 def width_ratio(width: str) -> Expr:

@@ -206,7 +206,7 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
     for node in found:
         for r in node.refs:
             readers[r] = (*readers.get(r, ()), node.number)
-    state = tuple(_tensors(p) for p in programs)
+    state = tuple({**p.constants, **p.state_dict} for p in programs)
     return Graph(tuple(found), outputs, widths, state, aliases_of(modules[0], state[0]), modules, readers)
 
 
@@ -256,11 +256,6 @@ def _placeholders(program: Any) -> dict[str, tuple[str, str]]:
     return {
         s.arg.name: (kinds.get(s.kind.name, s.kind.name), s.target or "") for s in program.graph_signature.input_specs
     }
-
-
-def _tensors(program: Any) -> dict[str, Any]:
-    """Parameters, buffers and constants by name."""
-    return {**program.constants, **program.state_dict}
 
 
 def _arguments(node: Any, places: Mapping[Any, int]) -> dict[str, Any]:

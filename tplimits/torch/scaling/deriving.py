@@ -103,7 +103,7 @@ def optimizers_of(given: Any) -> Mapping[str, Rule]:
 
 
 def _rule(chosen: Mapping[str, Rule], net: TorchProgram, name: str) -> Rule:
-    tensor = _tensors(net)[0][name]
+    tensor = net.built.found.graph.tensors[0][name]
     is_matrix = len([d for d in _shape(net, name) if d.ratio]) == 2 and tensor.ndim == 2
     if chosen["matrix"].matrices_only:  # orthogonalised updates are those of two-dimensional arrays
         return chosen["matrix"] if is_matrix else chosen["rest"]
@@ -113,10 +113,6 @@ def _rule(chosen: Mapping[str, Rule], net: TorchProgram, name: str) -> Rule:
 
 def _is_parameter(net: TorchProgram, name: str) -> bool:
     return net.built.found.graph[net.built.weights[name]].kind == "parameter"
-
-
-def _tensors(net: TorchProgram) -> tuple[Mapping[str, Any], ...]:
-    return net.built.found.graph.tensors
 
 
 def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, base: int) -> Row:

@@ -60,13 +60,9 @@ def left_factor(form: Form) -> Split:
             share = S.Half if left is not None else S.One  # its mirror image has the other half
             taken.append((_without(factors, right), share * coefficient))
         # the mirror image of what was taken is the other half of X V + V Xᵀ and is no rest
-        elif left is None or canonical(_mirrored(factors)) not in form.terms:
+        elif left is None or canonical(renamed(factors, {ALPHA: BETA, BETA: ALPHA})) not in form.terms:
             rest[factors] = coefficient
     return Split(collected(taken), Form(rest))
-
-
-def _mirrored(factors: Factors) -> Factors:
-    return renamed(factors, {ALPHA: BETA, BETA: ALPHA})
 
 
 def _alone(factors: Factors, token: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ class Brackets(Expectations):
             sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
             over = next((self.nodes[x.node].over for x in leaves), None)
             degree = max(self.nodes[x.node].degree for x in leaves)
-            name = self._form_name(leaves)
+            name = "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
             self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body=body, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
 
@@ -91,9 +91,6 @@ class Brackets(Expectations):
             node = Node(like.name, tuple(names), degree, frozenset({view.source}), view=view, operand=operand)
             self._forms[key] = self.new_node(replace(node, over=like.over))
         return Of(Integer(self._forms[key]), ONE_SIDE, *mine)
-
-    def _form_name(self, leaves: Collection[Of]) -> str:
-        return "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
 
     def factor_of(self, view: View) -> Expr:
         """κ: 1 for W, rows/columns for Wᵀ."""

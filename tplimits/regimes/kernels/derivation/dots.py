@@ -99,7 +99,7 @@ def direction(state: Recursion, expr: Expr, view: View) -> Expr:
             continue
         inner = _of_leaf(state, leaf, node, view)
         if inner != 0:
-            parts.append(_replaced(expr, leaf, inner))
+            parts.append(_moved(expr, leaf).xreplace({_MOVE: inner}))
     return sympy.Add(*parts)
 
 
@@ -115,11 +115,6 @@ def _marked(state: Recursion, leaf: Of, view: View) -> Expr:
     places = dict(zip(map(axis_symbol, node.axes), leaf.indices, strict=True))
     same = sympy.Mul(*(Kron(at(i, places), j) for i, j in zip(node.view.indices, view.indices, strict=True)))
     return same * _slot(leaf)
-
-
-def _replaced(expr: Expr, leaf: Of, inner: Expr) -> Expr:
-    """∂expr/∂leaf times what the leaf moves by, also inside sums over finite axes."""
-    return _moved(expr, leaf).xreplace({_MOVE: inner})
 
 
 # an expression is differentiated once for the images under all matrices, and for all ways to it

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.report.softmaxes import Softmax
 
 
-def _kind(title: Title) -> str:
-    return {"K": "K", "Θ": r"\Theta", "E": r"\operatorname{E}"}.get(title.kind, "")
-
-
 def title_latex(title: Title) -> str:
     """K_{x}^{(ℓ)}."""
     above = f"^{{({title.layer.replace('ℓ', chr(92) + 'ell')})}}" if title.layer else ""
@@ -32,7 +28,7 @@ def title_latex(title: Title) -> str:
         shown = label(title.vectors)
         return rf"{{{shown}}}{above}" if above else shown
     below = f"_{{{label(title.vectors)}}}" if title.vectors else ""
-    return _kind(title) + below + above
+    return {"K": "K", "Θ": r"\Theta", "E": r"\operatorname{E}"}.get(title.kind, "") + below + above
 
 
 def _ket(vector: str) -> str:

@@ -150,11 +150,7 @@ class _Linear:
         self._weight *= self._decay**2
         # before the kernel is applied: one product a step, whatever the number of steps behind
         self._moved = self._decay * self._moved + self._group.rate(t) * by_norm * q
-        return self._times(self._moved)
-
-    def _times(self, signals: Array) -> Array:
-        """The kernel times error signals of all times and inputs."""
-        return self._kernel(signals.reshape(-1, *self.shape[2:])).reshape(self.shape)
+        return self._kernel(self._moved.reshape(-1, *self.shape[2:])).reshape(self.shape)
 
     def _square(self, t: int, q: Array) -> float:
         flat = q.reshape(-1, *self.shape[2:])

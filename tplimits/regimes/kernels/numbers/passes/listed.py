@@ -74,7 +74,7 @@ class Listed(Lanes):
         """The function: a loop over blocks of pairs, with what they read packed."""
         first, last, _, _ = self._opened()
         b = self.builder
-        self.pointers = {k: self._table(k) for k in range(len(self.tables))}
+        self.pointers = {k: self._address_of(WHOLE(len(self.outer) + k)) for k in range(len(self.tables))}
         block, blocks = self._begin(first, b.block)
         column = b.mul(block, WHOLE(self.count))
         self._pack(column)
@@ -85,9 +85,6 @@ class Listed(Lanes):
 
     def _whole(self, table: Any, place: Any) -> Any:
         return self.builder.load(self.builder.gep(table, [place], source_etype=WHOLE), typ=WHOLE)
-
-    def _table(self, number: int) -> Any:
-        return self._address_of(WHOLE(len(self.outer) + number))
 
     def _pack(self, column: Any) -> None:
         """What pairs read of one input, of the inputs of some pairs beside each other."""

@@ -94,7 +94,7 @@ class Frame:
                 Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices
             )
         if isinstance(expr, Kron):
-            return self._kron(expr)
+            return mapped(same, list(map(self._place, expr.args)))
         if isinstance(expr, AxisSum):
             return sums.axis_sum(self, expr)
         if isinstance(expr, Moment):
@@ -161,9 +161,6 @@ class Frame:
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
         return indexed([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
-
-    def _kron(self, kron: Kron) -> Any:
-        return mapped(same, list(map(self._place, kron.args)))
 
     def _place(self, index: Expr) -> Any:
         """An index expression as an array of whole numbers, −1 where there is no entry."""
