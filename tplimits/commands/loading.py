@@ -137,8 +137,7 @@ def _first(path: Path, count: int, held_out: int) -> numpy.ndarray:
     """Whether an input is trained on."""
     if not 0 <= held_out < count:
         raise EvaluationError(f"{path}: of {count} inputs {held_out} are held out; one at least is trained on.")
-    kept: numpy.ndarray = numpy.arange(count) < count - held_out
-    return kept
+    return numpy.arange(count) < count - held_out
 
 
 def _from_json(path: Path) -> Program:

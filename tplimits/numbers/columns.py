@@ -103,8 +103,7 @@ class Basis(Growing):
 
 def _lengths(x: Array) -> Array:
     """Of rows; without the copies of numpy.linalg.norm."""
-    lengths: Array = numpy.sqrt(numpy.vecdot(x, x))
-    return lengths
+    return numpy.sqrt(numpy.vecdot(x, x))
 
 
 def _finite_lengths(x: Array) -> Array:
@@ -221,8 +220,7 @@ def _rotated(left: Array) -> Array:
         # of one row a decomposition takes ten times as long
         return left / numpy.linalg.norm(left)
     columns, triangle = numpy.linalg.qr(left.T)
-    rows: Array = columns.T * numpy.sign(numpy.diag(triangle))[:, None]
-    return rows
+    return columns.T * numpy.sign(numpy.diag(triangle))[:, None]
 
 
 def rng_state(rng: numpy.random.Generator) -> str:

@@ -97,8 +97,7 @@ def _turning_points(cut: Cuts, radius: float) -> Array:
     """Values of the first coordinate at which the number of cuts of the second changes, (1, 1, count)."""
 
     def count(line: Array) -> NDArray[numpy.int64]:
-        counted: NDArray[numpy.int64] = (cut(line.reshape(1, -1, 1))[0] < radius).sum(axis=-1)
-        return counted
+        return (cut(line.reshape(1, -1, 1))[0] < radius).sum(axis=-1)
 
     line = numpy.linspace(-radius, radius, _SCAN)
     counts = count(line)

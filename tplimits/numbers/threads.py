@@ -12,8 +12,7 @@ import threadpoolctl
 
 def one_thread() -> AbstractContextManager[Any]:
     """For the duration of some work."""
-    found: AbstractContextManager[Any] = _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
-    return found
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 @cache

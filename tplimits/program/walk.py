@@ -46,8 +46,7 @@ class Walker(ABC, Generic[T]):
 
     def read(self, s: Instruction, *at: Any) -> T:
         """What is made of an instruction."""
-        found: T = getattr(self, METHODS[type(s)])(s, *at)
-        return found
+        return getattr(self, METHODS[type(s)])(s, *at)
 
     @abstractmethod
     def initial_matrix(self, s: InitialMatrix, *at: Any) -> T:

@@ -220,8 +220,7 @@ def _sign(token: str) -> Box:
 
 
 def _letters(text: str) -> float:
-    wide = sum(8.5 if c in "mwMW" else 7.4 if c.isupper() else 3.2 if c in "ijlI.,'!" else 5.4 for c in _shown(text))
-    return wide
+    return sum(8.5 if c in "mwMW" else 7.4 if c.isupper() else 3.2 if c in "ijlI.,'!" else 5.4 for c in _shown(text))
 
 
 def _shown(text: str) -> str:

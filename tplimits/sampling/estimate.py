@@ -133,8 +133,7 @@ def power_law(widths: Sequence[int], draws: Sequence[int], variances: Array) -> 
     logs, weights = numpy.log(numpy.maximum(variances, tiny)), numpy.sqrt(numpy.asarray(draws) - 1.0)
     rows = numpy.stack([numpy.ones(len(widths)), numpy.log(numpy.asarray(widths) / widths[0])], axis=1)
     (level, slope), *_ = numpy.linalg.lstsq(rows * weights[:, None], logs * weights, rcond=None)
-    law: Array = numpy.exp(level + slope * rows[:, 1])
-    return law
+    return numpy.exp(level + slope * rows[:, 1])
 
 
 def mean_moments(widths: Sequence[int], values: Sequence[Array], scale: float) -> SampleMoments:
@@ -296,8 +295,7 @@ def _contrasts(x: Array, errors: Array) -> Array:
     rows = numpy.concatenate([x / errors[:, None], prior])
     size = numpy.linalg.norm(rows, axis=0)
     # the last column belongs to the prior's equation, whose right-hand side is zero
-    solution: Array = numpy.linalg.pinv(rows / size)[:, :-1] / size[:, None] / errors
-    return solution
+    return numpy.linalg.pinv(rows / size)[:, :-1] / size[:, None] / errors
 
 
 def log_slope(widths: Sequence[int], sizes: Sequence[float]) -> float:

@@ -134,8 +134,7 @@ def product_mean_square(execution: Execution, observable: BracketObservable) -> 
 
 
 def _mean_square(x: Array) -> Array:
-    squares: Array = numpy.einsum("...i,...i->...", x, x) / x.shape[-1]
-    return squares
+    return numpy.einsum("...i,...i->...", x, x) / x.shape[-1]
 
 
 def _of_function(execution: Execution, magnitude: OfFunction, found: dict[Key, Array]) -> Array:
@@ -145,5 +144,4 @@ def _of_function(execution: Execution, magnitude: OfFunction, found: dict[Key, A
     for key, slope in magnitude.derivatives:
         spread = spread + evaluate(slope, known) ** 2 * found[key]
     # a slope may be infinite where the value is not, as that of a root at zero
-    larger: Array = numpy.maximum(own, numpy.where(numpy.isfinite(spread), spread, 0.0))
-    return larger
+    return numpy.maximum(own, numpy.where(numpy.isfinite(spread), spread, 0.0))

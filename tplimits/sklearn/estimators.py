@@ -221,5 +221,4 @@ class NTKClassifier(ClassifierMixin, _Conditioned):
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """The softmax of the outputs, (N, classes); with loss="cross_entropy"."""
-        found: Array = scipy.special.softmax(self._outputs(X), axis=1)
-        return found
+        return scipy.special.softmax(self._outputs(X), axis=1)

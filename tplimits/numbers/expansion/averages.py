@@ -235,8 +235,7 @@ class Averages:
     def _products(self, own: Field, dims: tuple[int, ...], influence: Influences) -> Array:
         """E f ψ_k for one f and all influences of the same variables."""
         given = times(self.frame.onto(own, set(own.dims) & set(dims)), self.frame.weight(dims))
-        found: Array = influence.table @ given.values.ravel()
-        return found
+        return influence.table @ given.values.ravel()
 
     def _grow(self, count: int) -> None:
         if count > len(self._covariance):

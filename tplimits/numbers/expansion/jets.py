@@ -36,8 +36,7 @@ def number(value: float) -> Jet:
 def power_of(a: Array, power: float) -> Array:
     """a^power, 0 where a is 0."""
     silent = a == 0
-    found: Array = numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
-    return found
+    return numpy.where(silent, 0.0, numpy.power(numpy.where(silent, 1.0, a), power))
 
 
 def summed(a: Field | None, b: Field) -> Field:

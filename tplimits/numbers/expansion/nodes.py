@@ -278,8 +278,7 @@ def _hermite(number: int, axis: str, count: int) -> Variable:
 
 def density(g: Array) -> Array:
     """The standard normal density."""
-    found: Array = numpy.exp(-(g**2) / 2) / math.sqrt(2 * math.pi)
-    return found
+    return numpy.exp(-(g**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Variable:

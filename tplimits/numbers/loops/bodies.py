@@ -309,5 +309,4 @@ def _same(kind: Any, value: float) -> Any:
 
 def _free(key: Any) -> set[Symbol]:
     expr = key[1] if isinstance(key, tuple) else key
-    found: set[Symbol] = expr.free_symbols
-    return found
+    return expr.free_symbols

@@ -166,8 +166,7 @@ class SquaredError(Loss):
         return outputs
 
     def each(self, f: Array, y: Array) -> Array:
-        found: Array = ((f - y) ** 2 / 2).reshape(len(f), -1).sum(axis=1)
-        return found
+        return ((f - y) ** 2 / 2).reshape(len(f), -1).sum(axis=1)
 
     def signal(self, f: Array, y: Array) -> Array:
         return f - y
@@ -177,8 +176,7 @@ class SquaredError(Loss):
         if not len(self.classes):
             return None
         f, y = (((x.reshape(len(x), 1, -1) - self.classes) ** 2).sum(axis=-1).argmin(axis=1) for x in (f, y))
-        found: Mask = f == y
-        return found
+        return f == y
 
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
         targets = numpy.array([exact(float(one)) for one in numpy.ravel(y)], dtype=object)
@@ -217,16 +215,14 @@ class CrossEntropy(Loss):
         wanted = f.reshape(len(f), -1)[at].reshape(y.shape)
         if self.smoothing:
             wanted = (1 - self.smoothing) * wanted + self.smoothing * f.mean(axis=0)
-        found: Array = numpy.log(numpy.exp(f).sum(axis=0)) - wanted
-        return found
+        return numpy.log(numpy.exp(f).sum(axis=0)) - wanted
 
     def signal(self, f: Array, y: Array) -> Array:
         p = numpy.exp(f - f.max(axis=-1, keepdims=True))
         return p / p.sum(axis=-1, keepdims=True) - self._wanted(f, y)
 
     def hits(self, f: Array, y: Array) -> Mask:
-        found: Mask = f.argmax(axis=-1) == y
-        return found
+        return f.argmax(axis=-1) == y
 
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
         weights = [sympy.exp(one) for one in f]

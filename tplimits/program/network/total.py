@@ -65,8 +65,7 @@ class TotalProgram:
         if key not in written:
             found = backpropagation(self.network, self.train)
             written[key] = replace(found, program=differentiable(found.program))
-        kept: Backward = written[key]
-        return kept
+        return written[key]
 
     @cached_property
     def program(self) -> Program:
@@ -97,8 +96,7 @@ class TotalProgram:
         written = self.backward.program.written
         if "samples" not in written:
             written["samples"] = with_samples(self.backward.program)
-        found: tuple[Program, str] = written["samples"]
-        return found
+        return written["samples"]
 
     @cached_property
     def on_data(self) -> tuple[bool, ...]:

@@ -237,8 +237,7 @@ def orthogonal(normal: Array) -> Array:
     q, r = numpy.linalg.qr(normal)
     # LAPACK leaves the signs of R open, and with them Q is not uniformly distributed
     signs = numpy.where(numpy.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    found: Array = q * signs[..., None, :] * math.sqrt(normal.shape[-1])
-    return found
+    return q * signs[..., None, :] * math.sqrt(normal.shape[-1])
 
 
 def places(size: int) -> Array:
@@ -247,8 +246,7 @@ def places(size: int) -> Array:
     >>> places(2).tolist()
     [0.25, 0.75]
     """
-    found: Array = (numpy.arange(size) + 0.5) / size
-    return found
+    return (numpy.arange(size) + 0.5) / size
 
 
 def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:

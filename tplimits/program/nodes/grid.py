@@ -56,8 +56,7 @@ class Grid:
             return int(index)
         if isinstance(index, (Lookup, DataIndex)):
             read = self.tables[index.table] if isinstance(index, Lookup) else self.data[index.source]
-            found: NDArray[numpy.int64] = read[tuple(map(self.positions, index.indices))]
-            return found
+            return read[tuple(map(self.positions, index.indices))]
         behind = len(self._order) - self.dimension(index.name)
         return numpy.arange(self.sizes[index.name]).reshape((-1,) + (1,) * behind)
 

@@ -177,8 +177,7 @@ def _flat(expr: Expr, names: dict[Expr, Symbol]) -> Expr:
         return expr
     if expr.func in JUMPS or expr.func not in _KNOWN:
         return names.setdefault(expr, Dummy(real=True))
-    known: Expr = expr.func(*(_flat(a, names) for a in expr.args))
-    return known
+    return expr.func(*(_flat(a, names) for a in expr.args))
 
 
 def _places(expr: Expr) -> Iterator[Expr]:
@@ -265,8 +264,7 @@ def _along(at: list[mpmath.mpf], moving: int, function: Numeric) -> Numeric:
 
 @remembered(1 << 8)
 def _numeric(order: tuple[Symbol, ...], expr: Expr, library: str) -> Numeric:
-    found: Numeric = sympy.lambdify(order, functions.elementary(expr), _LIBRARIES[library], cse=True)
-    return found
+    return sympy.lambdify(order, functions.elementary(expr), _LIBRARIES[library], cse=True)
 
 
 def _root(form: Numeric) -> mpmath.mpf:

@@ -16,8 +16,7 @@ class near(Real):
 
     def definition(self) -> Expr:
         """The function without the series."""
-        function: Expr = self.args[1]
-        return function
+        return self.args[1]
 
     def _sympystr(self, printer: Any) -> str:
         return f"({printer._print(self.definition())})"

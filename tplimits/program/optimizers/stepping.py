@@ -60,10 +60,7 @@ class Stepper:
 # every parameter has a stepper of its own, in every replicate of a run
 @lru_cache(maxsize=64)
 def _compiled(arguments: tuple[sympy.Symbol, ...], values: tuple[sympy.Expr, ...]) -> Callable[..., Any]:
-    written: Callable[..., Any] = sympy.lambdify(
-        arguments, [_in_floats(v) for v in values], [_HEADS, "numpy"], cse=True
-    )
-    return written
+    return sympy.lambdify(arguments, [_in_floats(v) for v in values], [_HEADS, "numpy"], cse=True)
 
 
 def _in_floats(expr: sympy.Expr) -> sympy.Expr:
@@ -109,8 +106,7 @@ class NormStepper:
 
     def start(self, shape: Sequence[int]) -> tuple[Array, ...]:
         """The states before the first step."""
-        found: tuple[Array, ...] = self.inner.start(shape)
-        return found
+        return self.inner.start(shape)
 
     def step(self, t: int, states: tuple[Array, ...], g: Array, whole: Whole) -> tuple[tuple[Array, ...], Array]:
         """The states after step t, and the update; where the norm is 0 there is none."""
@@ -154,5 +150,4 @@ def _norm(values: Array, kind: str) -> Array:
     axes = (-2, -1) if kind == "matrix" else tuple(range(1, values.ndim))
     if not axes:
         return numpy.abs(values)
-    found: Array = numpy.sqrt((values * values).sum(axis=axes, keepdims=True))
-    return found
+    return numpy.sqrt((values * values).sum(axis=axes, keepdims=True))

@@ -45,8 +45,7 @@ class Parametrization:
 
     def kind(self, kind: str) -> Exponents:
         """The exponents of a kind."""
-        found: Exponents = getattr(self, kind)
-        return found
+        return getattr(self, kind)
 
     @property
     def output(self) -> Exponents:

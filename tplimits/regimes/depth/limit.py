@@ -218,8 +218,7 @@ class CovarianceSDE(Told):
             raise EvaluationError(f"V has shape {V.shape}; an estimate with its error is for one covariance (m, m).")
         if not self.limit.weights:
             return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
-        found: Estimate = numbers.weights.Drift(self.limit, values, V.shape[-1]).finite_at(V)
-        return found
+        return numbers.weights.Drift(self.limit, values, V.shape[-1]).finite_at(V)
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.

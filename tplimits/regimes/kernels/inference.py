@@ -59,8 +59,7 @@ class Descent:
         """Outputs at test inputs, where they were f0 at the start."""
         blocks = self._limit._blocks(self._X_train, X_test, self._constants, {}, None, None, "at()")
         given = inference.descent.descended(blocks, **self._asked) if self._redrawn else self._given
-        found: Array = given.at(blocks, f0)
-        return found
+        return given.at(blocks, f0)
 
 
 class Inference(ABC):
@@ -164,8 +163,7 @@ class Inference(ABC):
         Raises EvaluationError as `posterior` does, and for a learning rate above `max_learning_rate`.
         """
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "train()")
-        found: Prediction = inference.training.trained(blocks, y, time, steps, lr, noise, momentum, covariance)
-        return found
+        return inference.training.trained(blocks, y, time, steps, lr, noise, momentum, covariance)
 
     def descend(
         self,
@@ -282,5 +280,4 @@ class OfData(Inference):
         sampling: dict[str, Any] = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
         given = named_once(constants, named, call, EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
-        found: Blocks = inference.blocks.ComputedBlocks(asked, sampling, progress)
-        return found
+        return inference.blocks.ComputedBlocks(asked, sampling, progress)

@@ -289,11 +289,9 @@ class KernelLimit(OfData, Mixture, Written):
         if self.layers is not None:
             return self._to_first_order(asked, sampling, progress, out is not None or executor is not None)
         if out is None and executor is None:  # processes and folders need not be loaded
-            here: KernelPair | NNGPAlone = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
-            return here
+            return kernels.evaluation.evaluate(asked, **sampling, progress=progress)
         if out is None:
-            found: KernelPair | NNGPAlone = kernels.grams.evaluated(asked, sampling, progress, executor)
-            return found
+            return kernels.grams.evaluated(asked, sampling, progress, executor)
         return StoredKernels(kernels.grams.stored(asked, sampling, progress, out, executor))
 
     def _to_first_order(self, asked: GramRequest, sampling: Any, progress: Progress, apart: bool) -> FirstOrder:
@@ -302,5 +300,4 @@ class KernelLimit(OfData, Mixture, Written):
         pair = kernels.evaluation.evaluate(asked, **sampling, progress=progress)
         rates = {name: float(self.derivation.rates.get(name, 1)) for name in self.trained}
         assert self.layers is not None
-        found: FirstOrder = first_order.evaluation.first_order(self.layers, asked, pair, rates)
-        return found
+        return first_order.evaluation.first_order(self.layers, asked, pair, rates)

@@ -54,8 +54,7 @@ class Mixture:
         array([[6.]])
         """
         asked = self._asked(X1, X2, constants, named, ratios, "sample()")
-        found: KernelSample = kernels.mixture.sample(asked, draws, seed)
-        return found
+        return kernels.mixture.sample(asked, draws, seed)
 
     def excess_kurtosis(
         self,
@@ -72,8 +71,7 @@ class Mixture:
         `.value` and `.error`, a standard error, have the shape (N, *axes).  Raises what `sample` raises.
         """
         asked = self._asked(X, None, constants, named, ratios, "excess_kurtosis()")
-        found: Kurtosis = kernels.mixture.excess_kurtosis(asked, draws, seed)
-        return found
+        return kernels.mixture.excess_kurtosis(asked, draws, seed)
 
     def _asked(self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, call: str) -> Any:
         given = named_once(constants, named, call, EvaluationError)

@@ -106,8 +106,7 @@ class StoredKernels(Reported, Inference):
             inference.blocks.TRAIN: one,
             inference.blocks.TEST: one if X2 is None else self._numbers("the test inputs", X2),
         }
-        found: Blocks = inference.blocks.StoredBlocks(self._found.pair, sides)
-        return found
+        return inference.blocks.StoredBlocks(self._found.pair, sides)
 
     def _numbers(self, called: str, value: Any) -> Any:
         """Numbers of inputs, as they are given or as a mask."""

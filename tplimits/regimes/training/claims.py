@@ -92,7 +92,7 @@ def _run(result: TrainingLimit, asked: CheckAsked, lr: Any, steps: Any, f0: Any)
     settings = {name: asked.own[name] for name in _OF_PARTICLES if asked.own.get(name) is not None}
     if f0 is not None:
         settings["f0"] = f0
-    found: TrainingRun = result.evaluate(
+    return result.evaluate(
         asked.own["X"],
         error=asked.own["error"],
         lr=lr,
@@ -104,7 +104,6 @@ def _run(result: TrainingLimit, asked: CheckAsked, lr: Any, steps: Any, f0: Any)
         progress=sampling.progress,
         **settings,
     )
-    return found
 
 
 def _refuse(how: TrainedAs, own: Mapping[str, Any]) -> None:

@@ -229,5 +229,4 @@ class TangentLimit(TrainingLimit):
         operator, given = self._at_zeros(named_once(constants, named, "sign_kernel()", EvaluationError))
         run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
         asked = numbers.operator_request.tangent_request(operator, run, None, None)
-        found: NDArray[numpy.float64] = numbers.operator.sign_gram_of(asked)
-        return found
+        return numbers.operator.sign_gram_of(asked)

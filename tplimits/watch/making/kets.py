@@ -86,8 +86,7 @@ class Kets(Engine):
                     replicate.advance()
 
     def _f(self) -> Array:
-        found: Array = numpy.mean([replicate.f[-1] for replicate in self.replicates], axis=0)
-        return found
+        return numpy.mean([replicate.f[-1] for replicate in self.replicates], axis=0)
 
     def outputs(self) -> Array:
         """f on all inputs, the mean over replicates."""

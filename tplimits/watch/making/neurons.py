@@ -89,8 +89,7 @@ def _largest(gradient: Callable[[Array], Array], center: Array, step: float, whe
         if size == 0:
             return v
         h = length / size
-        found: Array = (gradient(center + h * v) - gradient(center - h * v)) / (2 * h)
-        return found
+        return (gradient(center + h * v) - gradient(center - h * v)) / (2 * h)
 
     if len(center) <= _FEW:
         matrix = numpy.array([times(e) for e in numpy.eye(len(center))])

@@ -34,7 +34,7 @@ class Outputs(Engine):
     @cached_property
     def _path(self) -> Array:
         asked = self.asked
-        found: Array = asked.limit.derived.evaluate(
+        return asked.limit.derived.evaluate(
             asked.with_probes,
             error=asked.signal,
             lr=asked.rates,
@@ -47,7 +47,6 @@ class Outputs(Engine):
             constants=asked.recipe.schedules,
             progress=False,
         ).f
-        return found
 
     def advance(self, step: int) -> None:
         """Go on to a step."""

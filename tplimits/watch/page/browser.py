@@ -82,8 +82,7 @@ class Browser:
             if found.get("id") == number:
                 if "error" in found:
                     raise EvaluationError(f"the browser refused {method}: {found['error'].get('message')}.")
-                result: dict[str, Any] = found["result"]
-                return result
+                return found["result"]
             self.events.append(found)
 
     def wait(self, event: str) -> None:
@@ -104,8 +103,7 @@ class Browser:
                 raise EvaluationError(f"the browser {what}.")
             self.buffer += more
         message, _, self.buffer = self.buffer.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        return found
+        return json.loads(message)
 
     def open(self, path: str | os.PathLike[str], fragment: str = "") -> None:
         """Show a file, afresh even where it is shown already, and wait until it is loaded."""

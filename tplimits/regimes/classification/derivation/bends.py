@@ -65,8 +65,7 @@ def _reads(node: Expr) -> bool:
 
 def _constant(argument: Expr) -> Expr:
     """The summands of an argument without entries."""
-    found: Expr = sympy.Add(*(a for a in sympy.Add.make_args(argument) if not _reads(a) and _T not in a.free_symbols))
-    return found
+    return sympy.Add(*(a for a in sympy.Add.make_args(argument) if not _reads(a) and _T not in a.free_symbols))
 
 
 def _argument(head: Expr) -> Expr | None:

@@ -100,5 +100,4 @@ class Layers:
         law, derivative = self.moved(fixed(V))
         # everything that coefficients are made of: a mean may have converged where its derivative has not
         parts = (law.value, law.root, law.shift, law.covariance, derivative)
-        found: Array = numpy.concatenate([p.ravel() for p in parts])
-        return found
+        return numpy.concatenate([p.ravel() for p in parts])

@@ -153,8 +153,7 @@ class NumericSDE(Told):
         key = (m, tuple(sorted((ratios or {}).items())), tuple(sorted((k, float(v)) for k, v in given.items())))
         if key not in self._known:
             self._known[key] = Layers.at(self.program, m, given, ratios)
-        found: Layers = self._known[key]
-        return found
+        return self._known[key]
 
     def _at(self, V: Any, ratios: Any, constants: Any, what: str) -> list[Coefficients]:
         V = _covariances(V)
@@ -236,8 +235,7 @@ class NumericSDE(Told):
         if key not in self._known:
             resolved, _ = layers.resolved(start)
             self._known[key] = Curve(resolved, start)
-        found: Paths = stage.simulate(self._known[key], start, settings, progress)
-        return found
+        return stage.simulate(self._known[key], start, settings, progress)
 
     def __repr__(self) -> str:
         return report.text(self)
@@ -277,5 +275,4 @@ class NumericSDE(Told):
 
 
 def _covariances(V: Any) -> numpy.ndarray:
-    found: numpy.ndarray = numbers.covariance.positive(numbers.covariance.covariances(V))
-    return found
+    return numbers.covariance.positive(numbers.covariance.covariances(V))

@@ -70,8 +70,7 @@ def attracted(layers: Layers, V: Array) -> Array:
     P, G = projection(layers, J)
     rest = law.value - fixed(V).value
     # one step of Newton off the manifold; along it V must stay, or π would be another point
-    V = full(fixed(V).value + G @ (rest - P @ rest))
-    return V
+    return full(fixed(V).value + G @ (rest - P @ rest))
 
 
 def _image(layers: Layers, V: Array, start: Array) -> Array:
@@ -145,8 +144,7 @@ def coefficients(layers: Layers, V: Array) -> Coefficients:
         """½ D²M : Q."""
         # the expansion of a layer whose input varies by Q/n has ½ D²M : Q in its bias, so that no second derivative is
         # taken
-        found: Array = layers.moved(replace(start, covariance=Q))[0].shift - b
-        return found
+        return layers.moved(replace(start, covariance=Q))[0].shift - b
 
     bent = curvature(tangent)
     # along a curve γ of fixed points D²M(γ′, γ′) = (1 − J) γ″, of which P leaves nothing

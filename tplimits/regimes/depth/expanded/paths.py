@@ -136,8 +136,7 @@ class Curve:
 
 def _angles(count: int) -> Array:
     low, high = _RANGE
-    found: Array = (low + (high - low) * (chebpts1(count) + 1) / 2).round(12)
-    return found
+    return (low + (high - low) * (chebpts1(count) + 1) / 2).round(12)
 
 
 def _coefficients(angle: Array, drift: Chebyshev, spread: Chebyshev) -> tuple[Array, Array]:

@@ -75,5 +75,4 @@ def moments(y: Array, expected: Array, controls: Array, variances: Array) -> tup
 def _coefficients(y: Array, controls: Array) -> Array:
     """Least squares of y on the controls and a constant; (controls, k)."""
     c, y = controls.reshape(-1, controls.shape[-1]), y.reshape(-1, y.shape[-1])
-    beta: Array = numpy.linalg.lstsq(c - c.mean(axis=0), y - y.mean(axis=0), rcond=None)[0]
-    return beta
+    return numpy.linalg.lstsq(c - c.mean(axis=0), y - y.mean(axis=0), rcond=None)[0]

@@ -41,8 +41,7 @@ def last_products(program: Program) -> tuple[int, ...]:
 
 
 def _behind(program: Program, position: int) -> set[int]:
-    found: set[int] = networkx.descendants(program.graph, position)
-    return found
+    return networkx.descendants(program.graph, position)
 
 
 def _local(program: Program, position: int) -> bool:

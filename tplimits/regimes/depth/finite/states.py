@@ -15,8 +15,7 @@ _SPAN = 1e-12
 
 def covariance(states: Array) -> Array:
     """V = (1/n) X Xᵀ."""
-    V: Array = states @ numpy.swapaxes(states, -1, -2) / states.shape[-1]
-    return V
+    return states @ numpy.swapaxes(states, -1, -2) / states.shape[-1]
 
 
 def cholesky(gram: Array) -> Array:

@@ -162,8 +162,7 @@ class TangentSDE(Told):
         Raises EvaluationError as `drift_at` does.
         """
         given = named_once(constants, named, "diffusion_at", EvaluationError)
-        found: numpy.ndarray = tangent.run.diffusion_at(self, (V, C, D), ratios, given)
-        return found
+        return tangent.run.diffusion_at(self, (V, C, D), ratios, given)
 
     def simulate(
         self,
@@ -262,5 +261,4 @@ class TangentSDE(Told):
         range.
         """
         given = named_once(constants, named, "chain", EvaluationError)
-        found: Chain = tangent.chain.chain(self, T, V0, readout, dt, paths, seed, ratios, given)
-        return found
+        return tangent.chain.chain(self, T, V0, readout, dt, paths, seed, ratios, given)

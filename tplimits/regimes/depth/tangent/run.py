@@ -148,8 +148,7 @@ def _simulator(sde: TangentSDE, fed: bool) -> stage.TangentSimulator:
         known["one"] = stage.simulator(sde.limit.forms, sde.limit.source_or_none, sde.limit.arrays, sde.limit.rootless)
     if fed:
         _ = sde.limit.source  # its refusal
-    found: stage.TangentSimulator = known["one"]
-    return found
+    return known["one"]
 
 
 def gradients(

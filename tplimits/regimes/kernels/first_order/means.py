@@ -99,8 +99,7 @@ class Activation:
                 return None
             first = [form[0].diff(c) for c in _C]
             found += [*first, *(d.diff(c) for i, d in enumerate(first) for c in _C[i:])]
-        made: Callable[..., Any] = sympy.lambdify(_C, found, "numpy", cse=True)
-        return made
+        return sympy.lambdify(_C, found, "numpy", cse=True)
 
     def single(self, f: Expr, c: Array) -> Array:
         """E f(h), h ~ N(0, c)."""

@@ -99,13 +99,11 @@ def _upwards(layers: Sequence[tuple[Activation, Weights]], data: Array) -> tuple
 
 def _on(matrix: Array, vector: Array) -> Array:
     """Matrix times vector, pair by pair."""
-    found: Array = numpy.einsum("pij,pj->pi", matrix, vector)
-    return found
+    return numpy.einsum("pij,pj->pi", matrix, vector)
 
 
 def _dot(a: Array, b: Array) -> Array:
-    found: Array = numpy.einsum("pi,pi->p", a, b)
-    return found
+    return numpy.einsum("pi,pi->p", a, b)
 
 
 @dataclass

@@ -59,8 +59,7 @@ def _near(one: NDArray[Any], other: NDArray[Any]) -> Mask:
     """By the last axis as the places, and by features before it."""
     # tokens have no distance: equal or not
     if one.dtype.kind != "f" or one.ndim < 2:
-        equal: Mask = numpy.all(one.reshape(len(one), -1)[:, None] == other.reshape(len(other), -1)[None], axis=-1)
-        return equal
+        return numpy.all(one.reshape(len(one), -1)[:, None] == other.reshape(len(other), -1)[None], axis=-1)
     x, y = (a.reshape(len(a), -1, a.shape[-1]).astype(numpy.float32) for a in (one, other))
     lengths = (y**2).sum(axis=1)
     found = numpy.zeros((len(x), len(y)), bool)

@@ -272,5 +272,4 @@ class _PointFrame(Frame):
 
 
 def _quotient(above: Array, below: Array) -> Array:
-    found: Array = numpy.where(below > 0, above / numpy.where(below > 0, below, 1.0), 0.0)
-    return found
+    return numpy.where(below > 0, above / numpy.where(below > 0, below, 1.0), 0.0)

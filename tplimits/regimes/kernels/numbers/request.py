@@ -226,8 +226,7 @@ def laid_out(asked: GramRequest, value: Labelled, own: bool = False) -> Array:
     sides = [asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes]
     order = ["input 1", *([] if own else ["input 2"]), *axes, *(a + SECOND for a in axes)]
     many = [asked.one.many, *([] if own else [asked.other.many])]
-    found: Array = numpy.broadcast_to(value.at(order), (*many, *sides[0], *sides[1]))
-    return found
+    return numpy.broadcast_to(value.at(order), (*many, *sides[0], *sides[1]))
 
 
 def shape_of(asked: GramRequest, axes: Sequence[str] | None = None) -> tuple[int, ...]:

@@ -117,8 +117,7 @@ def _flow(still: Array, errors: Callable[[Array, int], Array], schedule: Schedul
     run = scipy.integrate.solve_ivp(slope, (0, end), still.ravel(), "LSODA", t_eval=times, rtol=_RTOL, atol=_ATOL)
     if not run.success:
         raise EvaluationError(f"time={end:g}: gradient flow could not be followed ({run.message}); give a smaller one.")
-    found: Array = run.y.T[inverse].reshape(len(moments), *still.shape)
-    return found
+    return run.y.T[inverse].reshape(len(moments), *still.shape)
 
 
 def max_learning_rate(blocks: Blocks, momentum: Any, noise: Any, curvature: Any, kernel: Any = "ntk") -> float:

@@ -86,8 +86,7 @@ def _with_momentum(values: Array, step: float, μ: float, k: int) -> Array:
     matrix[:, 0] = numpy.stack([1 - step * values, numpy.full_like(values, step * μ), numpy.full_like(values, step)], 1)
     matrix[:, 1] = numpy.stack([-values, numpy.full_like(values, μ), numpy.ones_like(values)], 1)
     matrix[:, 2, 2] = 1
-    found: Array = numpy.linalg.matrix_power(matrix, k)[:, 0, 2]
-    return found
+    return numpy.linalg.matrix_power(matrix, k)[:, 0, 2]
 
 
 def _descended(step: Array, k: float) -> Array:
@@ -97,8 +96,7 @@ def _descended(step: Array, k: float) -> Array:
         # for small steps 1 − (1 − step)^k cancels
         accurate = -numpy.expm1(k * numpy.log1p(-numpy.where(small, step, 0.0)))
     # beyond 1 the base is negative, which has no logarithm
-    result: Array = numpy.where(small, accurate, 1 - numpy.power(1 - step, k))
-    return result
+    return numpy.where(small, accurate, 1 - numpy.power(1 - step, k))
 
 
 def _divided(reached: Array, values: Array, slope: float) -> Array:

@@ -148,8 +148,7 @@ def _squares(f: Array) -> Array:
     # what a claim is wrong by is relative to what training did, not to outputs that it left alone
     moved = numpy.abs(flat - flat[:, :1]).max(axis=2)
     # the largest change so far: outputs that have come back are not known better for that
-    found: Array = (numpy.maximum.accumulate(moved, axis=1) ** 2).mean(axis=0)
-    return found
+    return (numpy.maximum.accumulate(moved, axis=1) ** 2).mean(axis=0)
 
 
 def output_sampler(

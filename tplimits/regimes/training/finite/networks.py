@@ -259,8 +259,7 @@ class _Untrained:
                 self.initial[name] *= 1 - decay(t - 1)
             self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=self.initial, t=t))
         along = self.start.ndim == f.ndim
-        found: Array = self.outputs - (self.start[t] if along else self.start)
-        return found
+        return self.outputs - (self.start[t] if along else self.start)
 
     def _refuse_other_shapes(self, one: tuple[int, ...]) -> None:
         if self.start.shape not in ((), one, (self.steps + 1, *one)):

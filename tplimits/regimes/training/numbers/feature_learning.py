@@ -159,8 +159,7 @@ def _signals(asked: TrainingRequest, outputs: Sequence[Array], t: int) -> Array:
 
 def _gates(asked: TrainingRequest, number: int) -> Mapping[str, Array]:
     """The arguments of gates in one replicate."""
-    found: Mapping[str, Array] = whole(partial(Replicate, asked), number)["gates"]
-    return found
+    return whole(partial(Replicate, asked), number)["gates"]
 
 
 def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:

@@ -107,8 +107,7 @@ def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBia
     given = asked.without_biases(asked.given)
     again = {name: x.copy() for name, x in asked.X.items()}  # a second batch: the kernel is not symmetric
     wanted = request(derivation, dict(asked.X), again, given, asked.ratios)
-    found: Array = evaluate(wanted).nngp + numpy.abs(biases.slopes).sum()
-    return found
+    return evaluate(wanted).nngp + numpy.abs(biases.slopes).sum()
 
 
 def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases) -> Array:
@@ -143,8 +142,7 @@ def _drawn(mean: Array, z: Array, covariance: Array, first: Array | None) -> Arr
     """Gaussian columns with one covariance from standard normals z, given their first rows if these are known."""
     if first is not None:
         mean, covariance = _conditioned(mean, covariance, first)
-    found: Array = mean + _root(covariance) @ z
-    return found
+    return mean + _root(covariance) @ z
 
 
 def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, Array]:

@@ -53,8 +53,7 @@ class Member:
 
     def signal(self, χ: Array, t: int) -> Array:
         """What weighs each row of step t, (inputs, rows)."""
-        found: Array = χ.reshape(len(χ), -1)[:, self.output] / self.scales[self.at(t)]
-        return found
+        return χ.reshape(len(χ), -1)[:, self.output] / self.scales[self.at(t)]
 
     def at(self, t: int) -> int:
         """Which of the times holds the kets of step t."""
@@ -178,8 +177,7 @@ class BiasSums(_Sums):
         self._start = decay * self._start
 
     def _gradient(self, χ: Array, of: Callable[[Array], Array] = numpy.asarray) -> Array:
-        found: Array = of(self.slopes) @ of(χ.reshape(len(χ), -1)).sum(axis=0)
-        return found
+        return of(self.slopes) @ of(χ.reshape(len(χ), -1)).sum(axis=0)
 
     def state(self) -> State:
         """What a checkpoint holds."""
@@ -192,8 +190,7 @@ class BiasSums(_Sums):
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs, the same for all inputs."""
-        found: Array = (self.value @ self.slopes)[None]
-        return found
+        return (self.value @ self.slopes)[None]
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,7 @@ class TangentRequest(Settings):
 
     def scales(self, name: str) -> Array:
         """(1 − λ)^t of a parameter for each of them."""
-        found: Array = self.kept(name) ** numpy.arange(self.times, dtype=numpy.float64)
-        return found
+        return self.kept(name) ** numpy.arange(self.times, dtype=numpy.float64)
 
     def at_all_times(self) -> dict[str, Array]:
         """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …

@@ -43,8 +43,7 @@ class OutputBiases:
     @property
     def drawn(self) -> NDArray[numpy.bool_]:
         """Which are drawn."""
-        found: NDArray[numpy.bool_] = self.spreads > 0
-        return found
+        return self.spreads > 0
 
     def of(self, names: Collection[str]) -> OutputBiases:
         """Those of some parameters."""

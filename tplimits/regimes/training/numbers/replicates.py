@@ -34,16 +34,14 @@ ENOUGH = 8
 
 def standard_error(values: Array) -> Array:
     """Of the mean over the first axis."""
-    error: Array = values.std(axis=0, ddof=1) / numpy.sqrt(len(values))
-    return error
+    return values.std(axis=0, ddof=1) / numpy.sqrt(len(values))
 
 
 def may_vanish(values: Array) -> Array:
     """Where a mean over replicates, the first axis, is not told from zero: `ERRORS` of Student's errors."""
     level = scipy.special.ndtr(ERRORS)
     bar = float(scipy.special.stdtrit(len(values) - 1, level))
-    near: Array = abs(values.mean(axis=0)) <= bar * standard_error(values) + ROUNDING
-    return near
+    return abs(values.mean(axis=0)) <= bar * standard_error(values) + ROUNDING
 
 
 @dataclass

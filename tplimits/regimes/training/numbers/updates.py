@@ -66,8 +66,7 @@ class LowRankUpdate:
         """ΔW x, or ΔWᵀ x, for the rows of x."""
         into, out = (self.left, self.right) if transposed else (self.right, self.left)
         weights = numpy.repeat(self._weights, self._ranks) / self._columns
-        found: Array = ((x @ into.rows.T) * weights) @ out.rows
-        return found
+        return ((x @ into.rows.T) * weights) @ out.rows
 
     def state(self) -> State:
         """What a checkpoint holds."""
@@ -186,8 +185,7 @@ def _mean_squares(left: Array, right: Array) -> Array:
     """The mean over the particles β of (Σ_i left_iα right_iβ)², for every α."""
     # (Σ_i l_i r_i)² averaged over β is lᵀ (r rᵀ/M) l: over all particles, without the pairs
     gram = right @ right.T / right.shape[1]
-    found: Array = numpy.maximum(((gram @ left) * left).sum(axis=0), 0.0)
-    return found
+    return numpy.maximum(((gram @ left) * left).sum(axis=0), 0.0)
 
 
 def block_update(rows: int, columns: int, blocks: int, optimizer: Any, unit: int) -> BlockUpdate | FactoredUpdate:

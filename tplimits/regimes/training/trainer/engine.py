@@ -185,8 +185,7 @@ class SizedRecipe:
                 "batches=…: all inputs of a batch have the weight 0; there is nothing to average. Give larger batches, "
                 "or leave these inputs out by train=."
             )
-        found: Array = 1 / total
-        return found
+        return 1 / total
 
     def scalars(self, updates: Updates, t: int, rows: NDArray[numpy.int64]) -> Array:
         """The scalars of steps t, t + 1, …, one for each row of `rows`."""

@@ -147,8 +147,7 @@ class Running:
         own = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
         if batches is None:
             return numpy.broadcast_to(own, (steps, len(own)))
-        found: NDArray[numpy.int64] = own[batches.of_steps(self.step, steps, len(own))]
-        return found
+        return own[batches.of_steps(self.step, steps, len(own))]
 
     def _signalled(self, rows: NDArray[numpy.int64]) -> dict[str, NDArray[Any]]:
         """The data of a step, with its error signal where that is the user's."""

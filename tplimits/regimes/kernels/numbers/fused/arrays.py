@@ -77,8 +77,7 @@ class Gram:
     def own(self, inputs: Inputs) -> Array:
         """The sum for inputs with themselves."""
         rows = inputs.arrays[self.source].reshape(inputs.many, -1)
-        found: Array = self.scale * numpy.einsum("ij,ij->i", rows, rows)
-        return found
+        return self.scale * numpy.einsum("ij,ij->i", rows, rows)
 
 
 def gram_of(expr: Expr, constants: Mapping[Expr, float], sides: tuple[int, int] = (1, 2)) -> Gram:
@@ -200,5 +199,4 @@ def _made(lines: list[str], results: list[str]) -> Callable[..., Any]:
 def _function(code: str) -> Callable[..., Any]:
     names: dict[str, Any] = {"numpy": numpy}
     exec(code, names)  # our own text, written above
-    made: Callable[..., Any] = names["row"]
-    return made
+    return names["row"]

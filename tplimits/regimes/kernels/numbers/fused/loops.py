@@ -122,8 +122,7 @@ def _inlined_numbers(line: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compiled(code: str) -> Callable[..., None]:
-    run: Callable[..., None] = functions(code, _kind(code))["loop"]
-    return run
+    return functions(code, _kind(code))["loop"]
 
 
 def _kind(code: str) -> str:

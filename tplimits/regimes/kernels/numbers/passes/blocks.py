@@ -221,8 +221,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 def address(array: NDArray[Any]) -> int:
     """Where an array begins in memory."""
-    found: int = array.__array_interface__["data"][0]
-    return found
+    return array.__array_interface__["data"][0]
 
 
 def plain(value: Labelled | Blocks) -> Labelled:

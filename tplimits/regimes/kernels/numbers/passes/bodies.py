@@ -89,8 +89,7 @@ class Body:
         if self._is_read(step, dims):
             return self.reads.setdefault((step, dims), f"a{len(self.reads)}")
         self._write(step, dims)
-        found: str = self.known[step, dims]
-        return found
+        return self.known[step, dims]
 
     def _is_read(self, step: int, dims: Dims) -> bool:
         """Whether a step has its values from an array."""
@@ -169,8 +168,7 @@ class Body:
             law, names = step.fixed[0], [self.value(v, here) for v, here in self._operands(n, dims)]
             parts = laws.written(self.writer, law.parts, law.gapped, law.coincident, names, self.passes.eps)
             self.known[n, dims] = parts
-        found: list[str] = self.known[n, dims]
-        return found
+        return self.known[n, dims]
 
     def _gather(self, n: int, step: TapeStep, mine: Mapping[str, int]) -> str:
         value, *variances = step.values

@@ -23,8 +23,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     size = math.prod(shape) * numpy.dtype(dtype).itemsize
     waiting = getattr(_FREE, "arrays", {}).get(size)
     if waiting:
-        found: NDArray[Any] = waiting.pop().view(dtype).reshape(shape)
-        return found
+        return waiting.pop().view(dtype).reshape(shape)
     return numpy.empty(shape, dtype)
 
 

@@ -269,8 +269,7 @@ class Nested:
         if not hasattr(self.rooms, "memory"):
             self.rooms.memory = numpy.zeros(self.bytes + 64, dtype=numpy.uint8)
             self.rooms.start = -(-self.rooms.memory.ctypes.data // 64) * 64
-        start: int = self.rooms.start
-        return start
+        return self.rooms.start
 
     def _of_pairs(self, pairs: NDArray[Any], n: int, many: tuple[int, ...]) -> Labelled:
         """A result of pairs, inputs first."""

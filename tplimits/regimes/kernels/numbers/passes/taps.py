@@ -28,8 +28,7 @@ def summed_by_loops(values: list[Labelled], reads: tuple[Read, ...]) -> Labelled
     (value,) = values
     names, labels = [r.label for r in reads], after(value, reads)
     if len(reads) > 2:
-        found: Labelled = summed_entries(values, reads)
-        return found
+        return summed_entries(values, reads)
     if len(reads) == 1 and value.labels[-1] != names[0]:
         return _in_the_middle(value, reads[0], labels)
     array = value.at([*(x for x in value.labels if x not in names), *names])
