@@ -272,6 +272,3 @@ def evaluate(
         error = math.hypot(float(column.std(ddof=1)) / math.sqrt(replicates), rounding)
         result[o.label] = Number(float(column.mean()), error, "particles", degrees=replicates - 1)
     return result
-
-
-__all__ = ["CONDITIONINGS", "ParticleExecution", "Particles", "evaluate", "observed"]

@@ -72,12 +72,10 @@ class Roles:
         printer = _Short(self.program, self, inline)
         instruction = self.program[position]
         if isinstance(instruction, MatMul):
-            assert instruction.operand is not None
             matrix = self.program[instruction.matrix].name.rpartition(".")[2] + ("ᵀ" if instruction.transposed else "")
             return f"{matrix} {printer.doprint(instruction.operand)}"
         if isinstance(instruction, Avg):
             operand = instruction.operand
-            assert operand is not None
             inner = inline and self.program[operand.source].name.startswith("_")
             return f"⟨{self.written(operand.source, inline) if inner else printer.doprint(operand)}⟩"
         body = getattr(instruction, "body", None)

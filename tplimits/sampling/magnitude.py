@@ -85,7 +85,6 @@ def _magnitude(program: Program, unroller: Unroller, key: Key) -> Magnitude:
     position, index = key
     instruction = program[position]
     if isinstance(instruction, Avg):
-        assert instruction.operand is not None
         entry = unroller.at(instruction.operand, instruction.axes, index)
         return OfVector(_key(entry)) if isinstance(entry, Entry) else OfFunction(key)
     if not isinstance(instruction, ScalarNonlin):

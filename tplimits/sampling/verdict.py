@@ -24,7 +24,6 @@ from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_ada
 from tplimits.sampling.claims import Claim, checked
 from tplimits.sampling.controls import Plain
 from tplimits.sampling.powers import series
-from tplimits.sampling.rows import Row
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
@@ -32,6 +31,7 @@ from tplimits.sampling.wording import sentence, table, weak, weakness
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.sampling.rows import Row
 
 _AS_CHOSEN, _NOTHING = Sampling(), Given()
 #: claims in the table on top of a report
@@ -227,6 +227,3 @@ def _draws(draws: int | Sequence[int], widths: Sequence[int]) -> tuple[int, ...]
             "out to let the check choose."
         )
     return tuple(d for d in whole if d is not None)
-
-
-__all__ = ["LEAST_DRAWS", "WIDTHS", "Claim", "Row", "Verdict", "run_check"]

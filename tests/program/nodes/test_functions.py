@@ -123,7 +123,3 @@ def test_every_entrywise_function_of_the_language_is_known_to_the_messages():
     public = {name for name, f in vars(entrywise).items() if getattr(f, "__module__", "") == entrywise.__name__}
     public -= {"elementwise", "expect", "stop_gradient"} | {name for name in public if name.startswith("_")}
     assert public == refusals.ENTRYWISE
-
-
-def test_module_names():
-    assert set(functions.__all__) >= {"HEADS", "JUMPS", "elementary", "kinks", "relu", "step"}

@@ -291,6 +291,3 @@ def step_products(expr: Expr) -> Expr:
 
 #: a rule: takes the law, the integrand and the continuation for what is left; raises NotClosed
 Rule = Callable[[Law, Integrand, Callable[[Law, Integrand], Expr]], Expr]
-
-
-__all__ = ["Affine", "Integrand", "Law", "NotClosed", "Rule", "recognise", "step_products", "tidy"]

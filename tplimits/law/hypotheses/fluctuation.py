@@ -195,7 +195,6 @@ def _free(written: _Written, position: int, fresh: frozenset[int]) -> bool:
         if p in touched and _is_average(program, p):
             return False
         if isinstance(instruction, MatMul):
-            assert instruction.operand is not None
             # images under other matrices mix the entries of a fresh vector: given the rest they are not independent any
             # more
             if instruction.operand.source in touched:

@@ -53,7 +53,7 @@ def settle(state: Derivation, key: Key) -> None:
 def _ket(state: Derivation, fluctuation: Fluctuation) -> Expr:
     """F: the averaged ket minus its mean."""
     average = state.program[fluctuation.key[0]]
-    assert isinstance(average, Avg) and average.operand is not None
+    assert isinstance(average, Avg)
     place = state.unroller.at(average.operand, average.axes, fluctuation.key[1])
     ket = state.kets[(place.source, tuple(int(i) for i in place.indices))]
     return ket.expr - state.scalars[fluctuation.key]

@@ -269,7 +269,7 @@ def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) ->
     if means:
         value, average = next(iter(means.items()))
         operand = state.program[average[0]]
-        assert isinstance(operand, Avg) and operand.operand is not None
+        assert isinstance(operand, Avg)
         entry = state.unroller.at(operand.operand, operand.axes, average[1])
         vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
         shown = state.text(value)

@@ -58,12 +58,10 @@ class Reading(Walker[None], Generic[J]):
         self._matrices[key] = Matrix(label(s.name, s.axes, key[1]), s.rows, s.columns)
 
     def average(self, s: Avg, key: Key) -> None:
-        assert s.operand is not None
         x = self._read(self._unroller.at(s.operand, s.axes, key[1]))
         self.jets[key] = self.averages.average(x, s.over, label(s.name, s.axes, key[1]))
 
     def matmul(self, s: MatMul, key: Key) -> None:
-        assert s.operand is not None
         chosen = tuple(self._unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
         operand = self._unroller.at(s.operand, s.axes, key[1])
         parts = [
@@ -158,11 +156,11 @@ class Reading(Walker[None], Generic[J]):
             swap[e] = Symbol(label(s.name, s.axes, index))
             if e.neuron not in (OWN, NO_NEURON):
                 swap[e] = Symbol(f"{label(s.name, s.axes, index)}[β]")
-            elif s.name.startswith("_") and isinstance(s, MatMul) and s.operand is not None:
+            elif s.name.startswith("_") and isinstance(s, MatMul):
                 turned = "ᵀ" if s.transposed else ""
                 inside = sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))
                 swap[e] = Symbol(f"{self.program[s.matrix].name}{turned} {inside}")
-            elif s.name.startswith("_") and isinstance(s, Avg) and s.operand is not None:
+            elif s.name.startswith("_") and isinstance(s, Avg):
                 swap[e] = Symbol(f"Avg({sympy.sstr(self._named(self._unroller.at(s.operand, s.axes, index)))})")
             elif s.name.startswith("_") and isinstance(s, OuterNonlin) and not s.slots:
                 body = self._unroller.at(s.body, s.axes, index)

@@ -36,7 +36,6 @@ class Turning:
             s = self.program[position]
             found: Signs = (frozenset(), self._matrices)
             if isinstance(s, (MatMul, Avg)):
-                assert s.operand is not None
                 found = self._read(s.operand)
                 if isinstance(s, MatMul):
                     # linear in W: its sign comes out, those of other matrices do not matter to it

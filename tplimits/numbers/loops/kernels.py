@@ -121,6 +121,3 @@ def run(loops: Loops, sizes: Mapping[str, int], given: Mapping[str, Any]) -> dic
     code = module.compiled()
     code.function("run", 2)(storage.table.ctypes.data, storage.counts.ctypes.data)
     return storage.arrays
-
-
-__all__ = ["Module", "Storage", "run"]

@@ -312,6 +312,3 @@ def _follows(s: Statement, other: Statement) -> bool:
 def _reads(key: Any, array: str) -> bool:
     expr = key[1] if isinstance(key, tuple) else key
     return any(r.array == array for r in expr.atoms(Read))
-
-
-__all__ = ["Writer", "looping"]

@@ -264,6 +264,3 @@ def data_of(array: NDArray[Any], a: Array) -> NDArray[Any]:
     """Data (N, *axes) as they lie in memory: inputs last."""
     kind = numpy.int64 if a.whole else numpy.float64
     return numpy.ascontiguousarray(numpy.moveaxis(array, 0, -1), dtype=kind)
-
-
-__all__ = ["Kernel", "Training", "data_of"]

@@ -207,11 +207,10 @@ class _Replay:
                 "scalar", (name, None if s.value is None else self.expr(s.value), s.of, s.law.changed(self.expr))
             )
         if isinstance(s, Avg):
-            assert s.operand is not None
             return Origin("avg", (self.entry(s.operand), self.width[s.over]))
         if isinstance(s, MatMul):
             matrix = self.made[s.matrix]
-            assert isinstance(matrix, MatrixValue) and s.operand is not None
+            assert isinstance(matrix, MatrixValue)
             inner_axes = self.trace.indices(self.program[s.matrix].axes)
             change = dict(zip(inner_axes, map(self._index, s.matrix_indices), strict=True))
             indices = tuple(i.xreplace(change) for i in matrix.indices)

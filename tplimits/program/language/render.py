@@ -148,13 +148,11 @@ class _RightHandSide(Walker[tuple[str, str]]):
         return ("given" if s.value is None else number_text(s.value)) + moves, "scalar"
 
     def matmul(self, s: MatMul) -> tuple[str, str]:
-        assert s.operand is not None
         inside = ", ".join(map(str, s.matrix_indices))
         symbol = self.program[s.matrix].name + (f"[{inside}]" if inside else "") + ("ᵀ" if s.transposed else "")
         return f"{symbol} {body_text(self.program, s.operand)}", "MatMul"
 
     def average(self, s: Avg) -> tuple[str, str]:
-        assert s.operand is not None
         return f"⟨{body_text(self.program, s.operand)}⟩", "Avg"
 
     def scalar(self, s: ScalarNonlin) -> tuple[str, str]:

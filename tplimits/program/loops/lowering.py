@@ -124,7 +124,6 @@ class Lowering(Statements, Walker[None]):
         return name
 
     def matmul(self, s: MatMul, *at: object) -> None:
-        assert s.operand is not None
         target, matrix = self._new(s), self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         other = Symbol("β", integer=True)
@@ -136,7 +135,6 @@ class Lowering(Statements, Walker[None]):
         self.state(target, self._symbols(s), read * operand, (other,))
 
     def average(self, s: Avg, *at: object) -> None:
-        assert s.operand is not None
         target = self._new(s)
         self.extent_of[OWN] = s.over
         self.state(target, self._symbols(s), self.entry(s.operand), (OWN,), scale=1 / width_symbol(s.over))

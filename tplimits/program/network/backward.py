@@ -27,7 +27,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.placing import Place, gathered, placed, sum_over
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.parameters import parameter_places, parameters
+from tplimits.program.network.parameters import parameter_places
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -210,14 +210,13 @@ class Walk:
         if isinstance(s, MatMul):
             self._matmul(s, position, place, gradient, at)
         elif isinstance(s, Avg):
-            assert s.operand is not None
             factor = self._widths(self._readout, s.over)
             self._deliver(s, position, place, s.operand.xreplace(at), factor * gradient, {})
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             self._nonlin(s, position, place, gradient, at)
 
     def _matmul(self, s: MatMul, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]) -> None:
-        assert s.operand is not None and isinstance(gradient, Entry)
+        assert isinstance(gradient, Entry)
         operand, indices = s.operand.xreplace(at), tuple(i.xreplace(at) for i in s.matrix_indices)
         # the gradient of a matrix stays a product of two vectors: no instruction holds n² numbers
         use = Use(gradient, place.axes, indices, operand, s.transposed)
@@ -312,6 +311,3 @@ class Walk:
             over=over,
         )
         return self.growing.emit(outer, hint)
-
-
-__all__ = ["Backward", "Use", "Walk", "backpropagation", "parameters"]

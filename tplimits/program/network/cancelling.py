@@ -161,6 +161,3 @@ def _drawn(
         rows, columns = run.width[s.rows], run.width[s.columns]
         return rng.standard_normal((*shape, rows, columns)) * size / math.sqrt(columns)
     return rng.standard_normal((*shape, run.width[s.over]) if isinstance(s, InitialVector) else shape) * size
-
-
-__all__ = ["refuse_output_that_cancels", "sums_to_zero"]

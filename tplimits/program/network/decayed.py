@@ -64,13 +64,11 @@ class _Writer:
         if isinstance(s, InitialVector):
             powers = self._own(s.name)
         elif isinstance(s, MatMul):
-            assert s.operand is not None
             both = zip(self.powers[s.operand.source], self._own(self.network[s.matrix].name), strict=True)
             # W x with W = sW₀ and x = s x₀ lacks s²: kept as an exponent, no instruction multiplies
             powers = tuple(a + b for a, b in both)
             s = moved(s, self._place)
         elif isinstance(s, Avg):
-            assert s.operand is not None
             powers = self.powers[s.operand.source]
             s = moved(s, self._place)
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
@@ -118,6 +116,3 @@ def decayed(network: Program, groups: Sequence[Collection[str]]) -> Decayed:
     )
     verify(program)
     return Decayed(program, tuple(scales))
-
-
-__all__ = ["Decayed", "decayed"]

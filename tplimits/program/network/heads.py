@@ -211,6 +211,3 @@ class Through(Loss):
     @property
     def facts(self) -> tuple[Any, ...]:
         return (type(self).__name__, str(self.head.program), self.inner.facts, super().facts[1:4])
-
-
-__all__ = ["Head", "Through"]

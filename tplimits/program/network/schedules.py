@@ -261,6 +261,3 @@ def _bounded(label: str, value: Any, below: float) -> float:
     if below == math.inf:
         raise EvaluationError(f"{label}={shown(value)}: a learning rate is 0 or more; a negative one climbs the loss.")
     raise EvaluationError(f"{label}={shown(value)}: give a number, 0 or more and below 1.")
-
-
-__all__ = ["Schedule", "along", "as_data", "at_step", "moving", "parted", "path", "scheduled"]

@@ -87,7 +87,6 @@ class _Writer:
         elif isinstance(s, MatMul):
             self._matmul(position, s, name)
         elif isinstance(s, Avg):
-            assert s.operand is not None
             if s.operand.source in self.of:
                 self.of[position] = self.add(replace(s, operand=self._moved(s.operand)), name)
         else:
@@ -100,7 +99,6 @@ class _Writer:
         return Entry(Integer(self.of[entry.source]), *entry.args[1:])
 
     def _matmul(self, position: int, s: MatMul, name: str) -> None:
-        assert s.operand is not None
         parts, scales = [], []
         if s.matrix in self.of:
             parts.append(self.add(replace(s, matrix=self.of[s.matrix]), f"{name}₁"))

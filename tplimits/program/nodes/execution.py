@@ -17,12 +17,10 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Kron
 from tplimits.program.nodes.evaluate import (
-    ARRAY_FUNCTIONS,
     Array,
     drawn,
     evaluate,
     places,
-    standard_normal_mean,
     with_differences,
 )
 from tplimits.program.nodes.given import seed_number, whole_number
@@ -123,7 +121,6 @@ class Execution(Setting, Walker[Array]):
 
     def _vector(self, s: MatMul | Avg) -> Array:
         """The operand with dimensions (draw, *axes, width), expanded to the instruction's axes."""
-        assert s.operand is not None
         x = self._grid(s.axes).read(self.arrays[s.operand.source], s.operand.indices, tail=1)
         return numpy.broadcast_to(x, (x.shape[0], *self.shape(s.axes), x.shape[-1]))
 
@@ -272,6 +269,3 @@ def run(
         raise EvaluationError(f"run(n={n}): the arrays do not fit into memory; give a smaller width.") from None
     arrays = {name: execution.arrays[p][0] for name, p in program.names.items()}
     return {name: (float(a) if a.ndim == 0 else numpy.array(a)) for name, a in arrays.items()}
-
-
-__all__ = ["ARRAY_FUNCTIONS", "Array", "Execution", "evaluate", "run", "standard_normal_mean"]

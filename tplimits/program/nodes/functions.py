@@ -18,23 +18,6 @@ from __future__ import annotations
 import sympy
 from sympy import DiracDelta, Expr, Function, Rational, S
 
-__all__ = [
-    "HEADS",
-    "JUMPS",
-    "elementary",
-    "gelu",
-    "kinks",
-    "leaky_relu",
-    "maximum",
-    "minimum",
-    "relu",
-    "sigmoid",
-    "softplus",
-    "step",
-    "stop_gradient",
-    "where",
-]
-
 
 def _sign_of(x: Expr) -> int | None:
     """The sign of a number, or None when x is not a number whose sign SymPy can tell."""

@@ -105,7 +105,7 @@ class MatMul(Instruction):
     matrix: int = 0
     transposed: bool = False
     matrix_indices: tuple[Expr, ...] = ()
-    operand: Entry | None = None
+    operand: Entry = field(kw_only=True)
     over: str = "n"
 
     @property
@@ -114,7 +114,6 @@ class MatMul(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        assert self.operand is not None
         return tuple(sorted({self.matrix, *sources(self.operand)}))
 
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
@@ -159,12 +158,11 @@ class OuterNonlin(Instruction):
 class Avg(Instruction):
     """θ = (1/n) Σ_α x_α."""
 
-    operand: Entry | None = None
+    operand: Entry = field(kw_only=True)
     over: str = "n"
 
     @property
     def operands(self) -> tuple[int, ...]:
-        assert self.operand is not None
         return tuple(sorted(sources(self.operand)))
 
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
@@ -193,7 +191,7 @@ def made_of(s: Instruction) -> Expr:
     """The body of a function, the operand of an image or of an average."""
     if isinstance(s, (OuterNonlin, ScalarNonlin)):
         return s.body
-    assert isinstance(s, (MatMul, Avg)) and s.operand is not None
+    assert isinstance(s, (MatMul, Avg))
     return s.operand
 
 

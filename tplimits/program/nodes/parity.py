@@ -36,10 +36,8 @@ def signs(
     found: list[Sign] = []
     for position, s in enumerate(program):
         if isinstance(s, MatMul):
-            assert s.operand is not None
             found.append(image(s, found[s.operand.source]))
         elif isinstance(s, Avg):
-            assert s.operand is not None
             found.append(found[s.operand.source])
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             found.append(_of_body(*sides.get(position, (s.body, s.body)), found))

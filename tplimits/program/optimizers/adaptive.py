@@ -166,6 +166,3 @@ def _means() -> tuple[OptimizerState, OptimizerState]:
         OptimizerState("m", sympy.S.Zero, β1 * m + (1 - β1) * G),
         OptimizerState("v", sympy.S.Zero, β2 * v + (1 - β2) * G**2),
     )
-
-
-__all__ = ["Adagrad", "Adam", "NAdam", "RMSProp"]

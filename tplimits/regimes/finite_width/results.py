@@ -62,9 +62,7 @@ _ZERO = 1e-9
 
 def order_of_moments(state: Derivation) -> int:
     """The largest order of a moment of normal entries in C: twice the degree of what is averaged."""
-    operands = {
-        e.source for s in state.program if isinstance(s, Avg) and s.operand is not None for e in entries(s.operand)
-    }
+    operands = {e.source for s in state.program if isinstance(s, Avg) for e in entries(s.operand)}
     tails = [tail(ket.expr, state.gaussians) for key, ket in state.kets.items() if key[0] in operands]
     degrees = [float(t.degree) for t in tails if t.kind is Growth.POLYNOMIAL and t.degree.is_number]
     return round(2 * max(degrees, default=0.0))

@@ -104,7 +104,6 @@ class _Rules(Walker[None]):
         initial_scalar(self.state, key, s)
 
     def matmul(self, s: MatMul, key: Key) -> None:
-        assert s.operand is not None
         chosen = tuple(self.state.unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
         view = (s.matrix, chosen, s.transposed)
         operand = _operand(self.state, s.operand, s, key[1])
@@ -113,7 +112,6 @@ class _Rules(Walker[None]):
             self.state.exact.add(key)
 
     def average(self, s: Avg, key: Key) -> None:
-        assert s.operand is not None
         operand = _operand(self.state, s.operand, s, key[1])
         average(self.state, key, _ket(self.state, operand), operand)
 

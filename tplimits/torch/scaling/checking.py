@@ -93,7 +93,7 @@ def check_plan(
     if unsure and not any(row.certain for row in rows if row.is_alarm):
         rows = run(range(seeds, 3 * seeds))
     asked = () if depths is not None else tuple(plan.scores)
-    return CoordinateReport(plan.model, plan.optimizer, tuple(sizes), tuple(rows), setup is None, family.growing, asked)
+    return CoordinateReport(plan.model, plan.optimizer, tuple(sizes), tuple(rows), family.growing, asked)
 
 
 def _judged(

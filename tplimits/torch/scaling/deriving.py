@@ -80,7 +80,6 @@ def _as_it_stays(net: TorchProgram) -> Program:
     small: dict[int, Fraction] = {}
     for p, s in enumerate(network):
         if isinstance(s, (MatMul, Avg)):
-            assert s.operand is not None
             matrix = small.get(s.matrix, Fraction(0)) if isinstance(s, MatMul) else 0
             # products and averages hand on what a buffer is small by; functions are damped where they read it
             small[p] = small.get(int(s.operand.source), Fraction(0)) + matrix

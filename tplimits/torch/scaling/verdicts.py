@@ -75,7 +75,6 @@ class CoordinateReport(Reported):
     optimizer: str
     widths: tuple[int, ...]
     rows: tuple[Measured, ...]
-    planned: bool = True
     growing: str = "n"
     #: scores that the plan asks to be divided, which this check did not see grow
     asked: tuple[str, ...] = ()

@@ -186,6 +186,3 @@ def _is_like_relu(φ: Expr) -> bool:
     apart = [abs(v - c * p**δ) for v, p in zip(right, _FAR, strict=True)]
     # bounded as far as can be seen: from one of these points to the next it does not grow by more than 1
     return bool(δ > 0 and all(b <= a + 1 for seen in (apart, left) for a, b in itertools.pairwise(seen)))
-
-
-__all__ = ["Finding", "activations", "findings", "judged"]

@@ -57,6 +57,3 @@ def at_start(network: Program) -> AtStart:
     except NoLimitError as error:
         return AtStart(str(error)) if recursion.judged.failed else AtStart(underived=str(error))
     return AtStart(doubts=tuple(recursion.judged.doubtful()))
-
-
-__all__ = ["AtStart", "at_start"]

@@ -46,7 +46,7 @@ def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
 
 def subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
-    source = network[s.operand.source] if isinstance(s, Avg) and s.operand is not None else s
+    source = network[s.operand.source] if isinstance(s, Avg) else s
     body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
     if body.free_symbols & network.known.width_symbols:
         return False

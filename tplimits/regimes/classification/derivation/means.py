@@ -93,7 +93,7 @@ def _zeros(program: Program) -> set[int]:
             size = size_of(s.body, lambda e: Size() if e.source in found else CONSTANT, program.known.width_symbols)
             is_zero = size.total == NOTHING
         else:
-            is_zero = isinstance(s, (Avg, MatMul)) and s.operand is not None and s.operand.source in found
+            is_zero = isinstance(s, (Avg, MatMul)) and s.operand.source in found
         if is_zero:
             found.add(position)
     return found
@@ -103,7 +103,7 @@ def _zeros(program: Program) -> set[int]:
 def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) -> Means:
     """The means of a network and of its gradients; `starts` are powers of 1/n of weights that are small at first."""
     program = total_of(network).program
-    sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
+    sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg)}
     # what is returned is summed over neurons without an Avg of its own
     sums[network.returns[0]] = network.returns[0]
     if len(program) > LARGEST:
@@ -136,7 +136,7 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
 def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:
     """What vanishes because weights are as likely as their negatives; all other means are taken not to vanish."""
     free, started = (parities(program, at_start, starts) for at_start in (False, True))
-    sums = {p: s.operand for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
+    sums = {p: s.operand for p, s in enumerate(program) if isinstance(s, Avg)}
     sums[network.returns[0]] = _returned(network)
     always = frozenset(p for p, operand in sums.items() if free.vanishes(operand))
     falls = {p: fall for p, operand in sums.items() if p not in always and (fall := started.falls(operand))}
@@ -200,7 +200,6 @@ def _vanishes(state: Recursion, position: int, program: Program | None = None) -
     """Whether the mean of what is averaged, or returned, is zero."""
     s = (program or state.program)[position]
     if isinstance(s, Avg):
-        assert s.operand is not None
         return bool(state.mean(state.translated(s.operand)) == 0)
     return bool(state.mean(Of(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))) == 0)
 

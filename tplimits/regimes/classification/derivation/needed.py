@@ -55,6 +55,3 @@ def _may_be_small(natural: Counting, names: Collection[str]) -> bool:
     starts = natural.exponents
     smaller = starts | {v: Exponents(e.a, e.b + sympy.S.Half, e.c, e.d) for v, e in starts.items() if v in names}
     return set(replace(natural, parametrization=natural.parametrization.with_names(smaller)).small) == set(names)
-
-
-__all__ = ["needed", "needed_at_any"]

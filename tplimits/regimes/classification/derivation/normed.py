@@ -99,5 +99,5 @@ def _start(term: sympy.Expr, sizes: Sizes, widths: frozenset[sympy.Symbol]) -> A
 
 def _is_seen(program: Program, before: Sizes, after: Sizes) -> bool:
     """Whether weights inside of the model see that something shrinks."""
-    read = [s.operand.source for s in program if isinstance(s, MatMul) and s.operand is not None]
+    read = [s.operand.source for s in program if isinstance(s, MatMul)]
     return any(after[p].start != before[p].start for p in read)

@@ -105,7 +105,6 @@ class Parities:
             elif isinstance(s, InitialVector):
                 found = self._vector(position, s)
             elif isinstance(s, MatMul):
-                assert s.operand is not None
                 found = self._read(s.matrix, s.matrix_indices).times(self.of_entry(s.operand))
             else:
                 assert isinstance(s, OuterNonlin)
@@ -139,7 +138,6 @@ class Parities:
         if isinstance(s, ScalarNonlin):
             found = self.of(s.body)
             return Parity(order=found.order) if found.cosets else found
-        assert s.operand is not None
         found = self.of_entry(s.operand)
         return Parity(order=found.order + self.falls(s.operand)) if found.cosets else found
 

@@ -92,7 +92,6 @@ class Passes:
             elif isinstance(s, MatMul):
                 sizes[position] = self._product(s, sizes)
             elif isinstance(s, Avg):
-                assert s.operand is not None
                 known = whole or position < len(self.network)
                 x = sizes[s.operand.source]
                 if known and x.loose > NOTHING and position not in self.means.always:
@@ -123,7 +122,6 @@ class Passes:
 
     def _product(self, s: MatMul, sizes: Mapping[int, Size]) -> Size:
         """W x: random entries add up like √n, changes like n."""
-        assert s.operand is not None
         matrix, x = sizes[s.matrix], sizes[s.operand.source]
         kept = x.times(matrix.start + HALF)
         # what has moved in x passes the random matrix like anything else; what has moved in W is aligned with x
@@ -186,14 +184,14 @@ class Passes:
         found: dict[int, Power] = {}
         for c, moves in own.items():
             s = self.network[c]
-            assert isinstance(s, Avg) and s.operand is not None
+            assert isinstance(s, Avg)
             found[c] = self.sizes(self.network, moves, found, s.operand.source)[0][s.operand.source].move
         return found
 
     def shares(self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> dict[str, Power]:
         """The power of n of the gradient of each parameter through an average, next to the whole of it."""
         s = self.network[c]
-        assert isinstance(s, Avg) and s.operand is not None
+        assert isinstance(s, Avg)
         # the gradients through the average are those of the network that returns what is averaged
         path = total_of(self.network.replace(returns=(s.operand.source,)))
         on_path = self.sizes(path.program, moves, {})[0]

@@ -87,7 +87,7 @@ def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fr
 def _weights(program: Program, position: int) -> set[str]:
     """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
     average = program[position]
-    assert isinstance(average, Avg) and average.operand is not None
+    assert isinstance(average, Avg)
     s = program[int(average.operand.source)]
     if not isinstance(s, OuterNonlin):
         return set()

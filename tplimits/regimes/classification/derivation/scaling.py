@@ -163,10 +163,8 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     reader = _Reader(network, reading, means_of(network, ()))
     for position, s in enumerate(network):
         if isinstance(s, MatMul):
-            assert s.operand is not None
             reader.positions[position] = reader.positions[s.matrix] + reader.positions[s.operand.source]
         elif isinstance(s, Avg):
-            assert s.operand is not None
             reader.positions[position] = reader.positions[s.operand.source]
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             # the same scalar may be multiplied by √n in one body and be small in another

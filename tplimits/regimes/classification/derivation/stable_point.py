@@ -111,6 +111,3 @@ def _at_zero(s: Instruction) -> Instruction:
         return replace(s, value=sympy.S.Zero)
     assert isinstance(s, InitialVector)  # no others start smaller in a stable point
     return replace(s, law=Law(sympy.S.Zero, sympy.S.Zero))
-
-
-__all__ = ["StablePoint", "stable_point"]

@@ -166,12 +166,10 @@ def _counted(program: Program, factor: float) -> dict[int, Value]:
             kind = "constant" if s.law.std == 0 and s.law.mean != 0 else "drawn"
             values[position] = Value({position: 1.0}, kind, float(s.law.mean != 0))
         elif isinstance(s, MatMul):
-            assert s.operand is not None
             # the same weights read at the same member: terms that passed them last are one random vector
             last = (s.matrix, s.transposed, *(i for i in s.matrix_indices if i.is_number))
             values[position] = Value({last: values[s.operand.source].size}, "vector")
         elif isinstance(s, Avg):
-            assert s.operand is not None
             # an average is one number, random by itself, of the size of the mean
             values[position] = Value({position: values[s.operand.source].mean})
         else:

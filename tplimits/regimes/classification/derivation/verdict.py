@@ -319,6 +319,3 @@ def _only_shifts(network: Program, name: str) -> bool:
     position = network.initial_names[name]
     users = {p for p, s in enumerate(network) if position in s.operands}
     return len(network.returns) > 1 and users <= {network.returns[1]}
-
-
-__all__ = ["REGIMES", "StabilityVerdict", "optimizer_of", "simplified", "verdict_on"]

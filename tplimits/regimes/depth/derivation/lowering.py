@@ -163,7 +163,7 @@ class Lowering:
     def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
         """A basis function of W u."""
         s = self.program[position]
-        assert isinstance(s, MatMul) and s.operand is not None
+        assert isinstance(s, MatMul)
         matrix = self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         operand = self.reading.operand(position)[1]
@@ -181,7 +181,6 @@ class Lowering:
         return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
     def _average(self, s: Avg, env: Env) -> Poly:
-        assert s.operand is not None
         neuron = self.fresh(self.number_of[s.over])
         inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
         free = frozenset(env.values())

@@ -60,7 +60,7 @@ class Reading:
         The number is such that the product of the rest has the rest's own covariance.
         """
         s = self.program[position]
-        assert isinstance(s, MatMul) and s.operand is not None
+        assert isinstance(s, MatMul)
         matrix = self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         scale = sympy.S.One
@@ -104,7 +104,6 @@ class Reading:
         transposed: dict[int, set[bool]] = {m: set() for m in matrices}
         for position, s in enumerate(self.program):
             if isinstance(s, MatMul):
-                assert s.operand is not None
                 inside[s.matrix] |= self.matrices_of[s.operand.source]
                 transposed[s.matrix].add(s.transposed)
                 # matrices are averaged one after the other, each Gaussian given what is inside its operands

@@ -56,7 +56,6 @@ class _Frames:
         self.of(program.returns[0])
         for position, s in enumerate(program):
             if isinstance(s, Avg):
-                assert s.operand is not None
                 self._average(position, s.operand)
 
     def reason(self, position: Hashable) -> tuple[int, Expr] | None:
@@ -76,7 +75,6 @@ class _Frames:
         self._known.add(position)
         s = self.program[position]
         if isinstance(s, MatMul):
-            assert s.operand is not None
             rows, columns = (("rows", s.matrix), ("columns", s.matrix))
             image, origin = (columns, rows) if s.transposed else (rows, columns)
             self._join(position, image)

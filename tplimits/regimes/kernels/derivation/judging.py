@@ -120,7 +120,7 @@ class Judgements:
         if position not in self._nonnegative:
             s, found = self.state.program[position], False
             if isinstance(s, Avg):
-                found = s.operand is not None and self.is_nonnegative(s.operand.source)
+                found = self.is_nonnegative(s.operand.source)
             elif isinstance(s, (OuterNonlin, ScalarNonlin)):
                 found = bool(BodyReader(self.state).bounds(s.body)[0] >= 0)
             self._nonnegative[position] = found

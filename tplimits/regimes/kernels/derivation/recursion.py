@@ -213,7 +213,6 @@ class Recursion(Brackets):
 
     def _operand(self, position: int, s: Avg | MatMul) -> tuple[Expr, Expr, Expr]:
         """A power of n in front, and what it multiplies: with lower powers, and at n = ∞."""
-        assert s.operand is not None
         whole = self.translated(s.operand, s)
         if not self._reads_powers(s.operand):
             return S.One, whole, whole

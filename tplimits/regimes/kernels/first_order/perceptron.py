@@ -137,7 +137,7 @@ class _Reader:
 
     def _product(self, position: int, factor: Expr) -> tuple[Share, Expr]:
         s = self.network[position]
-        assert isinstance(s, MatMul) and s.operand is not None
+        assert isinstance(s, MatMul)
         matrix = self.network[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         if s.transposed or s.axes:

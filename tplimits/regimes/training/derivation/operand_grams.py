@@ -36,7 +36,6 @@ def operand_grams(program: Program, infinite: tuple[str, ...]) -> dict[int, Kern
     uses = Counter((s.matrix, s.transposed) for s in products.values())
     on_data, found = dependent(program), {}
     for position, s in products.items():
-        assert s.operand is not None
         alone = uses[s.matrix, s.transposed] == 1 and not (s.axes or s.matrix_indices or s.operand.indices)
         if alone and on_data[position] and state.nodes[position].body is None:
             source = Integer(s.operand.source)

@@ -238,6 +238,3 @@ def _same_axes(network: Program) -> None:
             f"{network.where(network.returns[1])}: what is added to the readout has the axis `{more[0]}`, which the "
             "readout lacks; give the readout vector this axis."
         )
-
-
-__all__ = ["TangentOperator", "derive_tangent"]

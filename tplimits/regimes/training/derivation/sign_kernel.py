@@ -113,6 +113,3 @@ def _term(state: Recursion, operator: TangentOperator, use: Use, pairs: list[tup
     readout = program[operator.whole.returns[0]].width or "n"
     # a sum over neurons of this width, in a readout that divides by its own
     return value * width_ratio(over) / width_ratio(readout)
-
-
-__all__ = ["sign_kernel"]

@@ -167,7 +167,7 @@ class _Unrolling:
         hint, fresh = f"{s.name}_{t}", replace(s, name="")
         if isinstance(fresh, (OuterNonlin, ScalarNonlin)):
             return self.growing.emit(replace(fresh, body=self._moved(fresh.body, at)), hint)
-        assert isinstance(fresh, (MatMul, Avg)) and fresh.operand is not None
+        assert isinstance(fresh, (MatMul, Avg))
         fresh = replace(fresh, operand=self._moved(fresh.operand, at))
         if isinstance(fresh, Avg):
             return self.growing.emit(fresh, hint)
@@ -186,7 +186,7 @@ class _Unrolling:
         moved = self._moved_by(matrix.name, λ, t)
         if not moved and (λ == 0 or t == 0):
             return image
-        assert isinstance(matrix, InitialMatrix) and s.operand is not None
+        assert isinstance(matrix, InitialMatrix)
         β = slot_symbol(1)
         left, right = (β, OWN) if s.transposed else (OWN, β)
         # the operand is read at the neuron that is averaged over, not at the one of the result

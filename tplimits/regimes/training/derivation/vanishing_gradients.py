@@ -74,7 +74,7 @@ def _zeros(program: Program, known: Callable[[int], bool] = lambda position: Fal
         elif isinstance(s, InitialScalar):
             zero |= s.value == 0 and position not in program.inputs
         elif isinstance(s, (MatMul, Avg)):
-            zero |= s.operand is not None and s.operand.source in zeros
+            zero |= s.operand.source in zeros
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             gone = {e: S.Zero for e in entries(s.body) if e.source in zeros}
             zero |= bool(s.body.xreplace(gone) == 0)

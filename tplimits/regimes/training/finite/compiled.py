@@ -10,9 +10,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import ProgramError
+from tplimits.program.loops.updating import SCALARS
 from tplimits.program.network.data import with_sizes
 from tplimits.regimes.training.finite.updates import updates
-from tplimits.regimes.training.trainer.engine import SCALARS, SizedRecipe
+from tplimits.regimes.training.trainer.engine import SizedRecipe
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

@@ -196,7 +196,6 @@ def _law(shown: Shown, position: int) -> str:
     s = shown.total[position]
     if not isinstance(s, MatMul):
         return ""
-    assert s.operand is not None
     inside = body_text(shown.total, s.operand)
     gaussian = f"Gaussian with covariance {text_factor(of_image(shown.total, s))}⟨{inside}|{inside}′⟩"
     if not shown.operator.has_dot_part(position):

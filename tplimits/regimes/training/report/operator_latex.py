@@ -62,7 +62,6 @@ def _latex_kets(shown: Shown) -> Iterator[Formula]:
         left = rf"{{{left}}}_{{{','.join(map(latex_name, s.axes))}}}" if s.axes else left
         left = rf"|{left}\rangle" if s.width is not None else left
         if isinstance(s, MatMul):
-            assert s.operand is not None
             inside = _WRITE.body(total, s.operand, given).removeprefix("|").removesuffix(r"\rangle")
             matrix = latex_label(total[s.matrix].name) + (r"^{\top}" if s.transposed else "")
             right = rf"|{matrix}\,{inside}\rangle"

@@ -88,7 +88,6 @@ class Outline:
         if isinstance(s, MatMul):
             right = write.ket(self._image(s, "t"))
         elif isinstance(s, Avg):
-            assert s.operand is not None
             right = write.mean(self._label(s.operand, "t"))
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
@@ -105,7 +104,6 @@ class Outline:
         return self.write.timed(label.replace("[]", ""), t)
 
     def _image(self, s: MatMul, t: str) -> str:
-        assert s.operand is not None
         at = ",".join(f"{a}={i}" for a, i in self._member(s).items())
         matrix = self.write.timed(self.program[s.matrix].name + (f"[{at}]" if at else ""), t)
         return f"{matrix}{self.write.transpose if s.transposed else ''} {self._label(s.operand, 't')}"
@@ -210,7 +208,6 @@ class Outline:
         return δ + write.product(left, right, t, at)
 
     def _unrolled(self, s: MatMul) -> Equation:
-        assert s.operand is not None
         write, name = self.write, self.program[s.matrix].name
         λ = self.recursion.weight_decay[name]
         base = "" if λ == 0 else self.write.number(1 - λ)

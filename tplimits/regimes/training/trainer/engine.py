@@ -20,7 +20,6 @@ from tplimits.program.loops.updating import (
     KEEP,
     NEXT,
     RATE,
-    SCALARS,
     TARGETS,
     WEIGHTS,
     Updating,
@@ -219,6 +218,3 @@ class SizedRecipe:
         return bool(recipe.schedules) or any(
             callable(rate.value) for rate in (*recipe.rates.values(), *recipe.decays.values())
         )
-
-
-__all__ = ["SCALARS", "SizedRecipe"]

@@ -13,15 +13,15 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops import kernels
 from tplimits.numbers.loops.machine import PRODUCT
 from tplimits.program.loops.form import DATA, PARAMETER
-from tplimits.program.loops.updating import TARGETS, WEIGHTS
+from tplimits.program.loops.updating import SCALARS, TARGETS, WEIGHTS
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.training.finite.updates import updates
-from tplimits.regimes.training.trainer.engine import SCALARS, SizedRecipe
 from tplimits.regimes.training.trainer.once import Once, once
 
 if TYPE_CHECKING:
+    from tplimits.regimes.training.trainer.engine import SizedRecipe
     from tplimits.regimes.training.trainer.trainer import Trainer
 
 Array = NDArray[numpy.float64]

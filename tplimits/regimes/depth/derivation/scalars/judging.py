@@ -103,7 +103,7 @@ class ScalarReader:
     def _is_nonnegative(self, entry: Entry) -> bool:
         s = self.lowering.program[entry.source]
         if isinstance(s, Avg):
-            return s.operand is not None and self._is_nonnegative(s.operand)
+            return self._is_nonnegative(s.operand)
         return isinstance(s, (OuterNonlin, ScalarNonlin)) and bool(self.bounds(s.body)[0] >= 0)
 
 

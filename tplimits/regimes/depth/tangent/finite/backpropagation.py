@@ -88,7 +88,6 @@ class _Pass(Execution):
         """|∂L/∂θ|² of a matrix W = θ/√columns, for every draw."""
         total: Any = 0.0
         for use in self.of.uses[name]:
-            assert use.operand is not None
             left, right = self.on_axes(use.gradient, use.axes), self.on_axes(use.operand, use.axes)
             left, right = (right, left) if use.transposed else (left, right)
             family = [i.name for i in use.indices if isinstance(i, Symbol)]
