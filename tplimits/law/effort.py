@@ -54,20 +54,7 @@ class TooMuch(Exception):
 
 @dataclass
 class Effort:
-    """Nodes of expressions that were read so far, and the most that may be; None: any number.
-
-    >>> import sympy
-    >>> x = sympy.Symbol("x")
-    >>> effort = Effort(10)
-    >>> effort.read(x**2 + 1)
-    >>> effort.spent
-    5
-    >>> effort.read((x + 1) ** 5)
-    >>> effort.read(x)
-    Traceback (most recent call last):
-    ...
-    tplimits.law.effort.TooMuch
-    """
+    """Nodes of expressions that were read so far, and the most that may be; None: any number."""
 
     most: int | None = None
     spent: int = 0

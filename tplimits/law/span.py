@@ -25,12 +25,6 @@ class Span:
 
     `tolerance` is positive where array constants (data, known to rounding) decide what is dependent;
     `judged` tells whether it was needed.
-
-    >>> from sympy import symbols
-    >>> a, b = symbols("a b")
-    >>> span = Span()
-    >>> span.add({a: S(1)}, 0), span.add({b: S(2)}, 1), span.add({a: S(3), b: S(4)}, 2) == {0: 3, 1: 2}
-    (None, None, True)
     """
 
     def __init__(self, tolerance: float = 0.0) -> None:

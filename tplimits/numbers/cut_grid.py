@@ -45,14 +45,15 @@ _KEPT = 1_000_000
 
 
 @lru_cache(maxsize=64)
-def _legendre(count: int) -> tuple[Array, Array]:
+def legendre(count: int) -> tuple[Array, Array]:
+    """Nodes and weights on [−1, 1]."""
     return numpy.polynomial.legendre.leggauss(count)
 
 
 @lru_cache(maxsize=16)
 def _graded(count: int) -> tuple[Array, Array]:
     """Legendre nodes crowded towards both ends, where a root or a logarithm may stand at a kink."""
-    x, w = _legendre(count)
+    x, w = legendre(count)
     place, speed = grading((1 + x) / 2)
     return 2 * place - 1, w * speed
 
@@ -109,7 +110,7 @@ def _cut(
             w = numpy.full(smooth, line[1] - line[0])
         else:
             # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
-            rule = _graded if cutting.bent(k, outer) or dimension == 1 else _legendre
+            rule = _graded if cutting.bent(k, outer) or dimension == 1 else legendre
             u, w = _between(edges, rule(piece))
         w = w * numpy.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
         wide = numpy.broadcast_to(nodes[:, :, None, :], (*u.shape, k))

@@ -29,9 +29,6 @@ class Claim:
     `error` is the standard error of the stated value itself, from the evaluation of the limit, and `degrees` how many
     degrees of freedom it has: few replicates of particles tell it badly.  `size` is what errors
     of the claim that have to be found are relative to, the value itself unless given.
-
-    >>> Claim("return", 0.5).name, Claim("s", 1, statistic="covariance").name
-    ('return', 'Var(s)')
     """
 
     label: str

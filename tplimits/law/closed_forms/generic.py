@@ -25,13 +25,7 @@ _MOST_IN_NUMBERS = 12
 
 
 class Shape:
-    """An integrand and its law with symbols for values, and the values.
-
-    >>> a, b = sympy.symbols("a b", real=True)
-    >>> shape = Shape(Law(((a, b), (b, a))), Integrand((((1, 1), sympy.S.One),)))
-    >>> shape.law.covariance, shape.restored(shape.law.covariance[0][1])
-    (((c1, c2), (c2, c1)), b)
-    """
+    """An integrand and its law with symbols for values, and the values."""
 
     def __init__(self, law: Law, integrand: Integrand) -> None:
         self._symbols: dict[Expr, Symbol] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy
 import scipy  # loads its parts on first use
@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.cut_grid import legendre
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
@@ -212,12 +213,6 @@ def _flat(values: Array, grid: Array, x: float) -> bool:
     """Whether a zero lies inside a whole stretch of zeros."""
     i = int(numpy.searchsorted(grid, x))
     return 0 < i < len(grid) - 1 and values[i - 1] == 0 and values[i + 1] == 0
-
-
-@lru_cache(maxsize=8)
-def legendre(count: int) -> tuple[Array, Array]:
-    """Nodes and weights on [−1, 1]."""
-    return numpy.polynomial.legendre.leggauss(count)
 
 
 def scale_edges(deviation: float) -> Array:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from sympy import Poly, chebyshevt_poly, chebyshevu_poly
+
 #: below this angle the power series is used
 SERIES_BELOW = 1.0
 _ROUNDING = 1e-18
@@ -126,24 +128,16 @@ def _in_cosine(waves: dict[int, Fraction], family) -> Polynomial:
 
 def _chebyshev_first(n: int) -> list[int]:
     """cos nφ in powers of cos φ."""
-    return _chebyshev(n, [0, 1])
+    return _ascending(chebyshevt_poly(n, polys=True))
 
 
 def _chebyshev_second(n: int) -> list[int]:
     """sin nφ / sin φ in powers of cos φ."""
-    return _chebyshev(n - 1, [0, 2]) if n > 0 else [0]
+    return _ascending(chebyshevu_poly(n - 1, polys=True)) if n > 0 else [0]
 
 
-def _chebyshev(n: int, first: list[int]) -> list[int]:
-    before, now = [1], first
-    if n == 0:
-        return before
-    for _ in range(n - 1):
-        following = [0, *(2 * c for c in now)]
-        for k, c in enumerate(before):
-            following[k] -= c
-        before, now = now, following
-    return now
+def _ascending(polynomial: Poly) -> list[int]:
+    return [int(c) for c in reversed(polynomial.all_coeffs())]
 
 
 def parity(coefficients: Polynomial, odd: bool) -> Polynomial:

@@ -58,16 +58,7 @@ def members(value: Any, depth: int = _DEEPEST) -> Iterator[tuple[str, Any]]:
 
 
 class LocalNames:
-    """While active, calls `on_bind(name, value)` for every binding of a local of the first frame of `code`.
-
-    >>> def f():
-    ...     a = 1
-    ...     a = 2
-    >>> with LocalNames(f.__code__, print):
-    ...     f()
-    a 1
-    a 2
-    """
+    """While active, calls `on_bind(name, value)` for every binding of a local of the first frame of `code`."""
 
     def __init__(self, code: CodeType, on_bind: Callable[[str, Any], None]) -> None:
         self._code, self._on_bind = code, on_bind

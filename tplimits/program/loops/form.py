@@ -54,11 +54,7 @@ def is_costly(expr: Expr) -> bool:
 
 
 class Read(Expr):
-    """One entry of an array: (name as a symbol, *indices).
-
-    >>> Read(Symbol("w"), Symbol("i")).array
-    'w'
-    """
+    """One entry of an array: (name as a symbol, *indices)."""
 
     is_commutative = True
     is_real = True

@@ -9,14 +9,7 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V]):
-    """A dict without the methods that change it; equal to a dict with the same items.
-
-    >>> FrozenDict(token=3)["token"]
-    3
-    >>> FrozenDict(token=3).clear()
-    Traceback (most recent call last):
-    TypeError: programs are frozen; .bind(…) and .replace(…) make another one
-    """
+    """A dict without the methods that change it; equal to a dict with the same items."""
 
     __slots__ = ()
 

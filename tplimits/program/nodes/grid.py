@@ -27,14 +27,6 @@ class Grid:
     """The finite axes of a computation, in order, with their sizes.
 
     `tables` are the integer look-ups, `data` discrete inputs by the position of their instruction.
-
-    >>> from tplimits.program.nodes.entries import axis_symbol
-    >>> grid = Grid({"token": 2, "key": 3})
-    >>> x = numpy.arange(3.0)[None]  # one draw of an array over three entries
-    >>> grid.read(x, (axis_symbol("key"),), tail=0).shape
-    (1, 1, 3)
-    >>> grid.read(x, (sympy.Integer(2),), tail=0).tolist()
-    [[[2.0]]]
     """
 
     def __init__(

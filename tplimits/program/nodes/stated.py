@@ -10,11 +10,7 @@ import numpy
 
 @dataclass(frozen=True)
 class Line:
-    """The place in the user's source an instruction comes from.
-
-    >>> print(Line("mlp.py", 7, "h = W @ x"))
-    mlp.py, line 7: `h = W @ x`
-    """
+    """The place in the user's source an instruction comes from."""
 
     file: str = ""
     number: int = 0

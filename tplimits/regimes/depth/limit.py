@@ -225,10 +225,9 @@ class CovarianceSDE(Told):
 
         Raises EvaluationError as `drift_at` does.
         """
-        stage = numbers.covariance
         V, values = self._given(V, ratios, constants, named, "diffusion_at")
-        full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
-        a, b = stage.pairs(V.shape[-1])
+        full = numbers.covariance.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
+        a, b = numpy.triu_indices(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
 
     def layer_at(

@@ -67,16 +67,7 @@ def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -
 
 @dataclass(eq=False)
 class Parities:
-    """The terms of every value of a program.
-
-    >>> import tplimits as tp
-    >>> @tp.program
-    ... def logits(x: tp.Vector, K: tp.Matrix, Q: tp.Matrix):
-    ...     return tp.avg((K @ x) * (Q @ x)), tp.avg((K @ x) ** 2)
-    >>> found = Parities(logits)
-    >>> [found.vanishes(s.operand) for s in logits if isinstance(s, Avg)]
-    [True, False]
-    """
+    """The terms of every value of a program."""
 
     program: Program
     #: whether scalars that are computed have the orders of n that they have at the start, rather than any

@@ -8,7 +8,7 @@ Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -276,8 +276,10 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
     return tuple(found)
 
 
-def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
-    """All ways to cut a set into blocks.
+def partitions(
+    items: tuple[int, ...], allowed: Callable[[tuple[int, ...]], bool] = lambda block: True
+) -> Iterator[list[tuple[int, ...]]]:
+    """All ways to cut a set into blocks that are allowed.
 
     >>> list(partitions((1, 2)))
     [[(1, 2)], [(1,), (2,)]]
@@ -288,6 +290,6 @@ def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
     first, rest = items[0], items[1:]
     for size in range(len(rest), -1, -1):
         for others in combinations(rest, size):
-            left = tuple(i for i in rest if i not in others)
-            for blocks in partitions(left):
-                yield [(first, *others), *blocks]
+            if allowed((first, *others)):
+                for blocks in partitions(tuple(i for i in rest if i not in others), allowed):
+                    yield [(first, *others), *blocks]

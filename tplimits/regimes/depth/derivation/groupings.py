@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.parts import remembered
-from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
+from tplimits.regimes.depth.algebra.activations import LINEAR, Basis, partitions
 
 Blocks = list[tuple[int, ...]]
 
@@ -41,19 +41,10 @@ def groupings(kinds: Sequence[Kind]) -> Iterator[Blocks]:
         return
     places = tuple(range(len(kinds)))
     # of a Gaussian alone only second cumulants are left
-    yield from pairings(places) if _are_linear(kinds) else _partitions(kinds, places)
-
-
-def _partitions(kinds: Sequence[Kind], places: tuple[int, ...]) -> Iterator[Blocks]:
-    if not places:
-        yield []
-        return
-    first, rest = places[0], places[1:]
-    for size in range(len(rest), -1, -1):
-        for others in itertools.combinations(rest, size):
-            if _may_be_nonzero([kinds[i] for i in (first, *others)]):
-                for blocks in _partitions(kinds, tuple(i for i in rest if i not in others)):
-                    yield [(first, *others), *blocks]
+    if _are_linear(kinds):
+        yield from pairings(places)
+    else:
+        yield from partitions(places, lambda block: _may_be_nonzero([kinds[i] for i in block]))
 
 
 @remembered(1 << 12)

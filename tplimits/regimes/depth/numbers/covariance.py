@@ -29,15 +29,6 @@ Array = NDArray[numpy.float64]
 _ROUNDING = 1e-10
 
 
-def pairs(m: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The pairs α ≤ β in row order.
-
-    >>> [p.tolist() for p in pairs(2)]
-    [[0, 0, 1], [0, 1, 1]]
-    """
-    return numpy.triu_indices(m)
-
-
 def covariances(V: Any, name: str = "V") -> Array:
     """Arrays of covariance matrices, checked.
 

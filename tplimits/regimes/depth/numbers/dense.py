@@ -40,7 +40,7 @@ class Dense:
 
     def coefficients(self, V: Array) -> tuple[Array, Array]:
         """b (paths, m, m) and Σ (paths, P, P) over pairs α ≤ β."""
-        a, b = covariance.pairs(V.shape[-1])
+        a, b = numpy.triu_indices(V.shape[-1])
         drift = covariance.contracted(self.limit.drift, V, self.values, self.limit.arrays, 2)
         full = covariance.contracted(self.limit.diffusion, V, self.values, self.limit.arrays, 4)
         return drift, full[:, a[:, None], b[:, None], a[None, :], b[None, :]]
@@ -57,7 +57,7 @@ class Dense:
         if not finite.any():
             return found, clipped
         noise = numpy.zeros((int(finite.sum()), *V.shape[1:]))
-        a, b = covariance.pairs(V.shape[-1])
+        a, b = numpy.triu_indices(V.shape[-1])
         # one normal for each pair α ≤ β: the noise is symmetric, and Σ over all m² pairs would be singular
         noise[:, a, b] = noise[:, b, a] = (_roots(diffusion[finite]) @ gaussians[finite][..., None])[..., 0]
         moved = V[finite] + h * drift[finite] + numpy.sqrt(h) * noise

@@ -83,7 +83,7 @@ def diffusion_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> Ar
     values = _values(sde, V, ratios, constants)
     with numpy.errstate(all="ignore"):
         each = {pair: contracted(form, (V, C, D), values, sde.limit.arrays, 4) for pair, form in forms.items()}
-    a, b = covariance.pairs(2 * m)
+    a, b = numpy.triu_indices(2 * m)
     found = numpy.empty((*V.shape[:-2], len(a), len(a)))
     # a ≤ b: a tangent and no token before it make V, one of both C, two tangents D
     block = ["VCD"[int(i >= m) + int(j >= m)] for i, j in zip(a, b, strict=True)]

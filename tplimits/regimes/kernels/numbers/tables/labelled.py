@@ -16,12 +16,7 @@ Array = NDArray[numpy.float64]
 
 @dataclass(frozen=True)
 class Labelled:
-    """An array and the name of each of its dimensions, all different.
-
-    >>> a = Labelled(numpy.ones((2, 3)), ("i", "j"))
-    >>> contracted([a, Labelled(numpy.arange(3.0), ("j",))], {"j"}).array.tolist()
-    [3.0, 3.0]
-    """
+    """An array and the name of each of its dimensions, all different."""
 
     array: NDArray[Any]
     labels: tuple[str, ...] = ()
