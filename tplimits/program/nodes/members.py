@@ -76,7 +76,7 @@ def _read_by_number(program: Program, used: set[int], together: frozenset[str]) 
         s = program[position]
         own = {axis_symbol(axis): (position, k) for k, axis in enumerate(s.axes)}
         same.add_nodes_from(own.values())
-        for place, index in _reads(program, s):
+        for place, index in _reads(s):
             same.add_node(place)
             if isinstance(index, Integer):
                 numbered.setdefault(place, set()).add(int(index))
@@ -106,7 +106,7 @@ def _read_by_number(program: Program, used: set[int], together: frozenset[str]) 
     return {p: sorted(apart[c]) for p, c in classes.items() if c in apart and c not in whole}
 
 
-def _reads(program: Program, s: Instruction) -> Iterator[tuple[Place, Expr]]:
+def _reads(s: Instruction) -> Iterator[tuple[Place, Expr]]:
     """Axes of what an instruction reads, each with the index at which it is read."""
     for entry in entries(made_of(s)) if s.operands else ():
         yield from (((entry.source, k), index) for k, index in enumerate(entry.indices))

@@ -69,7 +69,7 @@ def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
     scores = {_called(net, name): p for name, p in found.scores.items()}
     said = "+".join(sorted({row.optimizer for row in rows}))
     norm = Fraction(0) if found.norm == NOTHING else Fraction(found.norm)
-    return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
+    return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(found), norm)
 
 
 def _as_it_stays(net: TorchProgram) -> Program:
@@ -233,6 +233,6 @@ def _called(net: TorchProgram, name: str) -> str:
     return f"scores of {', '.join(nearest[:2])}" if nearest else f"scores {name}"
 
 
-def _left(net: TorchProgram, found: MaximalRates) -> dict[str, Fraction]:
+def _left(found: MaximalRates) -> dict[str, Fraction]:
     known = {name for name in found.left if not name.startswith("_")} or set(found.left)
     return {name: Fraction(p) for name, p in found.left.items() if name in known}

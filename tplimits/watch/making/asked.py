@@ -43,7 +43,7 @@ def rows_at(error: Any, batches: Batches | None, t: int, count: int) -> Array | 
     return None if batches is None and len(rows) == count else rows
 
 
-def refuse_no_batches(error: Any, batches: Any, inputs: int) -> None:
+def refuse_no_batches(error: Any, batches: Any) -> None:
     """EvaluationError for batches of what has none, and for a schedule that gives none."""
     if batches is None:
         return

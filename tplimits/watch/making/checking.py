@@ -86,7 +86,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     if not isinstance(how.parametrization, Parametrization | None):
         raise EvaluationError(f"parametrization={shown(how.parametrization, 60)}: give one such as tp.MUP or tp.NTP.")
     only = _names("only", how.only)
-    refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
+    refuse_no_batches(how.error, how.batches)
     bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     _refuse_misfits(bound, how.error, len(next(iter(data.values()))))

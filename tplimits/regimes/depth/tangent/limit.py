@@ -135,7 +135,7 @@ class TangentSDE(Told):
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Laws of log gradient norms, or the user's claims on them, against backpropagation in real networks."""
-        return tangent.run.judged(self, asked)
+        return tangent.finite.judged.judged(self, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_gradients, (self.program, self.fixed)  # the steps hold functions; they are made again

@@ -15,7 +15,6 @@ from tplimits.program.nodes.given import positive_number, real_array
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.numbers import covariance
-from tplimits.regimes.depth.tangent import finite
 from tplimits.regimes.depth.tangent import simulation as stage
 from tplimits.regimes.depth.tangent.chain import place_along
 from tplimits.regimes.depth.tangent.covariance import contracted
@@ -26,19 +25,12 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.depth.tangent.parameters import Start
-    from tplimits.regimes.protocol import CheckAsked
-    from tplimits.sampling.verdict import Verdict
 
 Array = NDArray[numpy.float64]
 #: sums that cancel to this part of their terms are zero
 _ROUNDING = 1e-12
 #: what is perturbed besides matrices
 INPUT, TOTAL = "input", "total"
-
-
-def judged(sde: TangentSDE, asked: CheckAsked) -> Verdict:
-    """Laws of log gradient norms against backpropagation in real networks."""
-    return finite.judged.judged(sde, asked)
 
 
 def joint_state(V: Any, C: Any, D: Any) -> tuple[Array, Array, Array]:
@@ -171,7 +163,7 @@ def gradients(
     places = [place_along(f) for f in listed("layers", layers, "places along depth, from 0 to 1")]
     rows = []
     for number, place in enumerate(places):
-        began, stopped = _states(sde, V, place * T, asked, ratios, constants, number)
+        began, stopped = _states(sde, V, place * T, asked, ratios, constants)
         for name in names:
             if name != TOTAL:
                 C, D, order = _started(sde, name, began, asked["seed"] + number, ratios, constants)
@@ -214,7 +206,7 @@ def _total(sde: TangentSDE) -> list[str]:
 
 
 def _states(
-    sde: TangentSDE, V: Array, t: float, asked: Mapping[str, Any], ratios: Any, constants: Any, number: int
+    sde: TangentSDE, V: Array, t: float, asked: Mapping[str, Any], ratios: Any, constants: Any
 ) -> tuple[Array, NDArray[numpy.bool_]]:
     """V at a time, of each path, and which were stopped before."""
     count = asked["paths"]

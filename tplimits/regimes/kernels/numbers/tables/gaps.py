@@ -253,7 +253,7 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> An
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
     if side_of(a.name) == side_of(b.name):
         return None
-    reads = [sums.reading(frame, s.name, x, picking.bounds)[0] for s, x in ((a, left), (b, right))]
+    reads = [sums.reading(frame, s.name, x, picking.bounds) for s, x in ((a, left), (b, right))]
     if all((r.places >= 0).all() for r in reads):
         return sums.taken(frame, picking, inner)
     one, other = own(picking.inner, 1), own(picking.inner, 2)
@@ -268,7 +268,7 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> An
 def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> Any:
     """Sums over as many places on either side: what the places of one input differ from each other is taken off."""
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
-    reads = [sums.reading(frame, s.name, x, picking.bounds)[0] for s, x in ((a, left), (b, right))]
+    reads = [sums.reading(frame, s.name, x, picking.bounds) for s, x in ((a, left), (b, right))]
     alike = left.table == right.table and side_of(a.name) != side_of(b.name) and own(picking.inner, 1) is not None
     if not alike or any((r.places < 0).any() for r in reads):
         return None

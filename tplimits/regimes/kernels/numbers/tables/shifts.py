@@ -199,7 +199,7 @@ def _by_gathering(array: NDArray[Any], places: Sequence[Places]) -> NDArray[Any]
     return found
 
 
-def together(reads: Sequence[Read], bounds: Sequence[frozenset[str]]) -> list[list[int]]:
+def together(bounds: Sequence[frozenset[str]]) -> list[list[int]]:
     """Reads that share a bound index, by place: others are operators of their own."""
     groups: list[tuple[set[str], list[int]]] = []
     for place, mine in enumerate(bounds):

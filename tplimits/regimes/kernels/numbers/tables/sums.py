@@ -154,7 +154,7 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
     inner = body.xreplace({lookup: symbol for symbol, lookup in reads})
     outside = set().union(*(free_indices(x) for x in lookups)) - set(bounds)
     mine = {s for s, _ in reads}
-    if free_indices(inner) & used or free_indices(inner) & (outside - mine) or _still(inner, body, mine & outside):
+    if free_indices(inner) & used or free_indices(inner) & (outside - mine) or _still(body, mine & outside):
         return None
     for bound, axis in bounds.items():
         if bound not in used:
@@ -176,7 +176,7 @@ def _outermost(expr: Expr) -> set[Lookup]:
     return outer
 
 
-def _still(inner: Expr, body: Expr, names: set[Symbol]) -> bool:
+def _still(body: Expr, names: set[Symbol]) -> bool:
     """Whether a name given to a picked index also stands outside of lookups."""
     hidden = body.xreplace(dict.fromkeys(body.atoms(Lookup), sympy.S.Zero))
     return bool(free_indices(hidden) & names)
@@ -208,11 +208,10 @@ def _axes(frame: Frame, leaf: TableEntry | Data) -> tuple[str, ...]:
 
 def taken(frame: Frame, picking: Picking, value: Any) -> Any:
     """Entries of an array summed: reads that share a bound index at once, others one after another."""
-    found = [reading(frame, symbol.name, lookup, picking.bounds) for symbol, lookup in picking.reads]
     own = [frozenset(i.name for i in lookup.free_symbols) & set(picking.bounds) for _, lookup in picking.reads]
-    for group in together([r for r, _ in found], own):
+    for group in together(own):
         names = sorted(set().union(*(own[k] for k in group)))
-        reads = tuple(reading(frame, *_argument(picking, k), names)[0] for k in group)
+        reads = tuple(reading(frame, s.name, lookup, names) for s, lookup in (picking.reads[k] for k in group))
         missing = [r for r in reads if r.label not in value.labels]
         if missing:
             # an array that does not depend on the place still loses the taps that fall outside
@@ -221,17 +220,12 @@ def taken(frame: Frame, picking: Picking, value: Any) -> Any:
     return value
 
 
-def _argument(picking: Picking, k: int) -> tuple[str, Lookup]:
-    symbol, lookup = picking.reads[k]
-    return symbol.name, lookup
-
-
 def _with_labels(frame: Frame, value: Any, missing: list[Read]) -> Any:
     ones = [Labelled(numpy.ones(frame.size(r.label)), (r.label,)) for r in missing]
     return contracted([value, *ones], frozenset())
 
 
-def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> tuple[Read, Mapping[str, int]]:
+def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> Read:
     """A lookup as places over (bounds, new labels)."""
     places, labels = positions(frame, lookup)
     mine = list(bounds)
@@ -241,4 +235,4 @@ def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> tuple[Read
         Labelled(numpy.asarray(places), labels).at([*mine, *rest]), [sizes[x] for x in (*mine, *rest)]
     )
     flat = array.reshape(-1, *(sizes[x] for x in rest))
-    return Read(label, flat, rest), sizes
+    return Read(label, flat, rest)
