@@ -12,17 +12,30 @@ from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
 ORDER = (
-    *("version", "errors", "progress", "pictures", "pages", "program", "law", "numbers", "sampling", "report"),
+    *(
+        "version",
+        "errors",
+        "arrays",
+        "progress",
+        "pictures",
+        "pages",
+        "program",
+        "law",
+        "numbers",
+        "sampling",
+        "report",
+    ),
     *("regimes", "derive", "check", "watch", "torch", "zoo", "sklearn", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {
     "version": (),
     "errors": (),
+    "arrays": (),
     "progress": (),
     "pictures": ("errors",),
     "pages": ("version", "errors"),
-    "zoo": ("errors", "program", "watch"),
+    "zoo": ("errors", "arrays", "program", "watch"),
 }
 #: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
 WINGS = {

@@ -10,12 +10,10 @@ import math
 from typing import Any, ClassVar
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.files.fields import parse
-
-Array = NDArray[numpy.float64]
 
 #: digits of the numbers that generators count with
 _DIGITS = 40

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-
-Array = NDArray[numpy.float64]
 
 #: a direction that has less than this part of a form's variance is taken as dependent
 _DEPENDENT = 1e-10

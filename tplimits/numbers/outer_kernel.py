@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -19,11 +18,8 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 from sympy.printing.pycode import PythonCodePrinter
 
+from tplimits.arrays import Array
 from tplimits.numbers.generated import functions
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
-
 
 #: whole numbers up to here belong to a body: factors, degrees, and what compilers can do something with
 _PLAIN = 16

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from sympy import Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.law.observables import BracketObservable, Observable
@@ -27,7 +28,7 @@ from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number
 from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
-from tplimits.program.nodes.evaluate import Array, drawn
+from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin

@@ -14,9 +14,10 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
 #: digits carried for closed values, so that cancellation in a formula does not show

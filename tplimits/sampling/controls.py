@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.law.effort import deep
 from tplimits.numbers.expansion import tables
@@ -33,7 +34,6 @@ from tplimits.sampling.work import expansion_work
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.tables import Table
-    from tplimits.program.nodes.evaluate import Array
 
 #: more work than this, in normal random numbers, is worth a second pilot: about 1 s
 _DEAR = 1e8

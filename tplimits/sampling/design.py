@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy
 import scipy
-from numpy.typing import NDArray
+
+from tplimits.arrays import Array
 
 if TYPE_CHECKING:
     from tplimits.sampling.estimate import SampleMoments, Series
 
-Array = NDArray[numpy.float64]
 
 #: a wrong claim that must be found: this far off, relative to its value ...
 TOLERANCE = 0.02

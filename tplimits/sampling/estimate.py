@@ -25,9 +25,8 @@ from fractions import Fraction
 
 import numpy
 import scipy
-from numpy.typing import NDArray
 
-Array = NDArray[numpy.float64]
+from tplimits.arrays import Array
 
 #: expansions in 1/n are taken to converge for n > RADIUS
 RADIUS = 3.0

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import DiracDelta, Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.law.kets import Key
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller
@@ -29,8 +29,6 @@ from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.numbers.threads import one_thread
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Report
 
-Array = NDArray[numpy.float64]
 
 #: batches a worker runs at a time, and tasks that wait at most
 _BATCHES_PER_TASK = 4

@@ -10,6 +10,7 @@ import numpy
 import scipy.special
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.losses import cross_entropy
 from tplimits.sklearn.conventions import (
@@ -26,7 +27,6 @@ from tplimits.sklearn.reading import as_inputs, kernels_of
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.regression.regression import Prediction
 
-Array = NDArray[numpy.float64]
 #: test inputs that are predicted together where no covariance between them is asked for
 _BATCH = 512
 #: a bound of the second derivatives of −log softmax

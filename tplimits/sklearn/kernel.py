@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value
 from tplimits.program.nodes.given import by_name, real_array
@@ -15,7 +15,6 @@ from tplimits.regimes.kernels.regression.blocks import kernel_name
 from tplimits.sklearn.conventions import Hyperparameter, Kernel
 from tplimits.sklearn.reading import as_inputs, kernels_of
 
-Array = NDArray[numpy.float64]
 #: inputs whose kernels with themselves are evaluated together
 _DIAGONAL = 32
 #: the step in log θ of central differences: errors 1e-8 of the third derivative, 1e-12 of rounding

@@ -6,17 +6,13 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy
-from numpy.typing import NDArray
-
+from tplimits.arrays import Array
 from tplimits.derive import derive
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.given import real_array, whole_number
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.limit import KernelLimit, Kernels
 from tplimits.zoo.networks.perceptrons import mlp
-
-Array = NDArray[numpy.float64]
 
 
 def kernels_of(network: Any) -> KernelLimit:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.influences import Influences
 from tplimits.numbers.expansion.jets import Jet, number, power_of, stacked_slopes, summed
 from tplimits.numbers.expansion.nodes import (
@@ -37,7 +38,6 @@ from tplimits.numbers.expansion.nodes import (
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.given import Given
-    from tplimits.program.nodes.evaluate import Array
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
 ROOT = -1

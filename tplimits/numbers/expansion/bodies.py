@@ -13,6 +13,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import NoLimitError
 from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
@@ -21,7 +22,7 @@ from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:

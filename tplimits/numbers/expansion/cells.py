@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.nodes import Field, Frame, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tplimits.program.nodes.evaluate import Array
 
 #: derivatives over cells and at their ends that differ by this share are those of what bends in between
 _APART = 0.3

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.law.observables import Observable
     from tplimits.numbers.expansion.tables import Table
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.given import Given
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.numbers.expansion.reading import Use
     from tplimits.numbers.expansion.settled import Series
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.kinds import InitialVector
     from tplimits.program.nodes.program import Program
 

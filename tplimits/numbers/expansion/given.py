@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
+from tplimits.arrays import Array
 
 
 @dataclass(frozen=True)

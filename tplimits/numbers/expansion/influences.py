@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.nodes import STACKED, Field
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 #: rows are made this many times more than there are
 _AHEAD = 1.5

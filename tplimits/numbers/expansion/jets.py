@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.nodes import Field, constant, plus
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tplimits.program.nodes.evaluate import Array
 
 #: what a node on a kink weighs beside the density there; the delta is 1 over this
 SLIGHT = 1e-13

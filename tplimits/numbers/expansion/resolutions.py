@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages
@@ -20,7 +21,6 @@ from tplimits.program.nodes.kinds import MatMul
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.jets import Jet
     from tplimits.numbers.expansion.reading import Use
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ import numpy
 import scipy  # loads its parts on first use
 from sympy import Expr, Rational, S, Symbol
 
+from tplimits.arrays import Array
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import constant
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tplimits.errors import NoLimitError
-    from tplimits.program.nodes.evaluate import Array
 
 #: correlations and means below this, beside 1, are rounding
 _NOTHING = 1e-10

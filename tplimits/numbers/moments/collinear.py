@@ -9,14 +9,11 @@ f and graded towards those of h, near which h̄ varies on the scale s.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.numbers.moments.panels import RADIUS, UNSEEN, Kinked, nodes_between, scale_edges, with_kinks
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 _INNER = 9.0
 _SMOOTH = 0.25

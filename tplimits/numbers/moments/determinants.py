@@ -13,17 +13,15 @@ each step gives the new Δ as a sum of terms that are never negative, from the o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
 from tplimits.numbers.moments.writing import Writer, number, polynomial
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 
 @dataclass(frozen=True)

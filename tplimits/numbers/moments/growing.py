@@ -16,8 +16,8 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.evaluate import Array
 
 #: c11, c12, c22 and the determinant
 Law = tuple[Array, Array, Array, Array]

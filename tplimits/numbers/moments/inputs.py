@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy
 
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
+from tplimits.arrays import Array
 
 
 def residual_determinant(x: Array, y: Array) -> Array:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.numbers.jit import njit
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.hermite import HermiteRows
-    from tplimits.program.nodes.evaluate import Array
 
 Places = NDArray[numpy.intp]
 

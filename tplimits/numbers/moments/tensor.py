@@ -11,6 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, may_lie_far_out, may_vanish_below
@@ -21,7 +22,7 @@ from tplimits.numbers.moments.determinants import refuse_indefinite
 from tplimits.numbers.near_zero import continued
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.numbers.sobol import normal_points
-from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
 #: resolutions compared with each other, pair by pair, until two agree

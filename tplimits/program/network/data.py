@@ -9,14 +9,13 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import array_of, index_array, real_array
 from tplimits.program.nodes.kinds import InitialScalar
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:

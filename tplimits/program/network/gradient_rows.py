@@ -23,6 +23,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr, Integer, Symbol
 
+from tplimits.arrays import Array
 from tplimits.program.network.samples import at_sample
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.grid import Grid
 
-Array = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]
 
 

@@ -16,6 +16,7 @@ import networkx
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.backward import Use, Walk
 from tplimits.program.network.growing import Growing, with_signal
@@ -27,8 +28,6 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

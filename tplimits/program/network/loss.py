@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, TplimitsError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import can_be_called
 
-Array = NDArray[numpy.float64]
 #: ε_t: outputs f (inputs, *outputs) to χ of the same shape, as error(f) or error(f, t)
 ErrorSignal = Callable[..., Any]
 

@@ -16,6 +16,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.data import classes_of, fixed, mask_of, weights_of
@@ -24,7 +25,6 @@ from tplimits.program.nodes.given import array_of, finite_number, real_array
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
 
-Array = NDArray[numpy.float64]
 Mask = NDArray[numpy.bool_]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 import scipy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
@@ -19,7 +19,6 @@ from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
 
-Array = NDArray[numpy.float64]
 _g = Symbol("g", real=True)
 
 #: how NumPy evaluates each head

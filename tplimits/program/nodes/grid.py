@@ -10,17 +10,15 @@ they are the gradients of values that are read at indices from data, and what wa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.entries import AxisSum, DataIndex, Kron, Lookup, free_axes
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 
 class Grid:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value, resolved
 from tplimits.program.nodes.entries import BOUND, constant_symbol, size_symbol, width_symbol
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
 

@@ -14,7 +14,8 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array
+from tplimits.arrays import Array
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.joint import Adafactor

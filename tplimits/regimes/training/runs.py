@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.matrices import coloured
@@ -19,8 +19,6 @@ from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.protocol import Shown
 from tplimits.regimes.training.derivation.labels import output_labels
 from tplimits.regimes.training.numbers.averages import mean_and_error
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.threads import one_thread
 from tplimits.program.files.arrays import flat, nested
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.execution import TrainingExecution
     from tplimits.watch.making.asked import Asked
 
-Array = NDArray[numpy.float64]
 #: what counts in a recording, where a reader may think of batches and frames alone
 _COUNTED = (
     " At every frame all inputs and probes count, at other steps those of its batch: fewer frames (every=) and smaller "

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.threads import one_thread
 from tplimits.program.network.losses import Loss
@@ -103,9 +103,6 @@ def _largest(gradient: Callable[[Array], Array], center: Array, step: float, whe
             f"the largest eigenvalue of the Hessian was not found {where}: give sharpness=False."
         ) from None
     return float(found[0])
-
-
-Array = NDArray[numpy.float64]
 
 
 class Neurons(Engine):

@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy
-from numpy.typing import NDArray
-
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.watch.making.engine import Engine
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
-
-Array = NDArray[numpy.float64]
 
 
 class Outputs(Engine):

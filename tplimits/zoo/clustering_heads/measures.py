@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
-Array = NDArray[numpy.float64]
 #: a success of the paper: accuracy above this
 SUCCESS = 0.9
 

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import seed_number, whole_from
 
-Array = NDArray[numpy.float64]
 #: parameters with a value for every neuron
 OF_NEURONS = ("w", "b", "u")
 

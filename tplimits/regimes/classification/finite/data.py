@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 from scipy.special import expit
+
+from tplimits.arrays import Array
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 
 #: inputs and entries of an input that are drawn where none are given
 _INPUTS, _ENTRIES = 3, 4

@@ -9,14 +9,13 @@ from typing import Any
 import mpmath
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import kinks
 from tplimits.program.parts import remembered
 
-Array = NDArray[numpy.float64]
 #: the heads that mpmath does not have
 _HEADS: dict[str, Callable[..., Any]] = {
     "Abs": abs,

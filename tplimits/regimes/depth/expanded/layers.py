@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.covariances import Layer, fixed
 from tplimits.numbers.expansion.tables import numbers_of
@@ -16,7 +17,6 @@ from tplimits.regimes.depth.expanded.written import Written
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.given import Given
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
 #: distances of nodes, and nodes of variables that enter through polynomials, from the coarsest

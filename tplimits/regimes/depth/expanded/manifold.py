@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import numpy
 import scipy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.covariances import fixed, full
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.regimes.depth.expanded.layers import Layers
 
 #: M(V) is V up to this, an eigenvalue is 1 up to this

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy
 from numpy.polynomial.chebyshev import Chebyshev, chebpts1
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.expanded.layers import RESOLUTIONS, Layers
@@ -22,7 +23,6 @@ from tplimits.regimes.depth.expanded.manifold import Coefficients, coefficients
 from tplimits.regimes.depth.numbers.paths import Paths, ended
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.regimes.depth.numbers.settings import Settings
 
 #: values that a polynomial goes through, one number after the other until it is found again between them

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.numbers.threads import one_thread
 from tplimits.regimes.depth.finite.controls import LEAST_PER_CONTROL, controls, enough, moments
 from tplimits.regimes.depth.finite.ends import end_labels, end_values, pairs
@@ -28,7 +28,6 @@ from tplimits.sampling.work import layer_batch, layer_work
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 
 #: draws of the pilot for each control
 _PILOT_PER_CONTROL = 10

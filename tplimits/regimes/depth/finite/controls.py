@@ -20,9 +20,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy
-from numpy.typing import NDArray
 
-Array = NDArray[numpy.float64]
+from tplimits.arrays import Array
 
 #: draws for each control, in each half: below, the regression adds more noise than it takes away
 LEAST_PER_CONTROL = 3

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 from tplimits.sampling.adaptive import Inquiry
@@ -25,7 +25,6 @@ from tplimits.sampling.sample import Draws
 if TYPE_CHECKING:
     from tplimits.regimes.depth.numbers.paths import Paths
 
-Array = NDArray[numpy.float64]
 
 #: levels of the quantiles
 QUANTILES = (0.05, 0.5, 0.95)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import networkx
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.kinds import MatMul, OuterNonlin
 from tplimits.regimes.depth.finite.layer import Layer, from_members, members
 from tplimits.regimes.depth.finite.states import covariance
@@ -24,7 +24,6 @@ from tplimits.regimes.depth.finite.states import covariance
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 
 #: a function is linear when it is so up to this, relative to its size
 _LINEAR = 1e-9

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Integer, Symbol
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.regimes.depth.finite.states import cholesky
@@ -30,7 +30,6 @@ from tplimits.regimes.depth.finite.states import cholesky
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 Weights = Literal["law", "real"]
 
 

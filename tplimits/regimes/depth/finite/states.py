@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy
-from numpy.typing import NDArray
 
-Array = NDArray[numpy.float64]
+from tplimits.arrays import Array
 
 #: a vector is in the span of others when this is left of its square
 _SPAN = 1e-12

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.regimes.depth.finite.chains import ChainSampler
@@ -16,8 +16,6 @@ from tplimits.regimes.depth.finite.request import bound_block, layer_count, star
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.finite.layer import Weights
-
-Array = NDArray[numpy.float64]
 
 
 def covariances_of_networks(

@@ -15,6 +15,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.numbers import covariance, normals
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.numbers.settings import Settings
 
-Array = NDArray[numpy.float64]
 #: entries of Σ^(αβ,δω) in memory at once
 _ENTRIES = 1 << 24
 #: a negative eigenvalue of Σ is rounding below this part of its trace

@@ -16,9 +16,8 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy
-from numpy.typing import NDArray
 
-Array = NDArray[numpy.float64]
+from tplimits.arrays import Array
 
 
 def of_deviation(x: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Symbol
 
+from tplimits.arrays import Array
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.numbers.dense import advance
 from tplimits.regimes.depth.numbers.paths import Paths, ended
@@ -22,8 +23,6 @@ from tplimits.regimes.depth.numbers.weights import Drift
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.numbers.settings import Settings
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
@@ -18,7 +19,6 @@ from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 
-Array = NDArray[numpy.float64]
 #: entries of a covariance in the table of a report
 _MOST_PAIRS = 10
 #: bytes above which arrays of paths are refused

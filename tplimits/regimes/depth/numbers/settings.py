@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import finite_number, positive_number, seed_number, whole_from
 from tplimits.regimes.depth.numbers.covariance import covariances, positive
 from tplimits.regimes.depth.numbers.paths import MEMORY
 
-Array = NDArray[numpy.float64]
 #: without `stop`, paths are stopped at this many times the largest eigenvalue of V0
 EXPLOSION = 1e6
 #: more steps than this are refused

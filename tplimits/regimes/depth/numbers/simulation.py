@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.roots import Root
 
-Array = NDArray[numpy.float64]
 #: what has the numbers where tables are refused
 _INSTEAD = "method='dense' computes it at every step"
 __all__ = ["CompiledSDE", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]

@@ -10,15 +10,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.jit import njit
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
 
-Array = NDArray[numpy.float64]
 #: the lowest variance of the tables, and the highest ones that are tried: exponentials leave the doubles early
 LOWEST, HIGHEST = 1e-6, (1e6, 1e4, 1e2, 5.0)
 _STEP = 0.1

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import MOST
@@ -23,7 +23,6 @@ from tplimits.regimes.depth.numbers import covariance
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
 
-Array = NDArray[numpy.float64]
 #: beyond this standard deviation of an argument, what is left out of its series is no longer small: a tenth in exp
 LARGEST = 0.3
 #: variances below this part of their terms are rounding

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Dummy, Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
-Array = NDArray[numpy.float64]
 #: independent scramblings, and points of each
 _REPLICATES, _POINTS = 8, 512
 #: dimensions of a Sobol sequence

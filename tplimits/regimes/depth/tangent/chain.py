@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import positive_number, seed_number, whole_from
 from tplimits.regimes.depth.algebra.forms import Form
@@ -28,7 +28,6 @@ from tplimits.regimes.depth.numbers import covariance
 if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
 
-Array = NDArray[numpy.float64]
 READOUTS = ("normal", "features")
 #: a drift of one token below this part of V is rounding; a block is homogeneous up to this
 _ZERO, _SAME = 1e-10, 1e-9

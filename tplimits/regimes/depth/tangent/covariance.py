@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.numbers import covariance
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form
-
-Array = NDArray[numpy.float64]
 
 
 def moved_kernels(V: Array, C: Array, D: Array) -> dict[str, Array]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import real_array, whole_number
 
-Array = NDArray[numpy.float64]
 #: entries of a tangent below this part of the largest are rounding
 _ROUNDING = 1e-13
 

@@ -10,6 +10,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import positive_number, real_array
 from tplimits.regimes.depth import numbers
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.depth.tangent.parameters import Start
 
-Array = NDArray[numpy.float64]
 #: sums that cancel to this part of their terms are zero
 _ROUNDING = 1e-12
 #: what is perturbed besides matrices

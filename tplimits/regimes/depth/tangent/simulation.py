@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, S, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.numbers.settings import Settings
     from tplimits.regimes.depth.tangent.forms import Part, TangentForms
 
-Array = NDArray[numpy.float64]
 #: the size of a step, and 1 where all weights are perturbed in every layer, else 0
 _STEP, _FED = Symbol("dt", positive=True), Symbol("fed", real=True)
 _CHUNK = 64

@@ -14,13 +14,13 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.regimes.depth.numbers.influence import of_quantile
 from tplimits.regimes.depth.tangent.paths import gram
 
-Array = NDArray[numpy.float64]
 #: the levels that are told
 QUANTILES = (0.05, 0.5, 0.95)
 #: a typical gradient that changes by less than this factor keeps its size

@@ -18,14 +18,12 @@ from functools import partial
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.execution import Execution
 from tplimits.regimes.kernels.finite.products import FiniteKernels, Products
-
-Array = NDArray[numpy.float64]
 
 
 class GradientSampler(TotalProgram):

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, sizes_of
@@ -31,7 +31,6 @@ from tplimits.sampling.work import batch_size, member_count, work
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 
 _AS_CHOSEN, _NOTHING = Sampling(), Given()
 #: the letter of each kernel in labels

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import networkx
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.network.gradient_rows import Rows, returned_values, rows_of_use
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.evaluate import evaluate
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.finite.gradients import GradientSampler
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.recursion import Coefficients, Weights, coefficients

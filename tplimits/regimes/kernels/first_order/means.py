@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import sympy
 from sympy import DiracDelta, Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.function import MomentFunction, closed_code, moment
@@ -23,9 +24,6 @@ from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.regimes.kernels.first_order.perceptron import H
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 _G = Symbol("g", real=True)
 _C = (Symbol("c11", positive=True), Symbol("c12", real=True), Symbol("c22", positive=True))

@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
+
 if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
     from tplimits.regimes.kernels.first_order.means import Activation, LayerMeans
 
 #: 1 − ρ² of two arguments below which the second direction of a pair, whose share goes to zero with it, is left out

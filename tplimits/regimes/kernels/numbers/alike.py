@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.regimes.kernels.numbers.request import GramRequest, laid_out
 from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.evaluation import Planned
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
-Array = NDArray[numpy.float64]
 Mask = NDArray[numpy.bool_]
 #: rows at most that single precision is tried at, one of so many
 _SAMPLE, _SAMPLED = 4, 128

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
@@ -26,8 +26,6 @@ from tplimits.regimes.kernels.numbers.request import (
 )
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
-
-Array = NDArray[numpy.float64]
 
 
 def joint_draws(asked: GramRequest, many: int, seed: int, conditional: bool = False) -> dict[tuple[int, int], Tables]:

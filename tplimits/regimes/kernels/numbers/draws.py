@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Kron, free_indices
 from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 
-Array = NDArray[numpy.float64]
 #: a covariance with more rows than this is not factored whole
 _LARGEST = 6000
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import NoLimitError
 from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.blocks import Own
     from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 
-Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
 _MANY = 1 << 15
 #: pairs of inputs, and entries of all of them, from which on single precision is worth while

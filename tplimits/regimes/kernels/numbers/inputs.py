@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.state import width_ratio
 from tplimits.program.nodes.bind import constant_value, resolved
@@ -21,8 +22,6 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVe
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

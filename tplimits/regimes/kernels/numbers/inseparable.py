@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_lie_far_out
@@ -38,7 +38,6 @@ from tplimits.regimes.kernels.numbers.tables.moment import function_of
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
-Array = NDArray[numpy.float64]
 #: operations of quadrature in a second; seconds of quadrature up to which it is done, and of draws up to which they are
 _OPERATIONS, _PATIENCE, _MOST = 1e8, 30.0, 600.0
 #: points of a mean for each draw that is asked for

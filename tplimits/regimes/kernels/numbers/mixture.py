@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError, shown
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.regimes.kernels.numbers.drawn import sampled
 from tplimits.regimes.kernels.numbers.request import GramRequest, shape_of
 
-Array = NDArray[numpy.float64]
 #: numbers in the arrays of one batch of draws
 _BATCH = 1 << 22
 #: a share of E C² that no draw of C has where C² has a variance, unless there are only so many draws

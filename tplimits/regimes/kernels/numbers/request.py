@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.pages.matrices import report_of
 from tplimits.pages.report import Report, Reported
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
     from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
-Array = NDArray[numpy.float64]
 #: the two kernels, in the order of a pair
 KERNELS = ("nngp", "ntk")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
@@ -31,7 +32,6 @@ from tplimits.regimes.kernels.numbers.squares import squares
 if TYPE_CHECKING:
     from tplimits.progress import Progress
 
-Array = NDArray[numpy.float64]
 #: training inputs, test inputs
 TRAIN, TEST = 1, 2
 #: inputs a side of what is read of a stored matrix at once

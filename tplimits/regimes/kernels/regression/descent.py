@@ -17,15 +17,14 @@ from typing import Any
 import numpy
 import scipy.integrate
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.given import positive_number, real_array, whole_number
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name
 from tplimits.regimes.kernels.regression.targets import Schedule, Targets, read_momentum, read_noise
 
-Array = NDArray[numpy.float64]
 #: relative and absolute error of a step of gradient flow
 _RTOL, _ATOL = 1e-9, 1e-11
 #: rows from which the largest eigenvalue is found without the others

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 
-Array = NDArray[numpy.float64]
 #: of a matrix with a larger condition number no digit of a solution is certain
 _CONDITION = 1e14
 #: noise that is proposed, in units of the mean of the diagonal

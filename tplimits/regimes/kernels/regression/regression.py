@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.matrices import coloured, report_of
@@ -18,8 +18,6 @@ from tplimits.program.nodes.given import true_or_false
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
 from tplimits.regimes.kernels.regression.factor import Factor, factored
 from tplimits.regimes.kernels.regression.targets import Targets, read_noise, read_targets
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array, real_number, several, whole_number
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,14 @@ import math
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks
 from tplimits.regimes.kernels.regression.descent import rate_bound
 from tplimits.regimes.kernels.regression.factor import eigen, refuse_singular
 from tplimits.regimes.kernels.regression.regression import Prediction, predicted
 from tplimits.regimes.kernels.regression.targets import Schedule, read_momentum, read_noise, read_schedule, read_targets
-
-Array = NDArray[numpy.float64]
 
 
 def trained(

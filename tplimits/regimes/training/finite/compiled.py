@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import ProgramError
 from tplimits.program.loops.updating import SCALARS
 from tplimits.program.network.data import with_sizes
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.finite.recipe import Recipe
 
-Array = NDArray[numpy.float64]
 #: entries of parameters that are moved, over draws and steps, above which compiling takes less time than it saves
 _WORTH = 2_000_000
 

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, sizes_of
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.finite.recipe import Recipe
 
-Array = NDArray[numpy.float64]
 _AS_CHOSEN, _NOTHING = Sampling(), Given()
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.regimes.kernels.finite.products import Products
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.nodes.execution import Execution
     from tplimits.regimes.kernels.finite.gradients import GradientSampler
-
-Array = NDArray[numpy.float64]
 
 
 class LossGradients:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
@@ -37,8 +37,6 @@ from tplimits.regimes.training.finite.updates import Updates, updates
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.table import Parametrization
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

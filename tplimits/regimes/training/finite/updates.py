@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.optimizers.joint import NORM_POWER
 from tplimits.program.optimizers.stepping import Whole
 
 if TYPE_CHECKING:
     from tplimits.regimes.training.finite.recipe import Recipe
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-
-Array = NDArray[numpy.float64]
 
 
 def mean_and_error(values: Array) -> tuple[Array, Array]:

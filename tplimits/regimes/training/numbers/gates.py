@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 #: what has one side where a scalar passes zero, so that a jump of it does not pass
 _ONE_SIDED = (relu, maximum, minimum)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
     from tplimits.regimes.training.numbers.output_biases import OutputBiases
     from tplimits.regimes.training.numbers.tangent_clipping import Clipping
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

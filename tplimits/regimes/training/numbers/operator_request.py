@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import networkx
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

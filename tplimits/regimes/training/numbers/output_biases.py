@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.gradient_rows import gradient_rows
@@ -21,7 +22,6 @@ from tplimits.program.nodes.kinds import InitialScalar
 if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
-Array = NDArray[numpy.float64]
 #: a width at which slopes, which do not depend on it, are read off
 _SMALL = 2
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.language.render import number_text
 from tplimits.program.network.data import inputs_of
@@ -29,7 +29,6 @@ from tplimits.program.nodes.laws import NORMAL
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[numpy.float64]
 #: draws where nothing is said
 _DRAWS = 8
 

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy
-from numpy.typing import NDArray
-
+from tplimits.arrays import Array
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, kernels
 from tplimits.regimes.training.numbers.singular import refuse_cancelled
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
     from tplimits.regimes.training.numbers.output_biases import OutputBiases
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.network.parameters import parameters
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.finite.recipe import Recipe
 
-Array = NDArray[numpy.float64]
 #: dimensions of a Sobol sequence
 _MOST = 21201
 

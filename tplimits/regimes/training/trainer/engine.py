@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.finite.recipe import Recipe
     from tplimits.regimes.training.finite.updates import Updates
 
-Array = NDArray[numpy.float64]
 _SHARE = ("share", "")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.loops import kernels
 from tplimits.numbers.loops.machine import PRODUCT
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.trainer.engine import SizedRecipe
     from tplimits.regimes.training.trainer.trainer import Trainer
 
-Array = NDArray[numpy.float64]
 #: numbers of rows that are handed over in one call
 _MOST_ROWS = 1 << 20
 #: steps whose batches and scalars are found at once

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.program.network.backward import Use, Walk
 from tplimits.program.network.growing import Growing
@@ -22,8 +22,6 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVe
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

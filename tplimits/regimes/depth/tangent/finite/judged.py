@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.numbers.threads import one_thread
 from tplimits.regimes.depth.finite.request import LayersRequest
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.verdict import Row
     from tplimits.regimes.protocol import CheckAsked
 
-Array = NDArray[numpy.float64]
 #: the token that L reads
 READOUT = 0
 _DEFAULTS: dict[str, Any] = {"dt": 0.01, "paths": 16384, "stop": None}

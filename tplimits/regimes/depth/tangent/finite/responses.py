@@ -10,16 +10,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.program.network.tangent import tangent
 from tplimits.regimes.depth.finite.layer import Layer
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[numpy.float64]
 
 
 class _Responding(Layer):

@@ -16,6 +16,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.inputs import residual_determinant
 from tplimits.program.nodes.entries import AxisSum
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
-Array = NDArray[numpy.float64]
 #: inputs of each side, pair by pair
 Places = tuple[NDArray[numpy.intp], ...]
 #: numbers of the largest array of a block of pairs

@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.regimes.kernels.numbers.fused.arrays import Gram, Places, fused_arrays
 from tplimits.regimes.kernels.numbers.fused.loops import Loop, loop_for
@@ -20,7 +21,6 @@ from tplimits.regimes.kernels.numbers.precise import precise_pairs
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
-Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows
 _BLOCK = 1 << 19
 #: statements of all pairs, of all calls so far, up to which they are done by arrays: compiling a loop takes seconds

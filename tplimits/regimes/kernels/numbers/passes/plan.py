@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.regimes.kernels.numbers.passes.alone import data_of
 from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
 from tplimits.regimes.kernels.numbers.passes.compiled import CompiledSchedule, compiled
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule
 
-Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs
 _BLOCK = 1 << 17
 #: seconds of an array pass over one entry

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, step, union
-
-Array = NDArray[numpy.float64]
 
 
 @step(lambda values, places, labels, sizes: labels)

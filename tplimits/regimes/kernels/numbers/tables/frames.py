@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.demand import Ties
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
-
-Array = NDArray[numpy.float64]
 
 
 class Frame:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-Array = NDArray[numpy.float64]
+from tplimits.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.leaves import Moment
 
-Array = NDArray[numpy.float64]
 #: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite.  In
 #: extended precision, for pairs that looked singular in doubles, the bound is tight: a larger one costs digits
 _COINCIDENT, _COINCIDENT_EXTENDED = 90, 16

@@ -1,0 +1,6 @@
+"""The type of arrays of real numbers."""
+
+import numpy
+from numpy.typing import NDArray
+
+Array = NDArray[numpy.float64]
