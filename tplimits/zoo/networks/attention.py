@@ -95,12 +95,6 @@ def residual_attention(
 residual_attention = residual_attention.bind(token=4)
 
 
-_AT = numpy.arange(4) / 4
-#: covariance of the encodings of two positions
-R = numpy.exp(-2 * (_AT[:, None] - _AT[None, :]) ** 2)
-_FACTOR = numpy.linalg.cholesky(R)
-
-
 @network
 def positional_encoding(
     ξ: Input["d", "token"], U: Vector["d"], E: Vector["position"], WQ: Matrix, WV: Matrix, WO: Matrix, v: Vector
