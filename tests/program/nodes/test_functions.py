@@ -8,7 +8,6 @@ import sympy
 from sympy import Integer, Rational, Symbol
 
 from tplimits.program.language import entrywise, refusals
-from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.program.nodes.functions import (
     HEADS,

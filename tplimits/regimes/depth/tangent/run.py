@@ -104,19 +104,9 @@ def simulated(
     across: Any = 0.0,
 ) -> TangentPaths:
     """Paths of (V, C, D) from C = `across`; `asked` are the arguments of a simulation."""
-    first = numbers.simulation
-    V = first.initial(V0)
-    settings = first.settings(
-        asked["T"],
-        asked["dt"],
-        asked["paths"],
-        asked["seed"],
-        asked.get("stop"),
-        asked.get("record", False),
-        asked.get("halve", False),
-        asked.get("threads"),
-        V,
-    )
+    V = numbers.simulation.initial(V0)
+    unasked = {"stop": None, "record": False, "halve": False, "threads": None}
+    settings = numbers.simulation.settings(**{**unasked, **asked}, V0=V)
     m = V.shape[-1]
     values = _values(sde, V, ratios, constants)
     D = E if isinstance(E, numpy.ndarray) and E.ndim == 3 else gram(E, m, "E")
