@@ -13,6 +13,7 @@ from tplimits.commands.output import writable, write_report
 from tplimits.errors import NoLimitError
 from tplimits.regimes.classification.classification import Classification
 from tplimits.regimes.classification.classification import classify as classified
+from tplimits.regimes.classification.report import power_of_n
 from tplimits.terminal import show
 
 _TARGET = "a network: a zoo name, file.py:name, or a .json program; or the number of hidden layers of a perceptron"
@@ -77,15 +78,11 @@ def _in_short(found: Classification, decay: float | None) -> list[str]:
     lines.append(f"  {whose}")
     same: dict[tuple[str, ...], list[str]] = {}
     for row in script:
-        told = [f"initial std {_power(row.std)}", f"lr × {_power(row.lr)}"]
-        told += [] if row.eps is None else [f"ε × {_power(row.eps)}"]
-        told += [] if decay is None else [f"weight decay {decay:g} × {_power(-row.lr)}"]
+        told = [f"initial std {power_of_n(row.std)}", f"lr × {power_of_n(row.lr)}"]
+        told += [] if row.eps is None else [f"ε × {power_of_n(row.eps)}"]
+        told += [] if decay is None else [f"weight decay {decay:g} × {power_of_n(-row.lr)}"]
         same.setdefault(tuple(told), []).append(row.name)
     for told_once, names in same.items():
         shown = ", ".join(names) if len(names) <= _NAMES else f"{', '.join(names[:_NAMES])}, … ({len(names)})"
         lines.append(f"    {shown}: {', '.join(told_once)}")
     return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"    … {len(lines) - _LINES + 1} more: --full"]
-
-
-def _power(exponent: Any) -> str:
-    return "1" if exponent == 0 else "n" if exponent == 1 else f"n^({exponent})"

@@ -21,6 +21,7 @@ from sympy import DiracDelta, Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.law.kets import Key
 from tplimits.law.observables import BracketObservable, Observable
+from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import Unroller
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
@@ -84,7 +85,7 @@ def _magnitude(program: Program, unroller: Unroller, key: Key) -> Magnitude:
     instruction = program[position]
     if isinstance(instruction, Avg):
         entry = unroller.at(instruction.operand, instruction.axes, index)
-        return OfVector(_key(entry)) if isinstance(entry, Entry) else OfFunction(key)
+        return OfVector(key_of(entry)) if isinstance(entry, Entry) else OfFunction(key)
     if not isinstance(instruction, ScalarNonlin):
         return OfFunction(key)
     body = unroller.at(instruction.body, instruction.axes, index)
@@ -93,12 +94,8 @@ def _magnitude(program: Program, unroller: Unroller, key: Key) -> Magnitude:
     symbols = {e: Symbol(f"θ{i}", real=True) for i, e in enumerate(entries(body))}
     body = body.xreplace(symbols)
     random = {e: s for e, s in symbols.items() if not isinstance(program[e.source], InitialScalar)}
-    derivatives = tuple((_key(e), _regular(body.diff(s))) for e, s in random.items())
-    return OfFunction(key, tuple((s, _key(e)) for e, s in symbols.items()), derivatives)
-
-
-def _key(entry: Entry) -> Key:
-    return entry.source, tuple(int(i) for i in entry.indices)
+    derivatives = tuple((key_of(e), _regular(body.diff(s))) for e, s in random.items())
+    return OfFunction(key, tuple((s, key_of(e)) for e, s in symbols.items()), derivatives)
 
 
 def _regular(slope: Expr) -> Expr:

@@ -26,7 +26,7 @@ from tplimits.torch.entries import Entries, measured
 from tplimits.torch.exporting import called, module_of, only_evaluated
 from tplimits.torch.graph import export
 from tplimits.torch.headed import ending_at, head_of
-from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
+from tplimits.torch.matching import Match, arrays_of, data_of, matched, named_tensors, outputs_apart
 from tplimits.torch.permutation import permutation_error
 from tplimits.torch.report import ImportReport, reported
 from tplimits.torch.rows import one_row
@@ -189,7 +189,7 @@ class TorchProgram(Program):
 
     def weights(self, module: Any) -> dict[str, numpy.ndarray]:
         """The parameters of a module of any width as arrays of this program, {name: (*axes, n)}."""
-        return arrays_of(self.built, _state(module))
+        return arrays_of(self.built, named_tensors(module))
 
     def data(self, *inputs: Any) -> dict[str, numpy.ndarray]:
         """What the program takes for some inputs of the module, with a row for each."""
@@ -303,7 +303,3 @@ def _refuse_no_example(example: tuple[Any, ...]) -> None:
         raise EvaluationError(
             f"example={example!r:.60}: give a tensor that the model is called with, or a tuple of them."
         )
-
-
-def _state(module: Any) -> dict[str, Any]:
-    return {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}

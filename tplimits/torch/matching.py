@@ -164,7 +164,7 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
         y = first_output(module(*given))
     with torch.no_grad():  # as it is, with its casts
         rounded = first_output(module(*given)).double() if casts else y.detach()
-    tensors = _tensors(module)
+    tensors = named_tensors(module)
     arrays = arrays_of(built, tensors)
     data = data_of(built, given, net.by_row)
     χ = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -198,14 +198,15 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     return Match(_apart(found, expected), apart, promised, casts, skipped, cast, taking_the_largest(built))
 
 
-def _tensors(module: Any) -> dict[str, Any]:
+def named_tensors(module: Any) -> dict[str, Any]:
+    """Parameters and buffers under all their names."""
     return {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
 
 
 def with_known_buffers(built: Built, module: Any) -> None:
     """The buffers of a module whose numbers the program holds, in double precision; EvaluationError for other ones."""
     graph, found = built.found.graph, dict(module.named_buffers())
-    n, _ = sizes_of(built, arrays_of(built, _tensors(module)))
+    n, _ = sizes_of(built, arrays_of(built, named_tensors(module)))
     for node in graph:
         if node.kind != "buffer" or node.number not in graph.needed & built.found.data or node.tensor not in found:
             continue

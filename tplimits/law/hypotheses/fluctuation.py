@@ -23,7 +23,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, entries
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, entries, reads_vectors
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -93,7 +93,7 @@ class _Written:
         """The terms, functions of other vectors opened, without scalars and sums over axes; none that is a number."""
         found: list[Product] = []
         for term in sympy.Add.make_args(sympy.expand(_without_sums(vector), deep=False)):
-            factors = [f for f in sympy.Mul.make_args(term) if any(e.neuron != NO_NEURON for e in entries(f))]
+            factors = [f for f in sympy.Mul.make_args(term) if reads_vectors(f)]
             opened = next((f for f in factors if isinstance(f, Entry) and self._inside(f) != f), None)
             if opened is not None:
                 factors.remove(opened)

@@ -22,7 +22,7 @@ from sympy.utilities.iterables import multiset_partitions
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
         )
 
     # relu(S) is 0 for S < 0 at every width, and divided by at every width; where a vector is, moments are judged
-    return Place(argument, argument, refusal, still=all(e.neuron == NO_NEURON for e in entries(argument)))
+    return Place(argument, argument, refusal, still=not reads_vectors(argument))
 
 
 def _refuse_coincidences(reader: Reader, body: Expr, where: str) -> None:

@@ -15,7 +15,7 @@ from sympy import Expr
 from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.hypotheses.reader import Doubt, Reader
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
-from tplimits.program.nodes.entries import NO_NEURON, entries
+from tplimits.program.nodes.entries import reads_vectors
 from tplimits.program.parts import found
 
 #: what may be real on a part of the line only
@@ -36,7 +36,7 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
 
 def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:
     """The doubt where entries whose limit comes as near to 0 as one likes may be negative at finite width."""
-    if not _is_vector(argument):
+    if not reads_vectors(argument):
         return []
     kept, later = _without_zeros(reader, argument)
     limit = reader.limit(kept)
@@ -51,17 +51,13 @@ def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Do
     return [Doubt("root", reader.shown(node), where, reason, later=not touches)]
 
 
-def _is_vector(expr: Expr) -> bool:
-    return any(e.neuron != NO_NEURON for e in entries(expr))
-
-
 def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
     """A sum without the terms whose scalars tend to 0, also in disguise; and whether only numbers tell that of one."""
     terms = sympy.Add.make_args(argument)
-    fixed = sympy.Add(*(t for t in terms if not _is_vector(t)))
+    fixed = sympy.Add(*(t for t in terms if not reads_vectors(t)))
     kept, later = [], False
-    for term in (fixed, *(t for t in terms if _is_vector(t))):
-        scalars = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if not _is_vector(f)))
+    for term in (fixed, *(t for t in terms if reads_vectors(t))):
+        scalars = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if not reads_vectors(f)))
         # terms that tend to 0 are what makes entries negative: the limit without them tells whether it touches 0
         seen = zero(reader, scalars) if reader.moves(scalars) else Zero(Kind.NEVER)
         later |= seen.later

@@ -16,7 +16,7 @@ from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth
-from tplimits.program.nodes.entries import NO_NEURON, entries
+from tplimits.program.nodes.entries import reads_vectors
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin
 from tplimits.program.parts import found
 
@@ -31,7 +31,7 @@ def may_have_no_error(instructions: Iterable[Instruction]) -> bool:
     """Whether a function of vectors has an exponential or a pole: all others have every moment."""
     heads = (sympy.exp, sympy.sinh, sympy.cosh, sympy.Pow)
     return any(
-        (may_lie_far_out(node) or may_vanish_below(node)) and any(e.neuron != NO_NEURON for e in entries(node))
+        (may_lie_far_out(node) or may_vanish_below(node)) and reads_vectors(node)
         for s in instructions
         if isinstance(s, OuterNonlin)
         for node in found(s.body, *heads)

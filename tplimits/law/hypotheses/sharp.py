@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.program.nodes.entries import NO_NEURON, N, entries
+from tplimits.program.nodes.entries import N, entries, reads_vectors
 from tplimits.program.nodes.scale import at_infinity, led_by
 from tplimits.program.parts import found
 
@@ -56,7 +56,7 @@ def _told(program: Program, expr: Expr) -> str:
 
 def _may_vanish(left: Expr) -> bool:
     low, high = bounds(left)
-    return bool(low <= 0 <= high) and any(e.neuron != NO_NEURON for e in entries(left))
+    return bool(low <= 0 <= high) and reads_vectors(left)
 
 
 def _poles(rest: Expr) -> list[tuple[Expr, Expr]]:

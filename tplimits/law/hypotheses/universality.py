@@ -26,7 +26,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
+from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, Instruction, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns, truncated
 
@@ -131,7 +131,7 @@ def refuse_unestablished(program: Program, taken_on: tuple[str, ...], of_order_o
 def _rough(expr: Expr) -> Iterator[str]:
     """Functions of vectors in a body that are not smooth, or grow faster than powers."""
     # of scalars any function is allowed that is continuous at the limit: averages converge, then are put in
-    if isinstance(expr, Entry) or not any(e.neuron != NO_NEURON for e in entries(expr)):
+    if isinstance(expr, Entry) or not reads_vectors(expr):
         return
     if isinstance(expr, sympy.Pow):
         if not (expr.exp.is_Integer and expr.exp.is_nonnegative):

@@ -16,7 +16,7 @@ from tplimits.errors import NoLimitError
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.settled import Series, Settled
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, entries
+from tplimits.program.nodes.entries import Entry, GaussMean, entries, reads_vectors
 from tplimits.program.nodes.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Explicit:
         if spread is not expr:
             return self.averages.sum(*(bodies.evaluate(a, known) for a in sympy.Add.make_args(spread)))
         factors = sympy.Mul.make_args(expr)
-        scalars = [f for f in factors if all(e.neuron == NO_NEURON for e in entries(f)) and not f.has(GaussMean)]
+        scalars = [f for f in factors if not reads_vectors(f) and not f.has(GaussMean)]
         together = sympy.Mul(*scalars)
         if self._has_kink_or_growth(bodies, together):
             found = dict.fromkeys(entries(together))

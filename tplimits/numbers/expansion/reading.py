@@ -15,7 +15,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin
 from tplimits.program.walk import Walker
 
@@ -95,7 +95,7 @@ class Reading(Walker[None], Generic[J]):
             scalars: list[Expr] = []
             vectors: list[Expr] = []
             for f in sympy.Mul.make_args(term):
-                (vectors if any(e.neuron != NO_NEURON for e in entries(f)) else scalars).append(f)
+                (vectors if reads_vectors(f) else scalars).append(f)
             # kept whole for the series that takes the power away: √n·tanh(h/√n) has no limit factor by factor
             if self._grows(term):
                 found[term] = found.get(term, S.Zero) + factor
@@ -130,10 +130,8 @@ class Reading(Walker[None], Generic[J]):
             return None
         if body.count_ops() < _SHORT:
             body = sympy.expand_mul(body)
-        linear = isinstance(body, (sympy.Add, Entry)) or not any(e.neuron != NO_NEURON for e in entries(body))
-        scaled = isinstance(body, sympy.Mul) and any(
-            not any(e.neuron != NO_NEURON for e in entries(f)) for f in body.args
-        )
+        linear = isinstance(body, (sympy.Add, Entry)) or not reads_vectors(body)
+        scaled = isinstance(body, sympy.Mul) and any(not reads_vectors(f) for f in body.args)
         return body if linear or scaled else None
 
     def _refuse_vanishing(self, use: Use, name: str) -> None:

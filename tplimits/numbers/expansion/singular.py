@@ -18,7 +18,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
-from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
+from tplimits.program.nodes.entries import Entry, entries, reads_vectors
 from tplimits.program.parts import found
 
 #: what grows faster than any power, and the sign with which an argument has to be bounded from above
@@ -33,7 +33,7 @@ def refuse_singular(
     `inside` gives the body of a vector that is a function of others, and the number of a scalar; None for others.
     """
     for node in found(body, *_FAST):
-        if _is_vector(node):
+        if reads_vectors(node):
             low, high = bounds(_opened(node.args[0], inside))
             # E exp(Avg eˣ) is infinite at every width, whatever the limit says
             if any((high if sign > 0 else -low) is S.Infinity for sign in _FAST[type(node)]):
@@ -43,7 +43,7 @@ def refuse_singular(
                     "polynomials, with two derivatives). Bound the argument, or take an exponential of averages."
                 )
     for node, argument in (*singular_places(body), *ends_of_domains(body)):
-        if _is_vector(argument):
+        if reads_vectors(argument):
             low, high = bounds(_opened(argument, inside))
             if not (low > 0 or high < 0):
                 raise NoLimitError(
@@ -51,10 +51,6 @@ def refuse_singular(
                     "moments of its derivatives are missing (hypothesis: functions of vectors are bounded by "
                     "polynomials, with two derivatives). Keep it away from zero, as x² + 1 is."
                 )
-
-
-def _is_vector(expr: Expr) -> bool:
-    return any(e.neuron != NO_NEURON for e in entries(expr))
 
 
 def _opened(expr: Expr, inside: Callable[[Entry], Expr | None]) -> Expr:

@@ -144,9 +144,6 @@ class IndexValue(NoNumber):
     def __getitem__(self, _: object) -> NoReturn:
         fail(f"an entry of {self.describe()}", "pick one by x.sel(token=0)")
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()} under construction>"
-
 
 def looked_up(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, IndexValue], what: str) -> dict[Expr, Expr]:
     """The substitution of running indices that reads an entry along each axis of a selection, where data say."""

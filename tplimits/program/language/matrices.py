@@ -98,9 +98,6 @@ class MatrixValue(NoNumber):
     def __getitem__(self, _: Any) -> NoReturn:
         fail("an entry of a matrix", "a matrix only multiplies vectors; pick one of a family by W.sel(layer=0)")
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()} under construction>"
-
 
 def _instead(x: Value) -> str:
     """What stands for W @ x where x has no neurons: data come in through a vector for each of their entries."""

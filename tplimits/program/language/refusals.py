@@ -94,6 +94,9 @@ class Refusals:
         """What this value is, for messages."""
         raise TypeError(f"{type(self).__name__} does not describe itself")
 
+    def __repr__(self) -> str:
+        return f"<{self.describe()} under construction>"
+
     #: whether scalars may be added to it from the left
     takes_scalars: ClassVar[bool] = False
 

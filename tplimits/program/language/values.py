@@ -266,9 +266,6 @@ class Value(Refusals):
             fail("`@` between an array and a value", "name the array's axes with tp.constant, then multiply and tp.sum")
         fail(f"np.{ufunc.__name__} on a traced value", replacement(ufunc.__name__))
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()} under construction>"
-
 
 #: arithmetic that NumPy numbers start: the operation, and whether it is linear in its second argument
 _ARITHMETIC: dict[str, tuple[Callable[[Expr, Expr], Expr], bool]] = {

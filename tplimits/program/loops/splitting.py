@@ -33,6 +33,7 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     entries,
     free_axes,
+    reads_vectors,
 )
 from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin, moved
 
@@ -248,7 +249,7 @@ class _Splitting:
         while isinstance(total, AxisSum):
             bound.append((total.bound, total.axis))
             total = total.summand
-        if not isinstance(total, sympy.exp) or any(e.neuron != NO_NEURON for e in entries(argument)):
+        if not isinstance(total, sympy.exp) or reads_vectors(argument):
             return None
         self.running |= dict(bound)
         inside, own = self._entry(total.exp), self._entry(argument)

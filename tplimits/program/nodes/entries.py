@@ -251,6 +251,11 @@ def _place(entry: Entry) -> tuple[Any, ...]:
     return len(entry.args), int(entry.source), str(entry.neuron), (sympy.default_sort_key(entry),)
 
 
+def reads_vectors(expr: Expr) -> bool:
+    """Whether some entry that an expression reads is one of a vector."""
+    return any(e.neuron != NO_NEURON for e in entries(expr))
+
+
 def sources(expr: Expr) -> set[int]:
     """The instructions that an expression reads: values, and data as indices."""
     return {leaf.source for leaf in found(expr, Entry, DataIndex)}

@@ -12,7 +12,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.covariances import fixed as fixed_at
-from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
+from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.given import named_once
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth import numbers
@@ -51,11 +51,9 @@ def normalises(program: Program) -> bool:
     True
     """
     powers = [power for body in _bodies(program) for power in body.atoms(sympy.Pow)]
-    return any(p.exp.is_Rational and not p.exp.is_Integer and p.base.has(Entry) and _of_scalars(p.base) for p in powers)
-
-
-def _of_scalars(expr: Expr) -> bool:
-    return all(e.neuron == NO_NEURON for e in entries(expr))
+    return any(
+        p.exp.is_Rational and not p.exp.is_Integer and p.base.has(Entry) and not reads_vectors(p.base) for p in powers
+    )
 
 
 def _bodies(program: Program) -> list[Expr]:

@@ -41,7 +41,7 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.tangent.moving import together_terms
+from tplimits.regimes.depth.tangent.moving import together, together_terms
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -106,11 +106,11 @@ def start(layer: OneLayer, matrix: int) -> Start:
     group = frozenset().union(*(layer.groups(p) for p, s in enumerate(layer.program) if isinstance(s, Avg)))
     # a mean over neurons, which is its own limit; a response through averages fluctuates
     if order == 0 or matrix not in group:
-        return Start(name, _together(form), order // 2)
+        return Start(name, together(form), order // 2)
     found = _random(exact, writer, gram, group, order)
     # C holds one δX where D holds two: half of the power of 1/n
     across = _random(exact, writer, writer.gram(across=True), group, order // 2)
-    mean = Start(name, _together(form), order // 2)
+    mean = Start(name, together(form), order // 2)
     # only D quadratic and C linear in one R can be drawn together
     if found is None or across is None or found.responses != 2 or across.responses not in (0, 1):
         return replace(
@@ -119,10 +119,6 @@ def start(layer: OneLayer, matrix: int) -> Start:
             "one pair of matrices that meets nothing else; other uses beside it are not.",
         )
     return replace(mean, quadratic=found.form, linear=across.form, symmetric=found.symmetric, members=found.members)
-
-
-def _together(form: Form) -> Form:
-    return collected(together_terms(form.terms.items()))
 
 
 class _Writer:

@@ -27,7 +27,7 @@ from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
-from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
+from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -149,7 +149,7 @@ class Judgements:
         """What jumps are looked for in: in training those of scalars are asked of the outputs that depend on them."""
         if self.asked is None:
             return body
-        scalar = (f for f in found(body, *JUMPS) if all(e.neuron == NO_NEURON for e in entries(f.args[0])))
+        scalar = (f for f in found(body, *JUMPS) if not reads_vectors(f.args[0]))
         return body.xreplace({f: sympy.Add(sympy.Dummy(real=True), *f.args[1:]) for f in scalar})
 
     def settle(self, numbers: Numbers) -> None:
