@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tplimits.numbers.moments.determinants import Kernel, affine, gram_determinant, piecewise_linear, summed
-from tplimits.numbers.moments.inputs import residual_determinant
+from tplimits.numbers.moments.determinants import (
+    Kernel,
+    affine,
+    gram_determinant,
+    piecewise_linear,
+    residual_determinant,
+    summed,
+)
 from tplimits.numbers.moments.writing import Writer, function
 
 DIGITS = 80

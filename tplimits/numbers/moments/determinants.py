@@ -135,3 +135,14 @@ def _halves(a: Array) -> tuple[Array, Array]:
     big = 134217729.0 * a  # 2^27 + 1
     high = big - (big - a)
     return high, a - high
+
+
+def residual_determinant(x: Array, y: Array) -> Array:
+    """|x|² |y − tx|² row by row, x scaled by the power of two that makes t about one."""
+    norm = numpy.einsum("ij,ij->i", x, x)
+    share = numpy.einsum("ij,ij->i", x, y) / numpy.where(norm > 0, norm, 1.0)
+    residual = y - share[:, None] * x
+    # once more: what is left of x in the residual after rounding
+    again = numpy.einsum("ij,ij->i", x, residual) / numpy.where(norm > 0, norm, 1.0)
+    residual -= again[:, None] * x
+    return norm * numpy.einsum("ij,ij->i", residual, residual)

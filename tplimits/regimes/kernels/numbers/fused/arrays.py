@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.arrays import Array
+from tplimits.numbers.moments.determinants import residual_determinant
 from tplimits.numbers.moments.function import closed_text
-from tplimits.numbers.moments.inputs import residual_determinant
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
