@@ -172,3 +172,19 @@ def test_exponentials_of_a_product_may_overflow_alone(correlation):
     exponent = m @ numpy.linalg.solve(C + numpy.eye(2) / 200, m) / 2
     expected = math.exp(-exponent) / math.sqrt(numpy.linalg.det(numpy.eye(2) + 200 * C))
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=4 * float(error))
+
+
+@pytest.mark.parametrize(
+    ("written", "stable"),
+    [
+        (sympy.log(1 + sympy.exp(40 * x)), heads.softplus(40 * x)),
+        (sympy.exp(100 * x) / (1 + sympy.exp(50 * x)) ** 2, heads.sigmoid(50 * x) ** 2),
+        ((sympy.exp(90 * x) - 1) / (sympy.exp(90 * x) + 1), sympy.tanh(45 * x)),
+    ],
+)
+def test_numbers_that_doubles_overflow_on_the_way_to(written, stable):
+    """They were refused: the argument of an exponential is 40 · 14 deviations far out."""
+    for f in (written**2, written * heads.relu(x - 0.3)):
+        value, error = moment(f, (x,))(1.9)
+        expected, _ = moment(f.xreplace({written: stable}), (x,))(1.9)
+        assert abs(value - expected) <= error + 1e-12 * abs(expected)

@@ -25,6 +25,7 @@ from tplimits.numbers.forms import lower
 from tplimits.numbers.moments.determinants import gram_determinant, refuse_indefinite
 from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
+from tplimits.program.parts import addends
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
@@ -56,7 +57,7 @@ def parts(
     """
     if may_vanish_below(function):  # terms may be infinite where their sum is not
         return ()
-    terms = sympy.Add.make_args(sympy.expand(_unfolded(function, set(variables)), deep=False))
+    terms = list(addends(_unfolded(function, set(variables))))
     found: dict[tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...]], Expr] = {}
     for term in terms if len(terms) <= _MOST_TERMS else ():
         read = _of_forms(term, variables)

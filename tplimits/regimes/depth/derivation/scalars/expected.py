@@ -25,7 +25,7 @@ from tplimits.regimes.depth.algebra.activations import SIGN, Basis, shown, signe
 from tplimits.regimes.depth.algebra.coefficients import ROOT
 from tplimits.regimes.depth.algebra.laurent import Series
 from tplimits.regimes.depth.algebra.means import U
-from tplimits.regimes.depth.algebra.numbers import normal_mean
+from tplimits.numbers.in_digits import normal_mean
 from tplimits.regimes.depth.algebra.products import EPS
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 
