@@ -88,9 +88,7 @@ def mean_of_tilts(known: Sequence[Tilt], covariances: Sequence[Array], size: int
     value, error = numpy.zeros(len(grams)), numpy.zeros(len(grams))
     for tilt in known:
         weight, wider, near = _tilted(numpy.array(tilt.form), grams, tilt.rest.integrand)
-        upper = [
-            wider[:, tilt.places[i], tilt.places[j]] for i, j in zip(*numpy.triu_indices(len(tilt.places)), strict=True)
-        ]
+        upper = [wider[:, i, j] for i, j in itertools.combinations_with_replacement(tilt.places, 2)]
         one, doubt = tilt.rest(*upper)
         value, error = value + weight * one, error + weight * (doubt + _ROUNDING * near * abs(one))
     return value, error
