@@ -47,6 +47,7 @@ def test_products_of_maxima_are_clarks_moments(seed):
         (A * sympy.tanh(B - C) * heads.sigmoid(B), 2),
         ((A + B) * sympy.tanh(C) * C + (A - D) * heads.relu(A) * D, 3),  # products inside of a sum
         (A * B * heads.relu(C) * heads.relu(D), 0),  # a derivative with a jump
+        (A * B * sympy.Abs(C + 0.3) * sympy.Abs(D + 0.3), 0),  # |x| |y|, which x = y makes a square
         (heads.where(A, B, 0) * C, 0),  # three forms: quadrature
     ],
 )

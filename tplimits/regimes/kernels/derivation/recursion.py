@@ -42,6 +42,7 @@ from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
+from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
@@ -126,7 +127,7 @@ class Recursion(Brackets):
             # those of a scalar's fluctuation are told by what the scalar is made of
             if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
                 self.with_powers[position] = scaled_out(body)
-            limit = self._limit(position, body)
+            limit = without_deltas_at_zeros(self, self._limit(position, body))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
