@@ -81,7 +81,7 @@ def test_products_with_a_jump_that_have_none(argument):
             h, y = tp.sum(U * ξ, over="d"), tp.sum(T * ξ, over="d")
             return v * function(ARGUMENTS[argument](h, y, b, tp.avg(h * tp.relu(h + b))))
 
-        return tp.derive(net, tp.Kernels(train=("U", "b", "v"))).evaluate([[1.0, 0.3], [-0.4, 1.2]])
+        return tp.derive(net, tp.Kernels(train=("U", "b", "v"))).evaluate([[1.0, 0.3]])
 
     for one, other in ((tp.relu, lambda u: u * tp.step(u)), (tp.abs, lambda u: u * tp.sign(u))):
         pairs = written(one), written(other)
