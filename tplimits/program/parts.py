@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import sympy
@@ -124,6 +124,18 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
     if isinstance(expr, sympy.exp) and _is_leaf(args[0], expr.args[0]):
         return sympy.exp(args[0], evaluate=False)
     return expr.func(*args)
+
+
+def addends(expr: Expr) -> Iterator[Expr]:
+    """The terms of a sum with products multiplied out, those inside of functions left alone.
+
+    >>> a, b, x = sympy.symbols("a b x")
+    >>> sorted(addends((a + b) * sympy.exp(x) + b), key=str)
+    [a*exp(x), b, b*exp(x)]
+    """
+    for term in sympy.Add.make_args(expr):
+        expanded = sympy.expand(term, deep=False)  # asked of a sum, SymPy expands none of its terms
+        yield from addends(expanded) if expanded.is_Add else (expanded,)
 
 
 @remembered(_MOST)

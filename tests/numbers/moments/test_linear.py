@@ -45,7 +45,9 @@ def test_products_of_maxima_are_clarks_moments(seed):
         (heads.maximum(A, B) * sympy.tanh(C), 2),
         (A * B * (1 - sympy.tanh(C) ** 2) * sympy.sin(D), 7),  # by parts: Cov(a, b), and derivatives by one or two
         (A * sympy.tanh(B - C) * heads.sigmoid(B), 2),
+        ((A + B) * sympy.tanh(C) * C + (A - D) * heads.relu(A) * D, 3),  # products inside of a sum
         (A * B * heads.relu(C) * heads.relu(D), 0),  # a derivative with a jump
+        (A * B * sympy.Abs(C + 0.3) * sympy.Abs(D + 0.3), 0),  # |x| |y|, which x = y makes a square
         (heads.where(A, B, 0) * C, 0),  # three forms: quadrature
     ],
 )

@@ -172,3 +172,34 @@ def test_exponentials_of_a_product_may_overflow_alone(correlation):
     exponent = m @ numpy.linalg.solve(C + numpy.eye(2) / 200, m) / 2
     expected = math.exp(-exponent) / math.sqrt(numpy.linalg.det(numpy.eye(2) + 200 * C))
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=4 * float(error))
+
+
+@pytest.mark.parametrize(
+    ("written", "stable"),
+    [
+        (sympy.log(1 + sympy.exp(40 * x)), heads.softplus(40 * x)),
+        (sympy.exp(100 * x) / (1 + sympy.exp(50 * x)) ** 2, heads.sigmoid(50 * x) ** 2),
+        ((sympy.exp(90 * x) - 1) / (sympy.exp(90 * x) + 1), sympy.tanh(45 * x)),
+    ],
+)
+def test_numbers_that_doubles_overflow_on_the_way_to(written, stable):
+    """They were refused: the argument of an exponential is 40 · 14 deviations far out."""
+    for f in (written**2, written * heads.relu(x - 0.3)):
+        value, error = moment(f, (x,))(1.9)
+        expected, _ = moment(f.xreplace({written: stable}), (x,))(1.9)
+        assert abs(value - expected) <= error + 1e-12 * abs(expected)
+
+
+@pytest.mark.parametrize("variance", [0.3, 0.0052, 1e-5])
+def test_what_lies_far_out_without_exponentials_is_nothing(variance):
+    """E relu(z − 1), z at 13.9 and 316 deviations below 1, was refused."""
+    value, error = moment(heads.relu(x - 1) * heads.softplus(x), (x,))(variance)
+    s = math.sqrt(variance)
+    expected, _ = scipy.integrate.quad(
+        lambda z: (z - 1) * math.log1p(math.exp(z)) * math.exp(-((z / s) ** 2) / 2) / s / math.sqrt(2 * math.pi),
+        1,
+        1 + 12 * s,
+        epsabs=0,
+        points=[1 + s],
+    )
+    assert abs(value - expected) <= error + 1e-9 * abs(expected) + 1e-30

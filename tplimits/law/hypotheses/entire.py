@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
@@ -15,9 +15,9 @@ ENTIRE = (
 )
 
 
-def is_entire(expr: Expr, variable: Symbol) -> bool:
-    """Whether it is a sum of products and whole powers of analytic heads, in one variable and numbers alone."""
+def is_entire(expr: Expr, *variables: Expr) -> bool:
+    """Whether it is a sum of products and whole powers of analytic heads, in some variables and numbers alone."""
     if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp.is_positive):
         return expr.is_number
-    known = expr == variable or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
-    return known and all(is_entire(a, variable) for a in expr.args)
+    known = expr in variables or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
+    return known and all(is_entire(a, *variables) for a in expr.args)

@@ -36,7 +36,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.nodes.laws import GRID
 from tplimits.program.nodes.members import members_apart
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import addends, found, holds
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -92,7 +92,7 @@ class _Written:
     def products(self, vector: Expr) -> list[Product]:
         """The terms, functions of other vectors opened, without scalars and sums over axes; none that is a number."""
         found: list[Product] = []
-        for term in sympy.Add.make_args(sympy.expand(_without_sums(vector), deep=False)):
+        for term in addends(_without_sums(vector)):
             factors = [f for f in sympy.Mul.make_args(term) if reads_vectors(f)]
             opened = next((f for f in factors if isinstance(f, Entry) and self._inside(f) != f), None)
             if opened is not None:

@@ -20,6 +20,7 @@ from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.reading import key_of
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
+from tplimits.law.rules.small import in_powers_of_n
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
@@ -217,6 +218,10 @@ def series_limit(expr: Expr, vectors: type[Expr] = Entry, fluctuations: type[Exp
         names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in expr.atoms(fluctuations)}
         limit = series_limit(expr.xreplace(names), vectors)
         return None if limit is None else limit.xreplace({name: g for g, name in names.items()})
+    series = in_powers_of_n(expr, vectors)
+    if series is not None:
+        with contextlib.suppress(ValueError):
+            return at_infinity(series)
     # SymPy's limits take minutes on long ones
     if sympy.count_ops(expr) > _SMALL:
         return None

@@ -6,6 +6,7 @@
     expansion    F is a sum of products: Mehler's expansion, nested integrals where it has not settled
     panels       one variable, no formula: Gauss–Legendre panels
     forms        a sum of such products of two linear forms of several variables (`linear`)
+    tilted       exponentials of quadratic forms of several variables, times functions that have a mean (`tilted`)
     quadrature   anything else: tensor quadrature, one covariance after the other
 """
 
@@ -29,11 +30,11 @@ from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
-from tplimits.numbers.moments.linear import Part, mean_of_parts, parts
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.separation import products
 from tplimits.numbers.moments.steady import steady
 from tplimits.numbers.moments.tensor import tensor
+from tplimits.numbers.moments.tilted import TAKEN_APART
 from tplimits.numbers.moments.writing import Code, Writer, function, product, total
 from tplimits.program.nodes.evaluate import Array
 
@@ -60,7 +61,7 @@ AtomPairs = tuple[tuple[tuple[Atom, ...], tuple[Atom, ...]], ...]
 class MomentFunction:
     """E F as a function of covariances; made by `moment`.
 
-    `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed"; `parts` of "forms".
+    `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed"; `parts` of others.
     """
 
     integrand: Expr
@@ -68,7 +69,7 @@ class MomentFunction:
     route: str
     factors: tuple[tuple[Expr, Expr], ...] = ()
     pairs: AtomPairs = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Any, ...] = ()
 
     def __call__(self, *covariances: Any, det: Any = None) -> tuple[Array, Array]:
         """(value, error bound) at arrays of covariances, the upper triangle row by row; everything broadcasts.
@@ -79,11 +80,9 @@ class MomentFunction:
         closed forms to its rounding.
         """
         given = [numpy.asarray(c) for c in covariances] + ([] if det is None else [numpy.asarray(det)])
-        kind: Any = numpy.float64
-        if all(a.dtype == numpy.float32 for a in given):
-            kind = numpy.float32
-        elif any(a.dtype == numpy.longdouble for a in given):
-            kind = numpy.longdouble
+        single = all(a.dtype == numpy.float32 for a in given)
+        extended = any(a.dtype == numpy.longdouble for a in given)
+        kind: Any = numpy.float32 if single else numpy.longdouble if extended else numpy.float64
         inner: Any = numpy.longdouble if kind == numpy.longdouble and self.route == "closed" else numpy.float64
         shape = numpy.broadcast_shapes(*(a.shape for a in given))
         flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
@@ -123,8 +122,8 @@ class MomentFunction:
     def _evaluated(self, entries: Sequence[Array], det: Array | None, sides: Sequence[Sided]) -> tuple[Array, Array]:
         if self.route == "quadrature":
             return tensor(self.integrand, self.variables, numpy.stack(entries, axis=1))
-        if self.route == "forms":
-            return mean_of_parts(self.parts, entries, len(self.variables))
+        if self.parts:
+            return TAKEN_APART[self.route][1](self.parts, entries, len(self.variables))
         one = len(self.variables) == 1
         c11, c12, c22 = (entries[0], *[numpy.zeros_like(entries[0])] * 2) if one else entries
         det = gram_determinant(c11, c12, c22) if det is None else det
@@ -249,8 +248,10 @@ def moment(
         raise EvaluationError(f"the moment of {integrand} holds a Dirac delta: it is no mean of a function.")
     factors = products(written, variables) if len(variables) <= 2 else None
     if factors is None:
-        known = parts(written, variables, moment)
-        return MomentFunction(written, variables, "forms" if known else "quadrature", parts=known)
+        for route, (split, _) in TAKEN_APART.items():
+            if known := split(written, variables, moment):
+                return MomentFunction(written, variables, route, parts=known)
+        return MomentFunction(written, variables, "quadrature")
     pairs = _atom_pairs(factors, variables)
     if pairs is not None:
         return MomentFunction(written, variables, "closed", factors, pairs)
@@ -289,8 +290,7 @@ def closed_text(writer: Writer, moment: MomentFunction, arguments: Sequence[str]
 def _terms(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> list[str]:
     if moment.route != "closed":
         raise EvaluationError(f"E[{moment.integrand}] has no closed form to be written as code.")
-    c11, c12, c22, det = arguments
-    law = closed.Pair(c11, c12, c22, det) if len(moment.variables) == 2 else closed.Pair(c11, "0.0", "0.0", "0.0")
+    law = closed.Pair(*arguments) if len(moment.variables) == 2 else closed.Pair(arguments[0], "0.0", "0.0", "0.0")
     return [text for f, h in moment.pairs for text in closed.terms(writer, f, h, law)]
 
 

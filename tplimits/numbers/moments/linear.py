@@ -25,6 +25,7 @@ from tplimits.numbers.forms import lower
 from tplimits.numbers.moments.determinants import gram_determinant, refuse_indefinite
 from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
+from tplimits.program.parts import addends
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
@@ -37,7 +38,6 @@ Term = tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...], Expr]
 #: the same with the mean itself
 Part = tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...], "MomentFunction"]
 _FORMS = sympy.symbols("ℓ1 ℓ2", real=True)
-_ONE = sympy.Symbol("ℓ", real=True)
 #: more terms than this are integrated as they are
 _MOST_TERMS = 64
 #: determinants below this share of the terms that they are computed from are rounding
@@ -56,7 +56,7 @@ def parts(
     """
     if may_vanish_below(function):  # terms may be infinite where their sum is not
         return ()
-    terms = sympy.Add.make_args(sympy.expand(_unfolded(function, set(variables)), deep=False))
+    terms = list(addends(_unfolded(function, set(variables))))
     found: dict[tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...]], Expr] = {}
     for term in terms if len(terms) <= _MOST_TERMS else ():
         read = _of_forms(term, variables)
@@ -101,7 +101,7 @@ def _of_forms(term: Expr, variables: Sequence[Symbol]) -> list[Term] | None:
     outer = apart if len(whole) > len(_FORMS) and len(apart) <= len(_FORMS) else []
     for row in powers.keys() - set(outer):
         body *= rows.setdefault(row, sympy.Dummy(real=True)) ** powers[row]
-    if len(rows) > len(_FORMS) or (outer and not is_entire(body.xreplace(dict.fromkeys(rows.values(), _ONE)), _ONE)):
+    if len(rows) > len(_FORMS) or (outer and not is_entire(body, *rows.values())):
         return None
     ordered = tuple(sorted(rows))
     places = dict(zip(ordered, _FORMS, strict=False))

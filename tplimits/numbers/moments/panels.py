@@ -18,6 +18,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import legendre
 from tplimits.numbers.forms import factors, singular, turns
+from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.parts import remembered
@@ -59,7 +60,13 @@ class Kinked:
     def __call__(self, x: Array) -> Array:
         with numpy.errstate(all="ignore"):
             found = evaluate(self.function, {self.variable: x})
-        return numpy.broadcast_to(numpy.asarray(found, dtype=numpy.float64), x.shape)
+        values = numpy.broadcast_to(numpy.asarray(found, dtype=numpy.float64), x.shape)
+        lost = ~numpy.isfinite(values)
+        if not lost.any():
+            return values
+        values = values.copy()  # log(1 + e^x) is a number wherever e^x overflows
+        values[lost] = at_values(functions.elementary(self.function), self.variable, x[lost])
+        return values
 
     def weighed(self, x: Array, weights: Array) -> Array:
         """The values, 0 where a weight is: all nodes of a panel without length may be at a pole."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.program.parts import addends
+
 #: more terms than this are integrated as they are
 _MOST_TERMS = 64
 
@@ -19,7 +21,7 @@ def products(function: Expr, variables: Sequence[Symbol]) -> tuple[tuple[Expr, E
     together = _split(function, variables)
     if together is not None:
         return (together,)
-    terms = sympy.Add.make_args(sympy.expand(function, deep=False))
+    terms = list(addends(function))
     if len(terms) == 1 or len(terms) > _MOST_TERMS:
         return None
     collected: dict[Expr, Expr] = {}

@@ -7,6 +7,8 @@
 3
 >>> at_infinity(1 / sympy.sqrt(x + 1 / sympy.sqrt(N)))
 1/sqrt(x)
+>>> at_infinity((sympy.sqrt(N) * x - sympy.sqrt(N)) / (x**2 + 1) ** 2 / sympy.sqrt(N)).subs(x, 2)
+1/25
 >>> highest_power(N * x - N * x + x / N), highest_power(x / N ** Rational(1, 3) + N ** Rational(-1, 2))
 (-1, -1/3)
 """
@@ -134,7 +136,10 @@ def at_infinity(expr: Expr) -> Expr:
         return expr
     small, root, q = in_root(expr)
     if _positive_powers(small, root):
-        small = sympy.expand(small)
+        # divisors without n stay as they are: SymPy would multiply powers of n into them
+        divisors = {p for p in small.atoms(sympy.Pow) if p.exp.is_negative and p.base.is_Add and not p.has(root)}
+        names = {p: sympy.Dummy() for p in divisors}
+        small = sympy.expand(small.xreplace(names)).xreplace({name: p for p, name in names.items()})
     offending = _positive_powers(small, root)
     found = small.xreplace({root: sympy.S.Zero})
     # log(1/√n) holds no positive power and diverges all the same

@@ -61,3 +61,29 @@ def test_functions_that_are_written_with_a_jump_and_have_none(name):
     nngp = (weight * value**2).sum()
     assert pair.nngp[0, 0] == pytest.approx(nngp, abs=3e-3)
     assert pair.ntk[0, 0] == pytest.approx(nngp + (weight * (2 * by_y**2 + by_x**2)).sum(), abs=1e-2)
+
+
+ARGUMENTS = {
+    "s (2b − ½)": lambda h, y, b, s: s * (2 * b - 0.5),
+    "s h − 2y + 0.3": lambda h, y, b, s: s * h - 2 * y + 0.3,
+    "h y": lambda h, y, b, s: h * y,
+    "h³ − h": lambda h, y, b, s: h**3 - h,
+}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_products_with_a_jump_that_have_none(argument):
+    """u step(u) and u sign(u) are relu(u) and |u|: their tangents were refused as products of two deltas."""
+
+    def written(function):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], T: tp.Vector["d"], b: tp.Vector, v: tp.Vector):
+            h, y = tp.sum(U * ξ, over="d"), tp.sum(T * ξ, over="d")
+            return v * function(ARGUMENTS[argument](h, y, b, tp.avg(h * tp.relu(h + b))))
+
+        return tp.derive(net, tp.Kernels(train=("U", "b", "v"))).evaluate([[1.0, 0.3]])
+
+    for one, other in ((tp.relu, lambda u: u * tp.step(u)), (tp.abs, lambda u: u * tp.sign(u))):
+        pairs = written(one), written(other)
+        assert pairs[0].nngp == pytest.approx(pairs[1].nngp, rel=1e-6)
+        assert pairs[0].ntk == pytest.approx(pairs[1].ntk, rel=1e-6)

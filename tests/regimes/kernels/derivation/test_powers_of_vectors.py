@@ -38,6 +38,20 @@ TWINS = {
         lambda x, y, W, a: tp.sin(tp.sqrt(n) * (W @ x / tp.sqrt(n))),
         lambda x, y, W, a: tp.sin(W @ x),
     ),
+    "inside of a smooth function": (
+        lambda x, y, W, a: tp.sqrt(n) * tp.tanh(W @ x / tp.sqrt(n)),
+        lambda x, y, W, a: W @ x,
+    ),
+    "curvature": (lambda x, y, W, a: y * n * (1 - tp.cos(x / tp.sqrt(n))), lambda x, y, W, a: y * x**2 / 2),
+    "a remainder": (
+        lambda x, y, W, a: tp.relu(y + n * (tp.exp(x / tp.sqrt(n)) - 1 - x / tp.sqrt(n)) - x**2 / 2),
+        lambda x, y, W, a: tp.relu(y),
+    ),
+    "through a kink": (lambda x, y, W, a: tp.sqrt(n) * tp.relu(tp.sin(x / tp.sqrt(n))), lambda x, y, W, a: tp.relu(x)),
+    "an image of what is small": (
+        lambda x, y, W, a: tp.sqrt(n) * (W @ tp.tanh(x / tp.sqrt(n))),
+        lambda x, y, W, a: W @ x,
+    ),
     "what is left of a difference": (lambda x, y, W, a: tp.sqrt(n) * (x + y / tp.sqrt(n) - x), lambda x, y, W, a: y),
     "a mean of squares": (lambda x, y, W, a: y * tp.avg((x / n) ** 2) * n**2, lambda x, y, W, a: y * tp.avg(x * x)),
     "shifts": (lambda x, y, W, a: tp.tanh(x + y / tp.sqrt(n)) * (1 + 1 / n), lambda x, y, W, a: tp.tanh(x)),

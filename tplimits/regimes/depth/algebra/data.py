@@ -11,9 +11,9 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.in_digits import value
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
 from tplimits.program.nodes.kinds import ScalarNonlin
-from tplimits.regimes.depth.algebra.numbers import value
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

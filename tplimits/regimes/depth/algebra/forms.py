@@ -12,6 +12,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
@@ -20,7 +21,6 @@ from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Ring, ratio_symbol
 from tplimits.regimes.depth.algebra.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.algebra.model import ColumnLabel, Model
-from tplimits.regimes.depth.algebra.numbers import valued
 from tplimits.regimes.depth.algebra.products import COPIES, MOST, SPAN, Factors, Sum, renamed
 from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
 

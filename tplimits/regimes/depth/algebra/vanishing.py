@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy
 from sympy import Symbol
 
+from tplimits.numbers.in_digits import valued
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.algebra.means import LOCAL, definition_of, held_labels, held_symbols
-from tplimits.regimes.depth.algebra.numbers import valued
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form

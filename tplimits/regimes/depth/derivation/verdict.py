@@ -15,8 +15,8 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.numbers.in_digits import valued
 from tplimits.regimes.depth.algebra.means import definition_of
-from tplimits.regimes.depth.algebra.numbers import valued
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 

@@ -13,12 +13,12 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers import moments
+from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.given import real_array
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
-from tplimits.regimes.depth.algebra.numbers import valued
 from tplimits.regimes.depth.algebra.products import OPEN, SPAN, Factors
 
 if TYPE_CHECKING:

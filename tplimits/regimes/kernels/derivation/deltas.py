@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import DiracDelta, Expr, S, Symbol
@@ -12,16 +13,19 @@ from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognis
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.functions import JUMPS, step
 
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.recursion import Recursion
+
 #: increasing functions through zero, with a slope there
 _CROSSING = (sympy.tanh, sympy.sinh, sympy.asinh, sympy.atan, sympy.erf)
 #: covariances of variables
 Covariance = Mapping[tuple[Symbol, Symbol], Expr]
 
 
-def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> Expr:
+def without_vanishing_deltas(integrand: Expr, variables: Collection[Expr]) -> Expr:
     """The integrand without the deltas whose coefficient is zero at their place.
 
-    Jumps in a coefficient are bounded: z step(z) δ(z) = 0.
+    Jumps in a coefficient are bounded: z step(z) δ(z) = 0.  The variables may be leaves of a ket.
 
     >>> z = Symbol("z", real=True)
     >>> without_vanishing_deltas(z * DiracDelta(z) + step(z), [z])
@@ -33,6 +37,10 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> 
     """
     if not integrand.has(DiracDelta):
         return integrand
+    if any(not v.is_Symbol for v in variables):
+        names = {v: sympy.Dummy(real=True) for v in variables}
+        found = without_vanishing_deltas(integrand.xreplace(names), names.values())
+        return found.xreplace({name: v for v, name in names.items()})
     gathered: dict[Expr, Expr] = {}
     for term in sympy.Add.make_args(sympy.expand(integrand)):
         deltas: list[Expr] = []
@@ -46,16 +54,35 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> 
     return integrand if len(kept) == len(gathered) else sympy.Add(*(k * v for k, v in kept.items()))
 
 
-def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Symbol]) -> bool:
+def without_deltas_at_zeros(state: Recursion, limit: Expr) -> Expr:
+    """A ket without the derivatives of the jump of u step(u): terms of u, taken apart, would keep a delta each."""
+    deltas = dict.fromkeys(limit.atoms(DiracDelta), S.Zero)
+    read = {x for d in deltas for x in state.leaves(d) if state.nodes[x.node].body is not None}
+    written = limit.xreplace({x: state.opened(x) for x in read})
+    gone = deltas and not without_vanishing_deltas(written, state.leaves(written)).has(DiracDelta)
+    return limit.xreplace(deltas) if gone else limit
+
+
+def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> bool:
     # a jump has any value between its sides there: what vanishes beside every value vanishes
     jumps = {f: sympy.Dummy(real=True) for f in coefficient.atoms(step, sympy.sign)}
     bounded = coefficient.xreplace(jumps)
     for delta in deltas.atoms(DiracDelta):
-        places = delta.args[0].free_symbols & set(variables)
+        argument = delta.args[0]
+        places = argument.free_symbols & set(variables)
+        slopes = {z: argument.diff(z) for z in sorted(places, key=str)}
+        z = next((z for z, slope in slopes.items() if not slope.free_symbols & places), None)
+        if z is not None:  # an affine form, solved for one of its variables
+            root = {z: z - argument / slopes[z]}
+            if sympy.expand(sympy.expand(bounded.xreplace({z: root[z]}), deep=False)) == 0:
+                return True
+        quotient = sympy.expand(bounded / argument)
+        if not any(p.exp.could_extract_minus_sign() and p.free_symbols & places for p in quotient.atoms(sympy.Pow)):
+            return True  # u δ(u), whatever u is
         if len(places) != 1:
             continue
         (z,) = places
-        power = _power(delta.args[0], z)
+        power = _power(argument, z)
         if power and power % 2 == 0:  # it touches zero and jumps nowhere
             return True
         if power and sympy.expand(sympy.expand(bounded / z ** (power - 1)).xreplace({z: S.Zero})) == 0:

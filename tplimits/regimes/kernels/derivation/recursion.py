@@ -16,6 +16,7 @@ from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
+from tplimits.law.rules.small import smoothed_out
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -42,6 +43,7 @@ from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
+from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
@@ -114,11 +116,11 @@ class Recursion(Brackets):
         elif isinstance(s, OuterNonlin):
             judged = self._judged_body(position, s.body)
             refuse_sharp(self.program, position, judged)
-            body = self.translated(judged, s)
+            body = smoothed_out(self.translated(judged, s), Of, self._brought_out)
             # those of a scalar's fluctuation are told by what the scalar is made of
             if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
                 self.with_powers[position] = scaled_out(body)
-            limit = self._limit(position, body)
+            limit = without_deltas_at_zeros(self, self._limit(position, body))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:

@@ -15,13 +15,13 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.functions import elementary, kinks
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
 from tplimits.regimes.depth.algebra.means import LOCAL
 from tplimits.regimes.depth.algebra.model import Scalar, kink_label
-from tplimits.regimes.depth.algebra.numbers import at_values
 from tplimits.regimes.depth.algebra.products import (
     OPEN,
     SPAN,

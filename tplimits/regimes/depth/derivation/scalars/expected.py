@@ -19,13 +19,13 @@ from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
+from tplimits.numbers.in_digits import normal_mean
 from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.algebra.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.algebra.coefficients import ROOT
 from tplimits.regimes.depth.algebra.laurent import Series
 from tplimits.regimes.depth.algebra.means import U
-from tplimits.regimes.depth.algebra.numbers import normal_mean
 from tplimits.regimes.depth.algebra.products import EPS
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.functions import elementary, kinks, step
-from tplimits.regimes.depth.algebra.numbers import at_values
 
 Array = NDArray[numpy.float64]
 #: a value of data closer to a kink than this is at the kink

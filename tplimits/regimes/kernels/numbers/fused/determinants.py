@@ -1,8 +1,9 @@
 """Which determinant rule goes with which part of a recursion: the careful version of the fused loop.
 
 A law (K11, K12, K22) keeps an accurate determinant where K12 is a Gram matrix of data, a table that has one, aK + b, a
-sum of such, a K divided by functions of one input each, or the mean of a piecewise linear function.  Everything else
-falls back on K11 K22 − K12².
+sum of such, a K divided by a function of each input, or the mean of a piecewise linear function.  All of these are
+kernels: the covariance of two vectors, as of h and its norm in h − h/|h|, is none, and parts of it are no determinants.
+Everything else falls back on K11 K22 − K12².
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sympy import Expr
 from tplimits.numbers.moments.determinants import Kernel, affine, piecewise_linear, summed
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
-from tplimits.regimes.kernels.numbers.tables.own import is_own
+from tplimits.regimes.kernels.numbers.tables.own import is_own, one_sided
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Determinants:
 
     def _rule(self, cross: Expr) -> str | None:
         if isinstance(cross, TableEntry) and cross.sides[0] != cross.sides[1]:
-            return self._rule(self.text.derivation.tables[cross.table].definition)
+            table = self.text.derivation.tables[cross.table]
+            return self._rule(table.definition) if len(set(table.nodes)) == 1 else None
         if isinstance(cross, AxisSum):
             return self._gram(cross)
         if isinstance(cross, Moment):
@@ -69,8 +71,10 @@ class Determinants:
             return self._added(cross)
         return None
 
-    def _gram(self, cross: Expr) -> str:
+    def _gram(self, cross: AxisSum) -> str | None:
         """Determinants of data are computed before the loop, next to their Gram matrix."""
+        if len({d.source for d in cross.atoms(Data)}) > 1:
+            return None
         name = self.text.value(cross)
         place = list(self.text.grams.values()).index(name) if name in self.text.grams.values() else None
         if place is None:
@@ -94,10 +98,12 @@ class Determinants:
         pairs = [a for a in cross.args if _of_pair(a)]  # the rest: numbers and functions of one input each
         if len(pairs) != 1:
             return None
-        inner = self._kernel(pairs[0])
-        if inner is None:
+        others = [a for a in cross.args if a is not pairs[0]]
+        inner, beside = self._kernel(pairs[0]), one_sided(others)
+        # −K is no kernel
+        if inner is None or beside is None or not self._is_nonnegative(beside[0]):
             return None
-        factor = self.text.value(sympy.Mul(*(a for a in cross.args if a is not pairs[0])))
+        factor = self.text.value(sympy.Mul(*others))
         # (f f′)²(K11 K22 − K12²): factors of one input each come out of the determinant
         return self.text.let("scaled", f"{factor}*{factor}*{inner.det}")
 
@@ -108,8 +114,7 @@ class Determinants:
         total: Kernel | None = None
         for addend in (a for a in cross.args if _of_pair(a)):
             kernel = self._kernel(addend)
-            # K − L is no sum of non-negative parts: its determinant may cancel
-            if kernel is None or not self._positive(addend):
+            if kernel is None:
                 return None
             total = kernel if total is None else self._sum(total, kernel)
         if total is None or constant == 0:
@@ -128,9 +133,9 @@ class Determinants:
         ]
         return Kernel(entries[0], entries[1], entries[2], det)
 
-    def _positive(self, addend: Expr) -> bool:
-        """Whether a term is a kernel, not minus one."""
-        return not addend.could_extract_minus_sign()
+    def _is_nonnegative(self, factor: Expr) -> bool:
+        """Whether a factor of all pairs is not negative: a number, or a size of data."""
+        return bool(factor.xreplace(dict(self.text.constants)).is_nonnegative)
 
     def _number(self, expr: Expr) -> float | None:
         value = expr.xreplace(dict(self.text.constants))

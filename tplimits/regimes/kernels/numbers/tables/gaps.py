@@ -27,12 +27,12 @@ from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, on_second, second, side_of
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, second, side_of
 from tplimits.regimes.kernels.numbers.tables import sums
 from tplimits.regimes.kernels.numbers.tables.edges import edges, summed_gaps
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, diagonal, mapped, renamed
 from tplimits.regimes.kernels.numbers.tables.laws import half_squared_distance
-from tplimits.regimes.kernels.numbers.tables.own import matches, of_pair, own
+from tplimits.regimes.kernels.numbers.tables.own import matches, of_pair, one_sided, own
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 
 if TYPE_CHECKING:
@@ -131,23 +131,17 @@ def _scaled(frame: Frame, expr: sympy.Mul, sign: int) -> Any:
     if len(pairs) != 1:
         return None
     (kernel,) = pairs
-    others = [a for a in expr.args if a is not kernel]
-    free = [a for a in others if not (a.atoms(TableEntry, Data, Of) or free_indices(a))]
-    mine = [a for a in others if a not in free and _side(a) == 1]
-    theirs = [a for a in others if a not in free and _side(a) == 2]
-    inner = gap(frame, kernel, sign)
-    if inner is None or len(free) + len(mine) + len(theirs) != len(others):
+    beside, inner = one_sided([a for a in expr.args if a is not kernel]), gap(frame, kernel, sign)
+    # different functions of the two inputs do not agree where the inputs do
+    if inner is None or beside is None:
         return None
-    number = frame.value(sympy.Mul(*free))
+    free, left, right = beside
+    number = frame.value(free)
     # a negative factor turns a near pair into a far one: −K has no gap of this kind
     if not isinstance(number, Labelled) or number.labels or number.array < 0:
         return None
-    if not mine and not theirs:
+    if left == right == 1:
         return mapped(numpy.multiply, [number, inner])
-    left, right = sympy.Mul(*mine), sympy.Mul(*theirs)
-    # different functions of the two inputs do not agree where the inputs do
-    if not _alike(left, right):
-        return None
     one, other = own(kernel, 1), own(kernel, 2)
     if one is None or other is None:
         return None
@@ -158,16 +152,6 @@ def _scaled(frame: Frame, expr: sympy.Mul, sign: int) -> Any:
 def factors(number: Array, inner: Array, f: Array, g: Array, c: Array, d: Array) -> Array:
     """The rule of factors f, f′ of one input each, times a number."""
     return number * (f * g * inner + 0.5 * (f - g) * (f * c - g * d))
-
-
-def _side(expr: Expr) -> int:
-    sides = {s for t in expr.atoms(TableEntry) for s in t.sides} | {d.side for d in expr.atoms(Data, Of)}
-    return sides.pop() if len(sides) == 1 else 0
-
-
-def _alike(left: Expr, right: Expr) -> bool:
-    """Whether two factors are the same function of either input: of equal places, or of each its own."""
-    return sided(left, 2, 2) == right or on_second(left) == right
 
 
 def acute(frame: Frame, expr: Expr) -> bool:

@@ -9,7 +9,8 @@ from sympy import Expr, S
 
 from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
 from tplimits.program.parts import found, remembered
-from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry, on_second, on_side, plain_axis, side_of
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, on_side, plain_axis, side_of
 
 
 def of_pair(expr: Expr) -> bool:
@@ -56,6 +57,28 @@ def _at_one_place(expr: Expr) -> Expr:
     """A covariance with the places of both sides by the same names."""
     mine = on_side(expr, 1)
     return canonical_bound_axes(mine.xreplace({i: axis_symbol(plain_axis(i.name)) for i in free_indices(mine)}))
+
+
+def one_sided(factors: Sequence[Expr]) -> tuple[Expr, Expr, Expr] | None:
+    """Factors beside a kernel: numbers, a function f of input 1 and the same of input 2; None for others.
+
+    f(ξ) K(ξ, ξ′) f(ξ′) is a kernel again, where K(ξ, ξ′) f(ξ′) is the covariance of two variables.
+    """
+    free = [a for a in factors if not (a.atoms(TableEntry, Data, Of) or free_indices(a))]
+    mine, theirs = ([a for a in factors if a not in free and _side(a) == side] for side in (1, 2))
+    left, right = sympy.Mul(*mine), sympy.Mul(*theirs)
+    whole = len(free) + len(mine) + len(theirs) == len(factors)
+    return (sympy.Mul(*free), left, right) if whole and alike(left, right) else None
+
+
+def _side(expr: Expr) -> int:
+    sides = {s for t in expr.atoms(TableEntry) for s in t.sides} | {d.side for d in expr.atoms(Data, Of)}
+    return sides.pop() if len(sides) == 1 else 0
+
+
+def alike(left: Expr, right: Expr) -> bool:
+    """Whether two factors are the same function of either input: of equal places, or of each its own."""
+    return sided(left, 2, 2) == right or on_second(left) == right
 
 
 def matches(left: Expr, right: Expr) -> bool:

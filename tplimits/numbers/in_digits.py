@@ -1,4 +1,4 @@
-"""Numbers of functions and constants met in derivations, where data or a sign decide: by mpmath, entry by entry."""
+"""Numbers of functions and constants by mpmath, entry by entry: where a sign decides, and where doubles overflow."""
 
 from __future__ import annotations
 
