@@ -221,9 +221,39 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
 
+def _met(program: Program, fixed: tuple[str, ...], sequences: bool) -> list[tuple[Expr, BlockLimit]]:
+    """The limits of the blocks of a stack, each with the V that it meets as a multiple of that of the stack."""
+    found: list[tuple[Expr, BlockLimit]] = []
+    known: list[tuple[Program, Expr, BlockLimit]] = []
+    before: Expr = S.One
+    for number, one in enumerate(program.parts, start=1):
+        part = next((limit for p, scale, limit in known if p == one and scale == before), None)
+        if part is None:
+            # functions of scalars and their laws are kept by the name of the block: another law needs another name
+            again = any(p.name == one.name for p, _, _ in known)
+            named = one.replace(name=f"{one.name}[{number}]") if again else one
+            part = _one_block(named, tuple(w for w in fixed if w in one.widths), True, sequences)
+            known.append((one, before, part))
+        found.append((before, part))
+        before = sympy.simplify(before * part.scale)
+    return found
+
+
+def _expanded(met: Sequence[tuple[Expr, BlockLimit]]) -> dict[str, Form]:
+    """The arguments that are expanded, each at the V that its block meets; equal names are told apart."""
+    found: dict[str, Form] = {}
+    for number, (scale, part) in enumerate(met, start=1):
+        for name, form in part.expanded.items():
+            scaled = form.degree_scaled(scale)
+            if all(known != scaled for other, known in found.items() if other.startswith(name)):
+                found[f"{name} of block {number}" if name in found else name] = scaled
+    return found
+
+
 def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> BlockLimit:
     """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
-    parts = [_one_block(p, tuple(w for w in fixed if w in p.widths), True, sequences) for p in program.parts]
+    met = _met(program, fixed, sequences)
+    parts = [part for _, part in met]
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
         condition = sympy.factor(sympy.together(whole - 1))
@@ -235,8 +265,6 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         )
         raise NoLimitError(sentence, DepthVerdict("none", sentence, conditions or ()))
     drift, diffusion, roots = Form({}), Form({}), []
-    # the V that each block meets, as a multiple of that of the stack
-    met = [(sympy.Mul(*(p.scale for p in parts[:k])), part) for k, part in enumerate(parts)]
     for k, (before, part) in enumerate(met):
         after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
         # to order 1/n the parts add up: each sees V as scaled by those before, and is scaled by those after
@@ -266,7 +294,7 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         tuple(p.scale for p in parts),
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
-        {name: law for p in parts for name, law in p.laws.items()},
-        {name: form.degree_scaled(s) for s, p in met for name, form in p.expanded.items()},
+        {name: {k: f.degree_scaled(s) for k, f in law.items()} for s, p in met for name, law in p.laws.items()},
+        _expanded(met),
         {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},
     )
