@@ -26,6 +26,8 @@ from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
+from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
@@ -122,6 +124,14 @@ def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool 
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool) -> BlockLimit:
     layer = in_sequences(lowered(program, fixed)) if sequences else lowered(program, fixed)
+    try:
+        return _limit(program, fixed, layer, in_stack)
+    except NoLimitError as error:
+        # where functions of several layers have no place in drift and noise the expansion in 1/n may have numbers
+        raise (NoFormulasError(str(error), error.verdict) if layer.model.neurons else error) from None
+
+
+def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: bool) -> BlockLimit:
     drift = layer.drift(layer.mean())
     scale = S.One
     if in_stack:
@@ -171,6 +181,7 @@ def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, 
     if not layer.model.weights:
         return {}, {}
     law = laws(layer.model, layer.ring, layer.arrays)
+    insist_on_one_neuron(layer.model, program.name, drift)
     labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
     if not labels:
         return {}, {}

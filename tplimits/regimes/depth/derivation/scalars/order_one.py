@@ -57,7 +57,8 @@ class NotSmall(NoLimitError):
 class Weight:
     """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
 
-    `refusal` says why it has no place on a branch that is larger than n^(−1/2).
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2); `of_neuron`: entries are those of dense
+    layers at one neuron (`neurons`).
     """
 
     program: Program
@@ -65,6 +66,7 @@ class Weight:
     axes: tuple[Symbol, ...]
     matrices: frozenset[int]
     refusal: str
+    of_neuron: bool = False
 
     @property
     def averages(self) -> tuple[int, ...]:
@@ -171,12 +173,24 @@ def _roots(count: int) -> Expr:
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
     """A weight at indices; the averages it reads are kept for their law."""
-    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
-    lowering.model.weights[f"Y|{digest}"] = found
+    label = kept(lowering, found)
     for position in found.averages:
         if position not in lowering.model.averages:
             lowering.model.averages[position] = _value(lowering, position)
-    return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
+    return lowering.one((label, tuple(lowering.index(a, env) for a in found.axes), 0))
+
+
+def kept(lowering: Lowering, found: Weight) -> str:
+    """The label of a weight, which the model keeps."""
+    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
+    lowering.model.weights[f"Y|{digest}"] = found
+    return f"Y|{digest}"
+
+
+def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
+    """The indices of a function, in the order of the axes of a program."""
+    order = {a: k for k, a in enumerate(program.all_axes)}
+    return tuple(sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]]))
 
 
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
@@ -185,9 +199,7 @@ def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     averages = {e.source for e in entries(function)}
     matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
     _insist_on_second_moment(lowering, function, reason)
-    order = {a: k for k, a in enumerate(program.all_axes)}
-    axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
-    return Weight(program, function, tuple(axes), matrices, str(reason))
+    return Weight(program, function, axes_of(program, function), matrices, str(reason))
 
 
 def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
