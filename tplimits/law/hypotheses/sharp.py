@@ -9,6 +9,7 @@ factors and shifts that vanish uniformly).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import sympy
@@ -17,7 +18,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.program.nodes.entries import N, entries, reads_vectors
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
 from tplimits.program.nodes.scale import at_infinity, led_by
 from tplimits.program.parts import found
 
@@ -32,31 +33,48 @@ def refuse_sharp(program: Program, position: int, body: Expr, trained: bool = Fa
     where it is `trained`: gradients see the jump.
     """
     for term in sympy.Add.make_args(body) if body.has(N) else ():
-        lead = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f.as_base_exp()[0] == N))
-        for node in found(term, sympy.Pow):
-            if not (node.exp.is_negative and node.base.is_Add and node.base.has(N)):
-                continue
-            power, left = led_by(node.base)
-            if not _may_vanish(left):
-                continue
-            # a factor that vanishes may hide the pole of what it multiplies
-            hides = lead.as_base_exp()[1].is_negative and any(_may_vanish(a) for _, a in _poles(term / lead))
-            if trained or power > 0 or hides:
-                base, zero = _told(program, node.base), _told(program, left)
-                raise NoLimitError(
-                    f"{program.where(position)}: `{base}` is kept off 0 by less and less of it as n grows, and where "
-                    f"`{zero}` is 0 the function turns ever more sharply: of n entries some see it, and the limit does "
-                    "not. Let no power of n weigh the parts of a divisor against each other."
-                )
+        for base, left in sharp_divisors(term, _of_neurons, trained):
+            base, zero = _told(program, base), _told(program, left)
+            raise NoLimitError(
+                f"{program.where(position)}: `{base}` is kept off 0 by less and less of it as n grows, and where "
+                f"`{zero}` is 0 the function turns ever more sharply: of n entries some see it, and the limit does "
+                "not. Let no power of n weigh the parts of a divisor against each other."
+            )
+
+
+def sharp_divisors(term: Expr, random: Callable[[Entry], bool], trained: bool = False) -> Iterator[tuple[Expr, Expr]]:
+    """Divisors that n → ∞ leaves with what may vanish alone, where that is `random`: each, and what is left of it.
+
+    >>> x = Entry(sympy.Integer(0), NO_NEURON)
+    >>> [left == x**2 for _, left in sharp_divisors(1 / (1 + N * x**2), lambda entry: True)]
+    [True]
+    >>> list(sharp_divisors(x / (1 + x**2 / N), lambda entry: True))
+    []
+    """
+    lead = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f.as_base_exp()[0] == N))
+
+    def may_vanish(left: Expr) -> bool:
+        low, high = bounds(left)
+        return bool(low <= 0 <= high) and any(map(random, entries(left)))
+
+    for node in found(term, sympy.Pow):
+        if not (node.exp.is_negative and node.base.is_Add and node.base.has(N)):
+            continue
+        power, left = led_by(node.base)
+        if not may_vanish(left):
+            continue
+        # a factor that vanishes may hide the pole of what it multiplies
+        hides = lead.as_base_exp()[1].is_negative and any(may_vanish(a) for _, a in _poles(term / lead))
+        if trained or power > 0 or hides:
+            yield node.base, left
+
+
+def _of_neurons(entry: Entry) -> bool:
+    return bool(entry.neuron != NO_NEURON)
 
 
 def _told(program: Program, expr: Expr) -> str:
     return sympy.sstr(expr.xreplace({e: sympy.Symbol(program[e.source].name) for e in entries(expr)}))[:200]
-
-
-def _may_vanish(left: Expr) -> bool:
-    low, high = bounds(left)
-    return bool(low <= 0 <= high) and reads_vectors(left)
 
 
 def _poles(rest: Expr) -> list[tuple[Expr, Expr]]:

@@ -120,11 +120,22 @@ def outgrown(expr: Expr) -> list[Expr]:
     return [left for power, left in found if power > 0]
 
 
+def led(expr: Expr) -> tuple[Expr, Expr] | None:
+    """The exponent of the highest power of n in a sum, and the sum over that power; None: n stands inside a function.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> led(N * x + 1 / N), led(sympy.sin(N * x))
+    ((1, x + n**(-2)), None)
+    """
+    expanded = sympy.expand(expr)
+    powers = powers_of_n(expanded)
+    return (max(powers), sympy.expand(expanded * N ** -max(powers))) if powers else None
+
+
 def led_by(expr: Expr) -> tuple[Expr, Expr]:
     """The highest power of n in a sum, and what it multiplies; (0, the sum) where n stands inside a function."""
-    expanded = sympy.expand(expr)
-    power = max(powers_of_n(expanded), default=sympy.S.Zero)
-    return power, at_infinity(sympy.expand(expanded / N**power)) if powers_of_n(expanded) else expr
+    found = led(expr)
+    return (found[0], at_infinity(found[1])) if found else (sympy.S.Zero, expr)
 
 
 def at_infinity(expr: Expr) -> Expr:

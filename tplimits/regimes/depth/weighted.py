@@ -9,12 +9,14 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
+from tplimits.program.nodes.kinds import MatMul
 from tplimits.regimes.depth.algebra import writing
 from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.scalars.order_one import Weight
@@ -44,15 +46,21 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
         yield f"  {left:<9} = {shown}"
     programs = {w.program.name: w.program for w in limit.weights.values()}
     for (program, position), name in names.items():
-        given = programs[program][position].name
-        average = "an average" if given.startswith("_") else f"`{given}`"
-        yield f"  {name:<9} = √n times {average}, Gaussian given V"
+        yield f"  {name:<9} = {_scalar(programs[program], position)}, Gaussian given V"
     for first, second, form in _laws(limit, names):
         pair = ", ".join(writing.indexed(*x) for x in (first, second))
         yield f"              Cov({pair}) = {writing.text(form, arrays)}"
     known = {e.array: w.program.arrays[e.array] for w in limit.weights.values() for e in w.function.atoms(ArrayEntry)}
     for number, array in sorted(known.items()):
         yield f"  array{number:<4} = the constant array {writing.contents(array.values)}"
+
+
+def _scalar(program: Program, position: int) -> str:
+    """What a weight reads, in words."""
+    read = program[position]
+    if isinstance(read, MatMul):
+        return f"an entry of `{program[read.matrix].name}` times the state"
+    return f"√n times {'an average' if read.name.startswith('_') else f'`{read.name}`'}"
 
 
 def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form], str]) -> Iterator[Formula]:

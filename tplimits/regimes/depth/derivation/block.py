@@ -26,6 +26,8 @@ from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
+from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
@@ -122,6 +124,14 @@ def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool 
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool) -> BlockLimit:
     layer = in_sequences(lowered(program, fixed)) if sequences else lowered(program, fixed)
+    try:
+        return _limit(program, fixed, layer, in_stack)
+    except NoLimitError as error:
+        # where functions of several layers have no place in drift and noise the expansion in 1/n may have numbers
+        raise (NoFormulasError(str(error), error.verdict) if layer.model.neurons else error) from None
+
+
+def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: bool) -> BlockLimit:
     drift = layer.drift(layer.mean())
     scale = S.One
     if in_stack:
@@ -171,6 +181,7 @@ def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, 
     if not layer.model.weights:
         return {}, {}
     law = laws(layer.model, layer.ring, layer.arrays)
+    insist_on_one_neuron(layer.model, program.name, drift)
     labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
     if not labels:
         return {}, {}
@@ -218,9 +229,39 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
 
+def _met(program: Program, fixed: tuple[str, ...], sequences: bool) -> list[tuple[Expr, BlockLimit]]:
+    """The limits of the blocks of a stack, each with the V that it meets as a multiple of that of the stack."""
+    found: list[tuple[Expr, BlockLimit]] = []
+    known: list[tuple[Program, Expr, BlockLimit]] = []
+    before: Expr = S.One
+    for number, one in enumerate(program.parts, start=1):
+        part = next((limit for p, scale, limit in known if p == one and scale == before), None)
+        if part is None:
+            # functions of scalars and their laws are kept by the name of the block: another law needs another name
+            again = any(p.name == one.name for p, _, _ in known)
+            named = one.replace(name=f"{one.name}[{number}]") if again else one
+            part = _one_block(named, tuple(w for w in fixed if w in one.widths), True, sequences)
+            known.append((one, before, part))
+        found.append((before, part))
+        before = sympy.simplify(before * part.scale)
+    return found
+
+
+def _expanded(met: Sequence[tuple[Expr, BlockLimit]]) -> dict[str, Form]:
+    """The arguments that are expanded, each at the V that its block meets; equal names are told apart."""
+    found: dict[str, Form] = {}
+    for number, (scale, part) in enumerate(met, start=1):
+        for name, form in part.expanded.items():
+            scaled = form.degree_scaled(scale)
+            if all(known != scaled for other, known in found.items() if other.startswith(name)):
+                found[f"{name} of block {number}" if name in found else name] = scaled
+    return found
+
+
 def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> BlockLimit:
     """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
-    parts = [_one_block(p, tuple(w for w in fixed if w in p.widths), True, sequences) for p in program.parts]
+    met = _met(program, fixed, sequences)
+    parts = [part for _, part in met]
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
         condition = sympy.factor(sympy.together(whole - 1))
@@ -232,8 +273,6 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         )
         raise NoLimitError(sentence, DepthVerdict("none", sentence, conditions or ()))
     drift, diffusion, roots = Form({}), Form({}), []
-    # the V that each block meets, as a multiple of that of the stack
-    met = [(sympy.Mul(*(p.scale for p in parts[:k])), part) for k, part in enumerate(parts)]
     for k, (before, part) in enumerate(met):
         after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
         # to order 1/n the parts add up: each sees V as scaled by those before, and is scaled by those after
@@ -263,7 +302,7 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         tuple(p.scale for p in parts),
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
-        {name: law for p in parts for name, law in p.laws.items()},
-        {name: form.degree_scaled(s) for s, p in met for name, form in p.expanded.items()},
+        {name: {k: f.degree_scaled(s) for k, f in law.items()} for s, p in met for name, law in p.laws.items()},
+        _expanded(met),
         {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},
     )

@@ -116,8 +116,7 @@ class Contraction:
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
             # what comes with 1/n is joined to nothing at that order: the weight is independent of it in the limit
-            if pert < MOST or self.most > MOST:
-                self._insist_on_independence(matrix, factors)
+            self._insist_on_independence(matrix, factors, pert < MOST or self.most > MOST)
             # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
             marks = [f for f in factors if f[0] == centred_label(matrix)]
             centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]
@@ -150,12 +149,13 @@ class Contraction:
     def _is_of(self, matrix: int, factor: Factor) -> bool:
         return factor[0][0] == "F" and self.model.layers[factor[0]].matrix == matrix
 
-    def _insist_on_independence(self, matrix: int, factors: tuple) -> None:
-        """Refuse a product of a matrix with a function of scalars of order 1 that hold it."""
-        for label, _, _ in factors:
-            if label[0] == "Y" and matrix in self.model.weights[label].matrices:
+    def _insist_on_independence(self, matrix: int, factors: tuple, joined: bool) -> None:
+        """Refuse a product of a matrix with a function of scalars of order 1, if it is joined to it, or of a neuron."""
+        held = [self.model.weights[label] for label, _, _ in factors if label[0] == "Y"]
+        for weight in held:
+            if matrix in weight.matrices and (joined or weight.of_neuron):
                 raise NoLimitError(
-                    f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if "
+                    f"{weight.refusal} On a branch of size n^(-1/2) it would have one, if "
                     f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
                 )
 
@@ -258,8 +258,14 @@ class Contraction:
         dimension = index // SPAN
         if not holding:
             return times(powers, dimension, 2), factors
+        if not self.model.dimensions[dimension].width:
+            return powers, factors
+        # functions of one neuron, whose mean over neurons is that of one (`neurons`)
+        if all(f[0][0] == "Y" for f in holding):
+            rest = tuple((label, tuple(i for i in at if i != index), copy) for label, at, copy in factors)
+            return times(powers, dimension, 2), rest
         # a sum over neurons closes to V where the state alone is left: Σ X X is n V
-        if not self.model.dimensions[dimension].width or any(f[0] != "X" for f in holding):
+        if any(f[0] != "X" for f in holding):
             return powers, factors
         tokens = tuple(f[1][0] for f in holding)
         label = "V" if len(holding) == 2 else f"Q|{len(holding)}"

@@ -134,7 +134,8 @@ def _insist_on_shared_weights(layer: OneLayer) -> None:
             )
     if layer.model.weights:
         raise NoLimitError(
-            f"`{program.name}` holds functions of scalars that keep their size, as the softmax of logits of order 1: "
+            f"`{program.name}` holds functions of scalars that keep their size, as the softmax of logits of order 1, "
+            "or of several dense layers at once: "
             "the mean of a product of their derivatives is not derived. Divide the logits by sqrt(n), as shaped "
             "attention does."
         )

@@ -136,7 +136,10 @@ class OneLayer:
         found = self._by_order(totalled(self.contraction.joined([*plain, *near]), total))
         for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
             if label[0] == "Y":
-                raise NoLimitError(self.model.weights[label].refusal)
+                raise NoLimitError(
+                    f"{self.model.weights[label].refusal} Here the noise of a layer holds the function too, as where "
+                    "it multiplies the state or what is of order 1; such noise is not derived."
+                )
         return found
 
     def _pairs(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:

@@ -6,7 +6,7 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, NoReturn
 
@@ -47,6 +47,8 @@ from tplimits.regimes.depth.algebra.products import (
 )
 from tplimits.regimes.depth.derivation.centring import centred, collected_terms
 from tplimits.regimes.depth.derivation.jumps import note_jump
+from tplimits.regimes.depth.derivation.neurons import of_several_layers
+from tplimits.regimes.depth.derivation.neurons import operand as operand_template
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars.around import Around
@@ -80,6 +82,7 @@ class Lowering:
         self._used = 1000  # numbers below are those of open indices while a template is made
         self.here = 0  # the instruction that is being lowered
         self.in_scalar = False  # inside an expression of scalars
+        self.in_operand = False  # inside a vector that a matrix multiplies
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -177,7 +180,7 @@ class Lowering:
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
-            self.model.operands[source] = self.template(source)
+            self.model.operands[source] = operand_template(self, source)
         return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
     def _average(self, s: Avg, env: Env) -> Poly:
@@ -195,8 +198,7 @@ class Lowering:
         if isinstance(index, Lookup) or index not in env:
             what = "a look-up table" if isinstance(index, Lookup) else f"the single entry {index}"
             raise NoFormulasError(
-                f"{self.where}: it reads {what} along a finite axis; here all tokens are alike: use tp.constant and "
-                "tp.sum."
+                f"{self.where}: it reads {what} along a finite axis; here tokens are alike: use tp.constant and tp.sum."
             )
         return env[index]
 
@@ -214,9 +216,8 @@ class Lowering:
 
     def lower(self, expr: Expr, env: Env) -> Poly:
         """A body at indices; functions of scalars of order 1 are weights of their own."""
-        if self.in_scalar or not self.reading.is_scalar(expr):
-            return self.alone(expr, env)
-        return scalars(self, (expr,), env)[0]
+        apart = not self.in_scalar and self.reading.is_scalar(expr)
+        return scalars(self, (expr,), env)[0] if apart else self.alone(expr, env)
 
     def of_scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
         """Factors that are expressions of scalars; kinks of one scalar are one function of it."""
@@ -239,6 +240,8 @@ class Lowering:
             return self._constant(expr, env)
         if (function := self.reading.function_of_layer(expr)) is not None:
             return self._activation(*function, env)
+        if self.in_operand and (found := of_several_layers(self, expr, env)) is not None:
+            return found
         if (found := bent(self, expr, env)) is not None:
             return found
         if isinstance(expr, sympy.Add):
@@ -249,10 +252,8 @@ class Lowering:
         if isinstance(expr, AxisSum):
             return self._sum(expr, env)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
-            found = self.lower(expr.base, env)
-            for _ in range(int(expr.exp) - 1):  # lowered anew: each factor has summed indices of its own
-                found = multiplied(found, self.lower(expr.base, env), self.limit)
-            return found
+            # each factor lowered anew, with summed indices of its own
+            return self._multiplied(self.lower(expr.base, env) for _ in range(int(expr.exp)))
         refuse_vectors(self, expr)
         return series(self, expr, env)
 
@@ -268,19 +269,18 @@ class Lowering:
                 layers[function[0]] = layers.get(function[0], S.One) * function[1]
             else:
                 rest.append(a)
-        found = self.number(sympy.Mul(*numbers))
-        for entry, body in layers.items():
-            found = multiplied(found, self._activation(entry, body, env), self.limit)
+        found = [self.number(sympy.Mul(*numbers)), *(self._activation(*layer, env) for layer in layers.items())]
         of_scalars = [a for a in rest if self.reading.is_scalar(a)]
-        for poly in (*scalars(self, of_scalars, env), *(self.lower(a, env) for a in rest if a not in of_scalars)):
-            found = multiplied(found, poly, self.limit)
-        return self.arranged(found)
+        found += [*scalars(self, of_scalars, env), *(self.lower(a, env) for a in rest if a not in of_scalars)]
+        return self.arranged(self._multiplied(found))
+
+    def _multiplied(self, factors: Iterable[Poly]) -> Poly:
+        return reduce(lambda a, b: multiplied(a, b, self.limit), factors)
 
     def _sum(self, expr: AxisSum, env: Env) -> Poly:
         dimension = self.dimension_of(expr.axis)
-        bound = self.fresh(dimension)
+        terms, bound = [], self.fresh(dimension)
         inner = lowered_at_poles(self, expr.summand, {**env, expr.bound: bound}, judged=False)
-        terms = []
         for t in inner.terms:
             if bound not in indices(t.factors):
                 terms.append(t._replace(powers=times(t.powers, dimension, 2)))
@@ -303,8 +303,8 @@ class Lowering:
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
         position, axes = entry.source, self.program[entry.source].axes
-        inside: dict[Expr, int] = {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
-        inside[OWN] = env[entry.neuron]
+        at = {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
+        inside: dict[Expr, int] = {**at, OWN: env[entry.neuron]}
         if body == U:
             return self._dense(position, LINEAR, inside)
         function = self._with_means(body)

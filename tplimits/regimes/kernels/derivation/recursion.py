@@ -51,7 +51,7 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.scales import divergent, led, lower_orders, refuse_lower_orders, shortened
+from tplimits.regimes.kernels.derivation.scales import divergent, lower_orders, refuse_lower_orders, shortened, vanishing
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Recursion(Brackets):
         whole = self.translated(s.operand, s)
         if not self._reads_powers(s.operand):
             return S.One, whole, whole
-        power, whole = led(whole)
+        power, whole = vanishing(whole)
         return power, whole, self._limit(position, whole)
 
     def _dot(self, position: int, view: View, operand: Expr) -> Expr:

@@ -10,7 +10,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import N
-from tplimits.program.nodes.scale import powers_of_n
+from tplimits.program.nodes.scale import led, powers_of_n
 from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
 #: what a mean has at order n^(−1/2) where n stands inside a function
@@ -38,11 +38,10 @@ def shortened(text: str) -> str:
     return text if len(text) < 200 else text[:200] + "…"
 
 
-def led(operand: Expr) -> tuple[Expr, Expr]:
+def vanishing(operand: Expr) -> tuple[Expr, Expr]:
     """The power of n that leads an operand which vanishes, and the operand over it; 1 and the operand else."""
-    powers = powers_of_n(sympy.expand(operand)) if operand.has(N) else []
-    lead = N ** min(max(powers, default=S.Zero), S.Zero)
-    return lead, sympy.expand(operand / lead) if lead != 1 else operand
+    power, rest = (led(operand) if operand.has(N) else None) or (S.Zero, operand)
+    return (N**power, rest) if power < 0 else (S.One, operand)
 
 
 def lower_orders(operand: Expr, mean: Callable[[Expr], Expr]) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bent
 import numpy as np
 import pytest
+import sympy
 from numpy.polynomial.hermite_e import hermegauss
 
 import tplimits as tp
@@ -62,3 +63,71 @@ def test_small_functions_beside_those_of_order_one(weights, large):
     value, error = sde.drift_estimate_at(V)
     assert sde.verdict.kind == "ODE" and not sde.diffusion_form
     assert (np.abs(value - expected) < 4.5 * error + 1e-5).all() and error.max() < 2e-2 * np.abs(value).max()
+
+
+def gaussian_moment(a, b, c, power):
+    """E u^p w^p of two Gaussians of variances a, b and covariance c, by derivatives of exp(½ tᵀ C t)."""
+    s, t = sympy.symbols("s t")
+    order, halves = power * 2, (sympy.S(a) * s**2 + 2 * sympy.S(c) * s * t + sympy.S(b) * t**2) / 2
+    term = sympy.expand(halves ** (order // 2)) / sympy.factorial(order // 2)
+    return float(term.coeff(s, power).coeff(t, power) * sympy.factorial(power) ** 2)
+
+
+@pytest.mark.parametrize("order", [2, 4, 6])
+@pytest.mark.parametrize("inside", [False, True])
+def test_powers_of_n_bring_out_as_many_powers_of_a_small_scalar(order, inside):
+    """tanh(S) n^((p−1)/2) (cos Z − 1 + …) is ± tanh(S) (√n Z)^p/p! over √n, wherever the power of n stands."""
+
+    def weights(S, Z):
+        power = tp.sqrt(tp.n) ** (order - 1)
+        inner, outer = (power, 1) if inside else (1, power)
+        polynomial = (inner * (-1) ** (k // 2) * Z**k / sympy.factorial(k) for k in range(0, order, 2))
+        return outer * tp.tanh(S) * (inner * tp.cos(Z) - sum(polynomial))
+
+    sde = tp.derive(on_its_own(weights), tp.Proportional())
+    expected = np.zeros((2, 2))
+    for α, β, ν, κ in np.ndindex(2, 2, 2, 2):
+        law = [[V[α, α] * V[ν, ν], V[α, β] * V[ν, κ]], [V[α, β] * V[ν, κ], V[β, β] * V[κ, κ]]]
+        small = gaussian_moment(law[0][0], law[1][1], law[0][1], order) / float(sympy.factorial(order)) ** 2
+        expected[α, β] += gaussian_pair(law, np.tanh, 60) * small * V[ν, κ]
+    value, error = sde.drift_estimate_at(V)
+    assert (np.abs(value - expected) < 4.5 * error + 1e-5 * expected.max()).all()
+    assert error.max() < 0.25 * np.abs(value).max()
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        lambda S, Z: tp.cos(S) * (1 / (tp.n**2 * (1 / tp.n**2 + S**2)) + Z),
+        lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**2 * S**2),
+        lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**3 * Z**2),
+    ],
+)
+def test_quotients_that_are_large_near_a_zero_alone_are_refused(weights):
+    """1/(1 + n²S²) tends to 0 for every S ≠ 0, and n times its mean square to the density of S at 0 times π/2."""
+    with pytest.raises(tp.NoLimitError, match=r"is kept off 0 by less and less of it.*its mean square is not that"):
+        tp.derive(on_its_own(weights), tp.Proportional())
+
+
+@pytest.mark.parametrize(
+    ("weights", "limit"),
+    [
+        (lambda S, Z: 1 / tp.sqrt(tp.n + tp.n * S**2), lambda s: 1 / np.sqrt(1 + s**2)),
+        (lambda S, Z: tp.sin(S) * S**2 / (1 + tp.n * S**2) * tp.sqrt(tp.n), np.sin),
+    ],
+)
+def test_quotients_that_grow_with_n_beside_a_scalar_of_order_one(weights, limit):
+    sde = tp.derive(on_its_own(weights), tp.Proportional())
+    expected = np.zeros((2, 2))
+    for α, β, ν, κ in np.ndindex(2, 2, 2, 2):
+        law = [[V[α, α] * V[ν, ν], V[α, β] * V[ν, κ]], [V[α, β] * V[ν, κ], V[β, β] * V[κ, κ]]]
+        expected[α, β] += gaussian_pair(law, limit, 60) * V[ν, κ]
+    value, error = sde.drift_estimate_at(V)
+    assert (np.abs(value - expected) < 4.5 * error + 1e-4).all() and error.max() < 2e-2 * np.abs(value).max()
+
+
+def test_what_fluctuates_by_as_much_as_its_mean_is_no_normalisation_by_the_state():
+    block = bent.plain(lambda Y: Y / (1 + tp.n * Y**2))
+    with pytest.raises(tp.NoLimitError, match="power -1 has fluctuations of order 1, with variance") as refused:
+        tp.derive(block, tp.Proportional())
+    assert "normalisation by the state" not in str(refused.value)

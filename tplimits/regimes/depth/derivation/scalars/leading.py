@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sympy import Abs, Add, Expr, Function, Pow, Rational, S, expand, factorial, sign
+from sympy import Abs, Add, Expr, Function, Rational, S, Symbol, expand, factorial, sign
 
 from tplimits.program.nodes.entries import AxisSum, N
 from tplimits.program.nodes.functions import kinks, leaky_relu, maximum, minimum, relu, step, where
-from tplimits.program.nodes.scale import highest_power, in_root, is_infinite
+from tplimits.program.nodes.scale import in_root, is_infinite, led
 
 #: powers of √n that may stand before a function, to be taken away by what it does or multiplies
 GROWN = 6
@@ -16,7 +16,7 @@ SEVERAL = (leaky_relu, maximum, minimum, where)
 _DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
 
 
-def led(expr: Expr) -> Expr:
+def in_front(expr: Expr) -> Expr:
     """An expression with the leading power of n of an argument in front: 1/(S²/n + 1/n) is n/(S² + 1)."""
     plain = expr.replace(lambda h: isinstance(h, SEVERAL), lambda h: h.definition())
     powers = plain.replace(lambda p: p.is_Pow and p.base.is_Add and p.base.has(N), _lead)
@@ -25,26 +25,26 @@ def led(expr: Expr) -> Expr:
 
 def _lead(expr: Expr) -> Expr:
     argument, degree = (expr.base, expr.exp) if expr.is_Pow else (expr.args[0], _DEGREES[expr.func])
-    try:
-        order = highest_power(argument)
-    except ValueError:
+    found = led(argument)
+    if found is None:
         return expr
-    if order is None:
-        return expr
-    rest = expand(argument * N**-order)
+    order, rest = found
     return N ** (order * degree) * (rest**degree if expr.is_Pow else expr.func(rest, *expr.args[1:]))
 
 
 def brought_out(expr: Expr) -> Expr:
     """In powers of n as far as those in front of a function bring them out."""
-    small, root, q = in_root(expr)
-    order = sum(-int(p.exp) for p in small.atoms(Pow) if p.base == root and p.exp.is_negative)
-    return led(in_powers(expr, order)) if order <= q * GROWN else expr
+    return in_front(in_powers(expr, 0))
 
 
-def in_powers(expr: Expr, order: int) -> Expr:
-    """Taylor polynomials in a root of n of what is smooth there."""
+def in_powers(expr: Expr, least: int) -> Expr:
+    """Taylor polynomials in a root of n of what is smooth there, right up to n^(−least/2) whatever stands in front."""
     small, root, q = in_root(expr)
+    grown = _grown(small, root)
+    if grown > q * GROWN:
+        return expr
+    # what multiplies a function brings out as many of its powers
+    order = max(0, grown) + least * q // 2
 
     def polynomial(function: Expr) -> Expr:
         terms, derivative = [], function
@@ -56,6 +56,17 @@ def in_powers(expr: Expr, order: int) -> Expr:
 
     smooth = small.replace(lambda f: f.has(root) and root not in (f, *f.args[:1]) and _is_smooth(f), polynomial)
     return expand(smooth).xreplace({root: N ** Rational(-1, q)})
+
+
+def _grown(expr: Expr, root: Symbol) -> int:
+    """The highest power of 1/root in an expression whose sums do not cancel."""
+    if expr.is_Pow or expr == root:
+        base, exponent = expr.as_base_exp()
+        if base == root:
+            return -int(exponent)
+        return int(exponent) * max(0, _grown(base, root)) if exponent.is_Integer and exponent.is_positive else 0
+    below = [_grown(a, root) for a in expr.args]
+    return sum(below) if expr.is_Mul else max(below, default=0)
 
 
 def _is_smooth(expr: Expr) -> bool:

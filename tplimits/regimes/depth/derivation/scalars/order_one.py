@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Add, Expr, Mul, Rational, S, Symbol
+from sympy import Add, Expr, Mul, Pow, Rational, S, Symbol, expand
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.sharp import sharp_divisors
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import (
     ArrayEntry,
@@ -36,10 +37,10 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
-from tplimits.regimes.depth.algebra.products import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
+from tplimits.regimes.depth.algebra.products import OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 from tplimits.regimes.depth.derivation.scalars.growth import growth
-from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_powers, led
+from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class NotSmall(NoLimitError):
 class Weight:
     """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
 
-    `refusal` says why it has no place on a branch that is larger than n^(−1/2).
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2); `of_neuron`: entries are those of dense
+    layers at one neuron (`neurons`).
     """
 
     program: Program
@@ -64,6 +66,7 @@ class Weight:
     axes: tuple[Symbol, ...]
     matrices: frozenset[int]
     refusal: str
+    of_neuron: bool = False
 
     @property
     def averages(self) -> tuple[int, ...]:
@@ -93,16 +96,17 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
 def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
     written = _written(lowering, expr, {}, itertools.count())
+    _insist_on_divisors(lowering, written)
     size = _size(lowering, written, reason)
     if size is not None and size <= 0:
         return _sized(lowering, written, size, reason, env)
     try:
         return _split(lowering, written, size or 1, reason, env)
     except NotSmall:
-        expanded = _in_widths(lowering, in_powers(_of_n(lowering, written), 2 * MOST))
+        expanded = _in_widths(lowering, in_powers(_of_n(lowering, written), lowering.limit))
         if expanded == written:
             raise
-        return _split(lowering, expanded, size or 1, reason, env)
+        return total([_split(lowering, expanded, size or 1, reason, env), Poly((), lowering.limit)])
 
 
 def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
@@ -119,8 +123,8 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
             found.append(ordinary)
         elif size is None:
             raise reason
-        elif size > MOST:
-            found.append(Poly((), MOST))
+        elif size > lowering.limit:
+            found.append(Poly((), lowering.limit))
         else:
             found.append(_sized(lowering, term, size, reason, env))
     return total(found)
@@ -135,15 +139,15 @@ def _multiplied_out(product: Expr) -> Iterator[Expr]:
 
 
 def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
-    """The k for which a written expression times n^(k/2) is random of order 1, MOST + 1 for less; None: none."""
-    for k in range(-GROWN, MOST + 1):
+    """The k for which a written expression times n^(k/2) is random of order 1, beyond the limit for less, or None."""
+    for k in range(-GROWN, lowering.limit + 1):
         try:
             limit = _limit(lowering, written * _roots(k), reason)
         except NotSmall:
             return None
         if entries(limit):
             return k
-    return MOST + 1 if limit == 0 else None
+    return lowering.limit + 1 if limit == 0 else None
 
 
 def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
@@ -169,12 +173,24 @@ def _roots(count: int) -> Expr:
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
     """A weight at indices; the averages it reads are kept for their law."""
-    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
-    lowering.model.weights[f"Y|{digest}"] = found
+    label = kept(lowering, found)
     for position in found.averages:
         if position not in lowering.model.averages:
             lowering.model.averages[position] = _value(lowering, position)
-    return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
+    return lowering.one((label, tuple(lowering.index(a, env) for a in found.axes), 0))
+
+
+def kept(lowering: Lowering, found: Weight) -> str:
+    """The label of a weight, which the model keeps."""
+    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
+    lowering.model.weights[f"Y|{digest}"] = found
+    return f"Y|{digest}"
+
+
+def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
+    """The indices of a function, in the order of the axes of a program."""
+    order = {a: k for k, a in enumerate(program.all_axes)}
+    return tuple(sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]]))
 
 
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
@@ -183,14 +199,12 @@ def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     averages = {e.source for e in entries(function)}
     matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
     _insist_on_second_moment(lowering, function, reason)
-    order = {a: k for k, a in enumerate(program.all_axes)}
-    axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
-    return Weight(program, function, tuple(axes), matrices, str(reason))
+    return Weight(program, function, axes_of(program, function), matrices, str(reason))
 
 
 def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
     """A written expression as n → ∞; `reason` where it grows."""
-    leading = led(_of_n(lowering, written))
+    leading = in_front(_of_n(lowering, written))
     # √n·tanh(T/√n) is T
     for form in (lambda expr: expr, brought_out):
         try:
@@ -251,10 +265,30 @@ def _value(lowering: Lowering, position: int) -> Poly:
     return Poly(tuple(t._replace(factors=renamed(t.factors, opened)) for t in poly.terms), poly.cut)
 
 
+def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
+    """Refuse quotients whose limit at every value hides how large they are near a zero, as 1/(1 + n²S²) at S ~ 1/n."""
+    if not any(p.exp.is_negative and p.base.is_Add and p.base.has(N) for p in written.atoms(Pow)):
+        return
+    for term in Add.make_args(expand(_of_n(lowering, written))):
+        # 1/(1 + n S²) as n⁻¹/(S² + 1/n): what the limit divides by, and the power that hides it
+        for base, left in sharp_divisors(in_front(term), lambda entry: True):
+            divisor, zero = (with_names(e, _names(term).__getitem__, indexed=False) for e in (base, left))
+            raise NoLimitError(
+                f"{lowering.where}: `{divisor}`, S being √n times an average, is kept off 0 by less and less of it as "
+                f"n grows, and where `{zero}` is nearly 0 the function is far larger than it is elsewhere: its mean "
+                "square is not that of its limit. Let no power of n weigh the parts of a divisor against each other."
+            )
+
+
+def _names(expr: Expr) -> dict[Expr, str]:
+    """What messages call the averages in an expression."""
+    return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
+
+
 def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
     plain = _one_term(function)
-    drawn = {e: Symbol(f"S{k + 1}" if k else "S", real=True) for k, e in enumerate(entries(plain))}
+    drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
     found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
     if not found.established:
         known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"

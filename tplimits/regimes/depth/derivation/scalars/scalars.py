@@ -145,8 +145,9 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
         )
     spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
     moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
-    refused = NotSmall if any(o == 0 for o, _ in spread) else NoLimitError  # what is random may be so on a small branch
-    if moved:
+    refused = NotSmall if any(o <= 0 for o, _ in spread) else NoLimitError  # what is random may be so on a small branch
+    # what fluctuates by as much as its mean, as 1 + n y², is no function of the state
+    if moved and not any(o <= 2 * moved[0][0] for o, _ in spread):
         shown, where = defined(moved[0][1], known)
         state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):

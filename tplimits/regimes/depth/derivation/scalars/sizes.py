@@ -94,6 +94,12 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
             if joint.opaque or any(order < 2 for order in joint.forms):
                 raise too_random(model.names[position])
             found[position, other] = joint[2]
+    for entry, (matrix, scale) in model.neurons.items():
+        # entries of one matrix at one neuron have the covariance V, those of others, and averages, are independent
+        found |= {pair: Form({}) for a in model.averages for pair in ((entry, a), (a, entry))}
+        for near, (its, more) in model.neurons.items():
+            own: Factors = (("V", (free_index(0), free_index(1)), 0),)
+            found[entry, near] = Form({own: scale * more} if matrix == its else {})
     return found
 
 
