@@ -42,7 +42,7 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
         ({"lr": float("nan")}, "finite number"),
         ({"lr": lambda t: -float(t)}, r"lr\(1\)=-1.0: a learning rate"),
         ({"lr": lambda: 0.1}, r"lr= is called as lr\(t\)"),
-        ({"lr": {"U": 1.0, "W": 1.0}}, "`v` is not given"),
+        ({"lr": {"U": 1.0, "W": 1.0}}, "no rate for `v`, trained by .*0 for what is to rest"),
         ({"error": lambda f, t, y: f}, r"called as error\(f\) or error\(f, t\)"),
         ({"error": lambda: 0.0}, r"called as error\(f\) or error\(f, t\)"),
         ({"steps": -1}, "steps=-1"),

@@ -152,8 +152,19 @@ def test_optimizers_and_rates_by_name_are_checked():
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b", "c"), tp.SGD())))
     with pytest.raises(tp.ProgramError, match="3 for `U` is no optimizer"):
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b"), 3)))
-    with pytest.raises(tp.EvaluationError, match="`W` is not given"):
+    with pytest.raises(tp.EvaluationError, match="no rate for `W`, trained by SGD"):
         run(biased, tp.SGD(), lr={"U": 1.0, "β": 1.0, "v": 1.0, "b": 1.0})
+
+
+def test_parameters_that_never_move_need_no_rate():
+    optimizers = {"U": tp.Frozen(), "W": tp.SGD(), "v": tp.SGD()}
+    rates, all_rates = {"W": 0.5, "v": 0.2}, {"U": 7.0, "W": 0.5, "v": 0.2}
+    for regime, task in ((tp.NeuralTangent, {"f0": 0.0}), (tp.MaximalUpdate, {"particles": 256, "block": 64})):
+        limit = tp.derive(transposed, regime(optimizers))
+        found, same = (limit.evaluate(X, error=SIGNAL, lr=lr, steps=2, **task).f for lr in (rates, all_rates))
+        assert (found == same).all() and (found[2] != 0).all()
+    exact = (limit.exact(X[:1], error=tp.squared_error([1]), lr=lr, steps=1)[1] for lr in (rates, all_rates))
+    assert len({tuple(f) for f in exact}) == 1
 
 
 # -- sign descent on one input at a time ------------------------------------------------------
