@@ -251,7 +251,7 @@ def rates(lr: Any, optimizers: Mapping[str, Optimizer], known: Collection[str] |
     missing = [name for name, one in optimizers.items() if name not in lr and not one.is_still]
     if missing:
         raise EvaluationError(
-            f"lr={{…}} has no rate for `{'`, `'.join(missing)}`, trained by {optimizers[missing[0]]}. Add a rate, 0 for "
+            f"lr={{…}} has no rate for `{'`, `'.join(missing)}`, trained by {optimizers[missing[0]]}. Add one, 0 for "
             "what is to rest; parameters of tp.Frozen() alone are left out."
         )
     return {name: _rate(f"lr[{name!r}]", lr.get(name, 0.0), math.inf) for name in optimizers}
