@@ -226,6 +226,21 @@ def test_divergence_is_named():
         SGD.evaluate(X, **{**SMALL, "error": lambda f: np.sign(f + 1) * 1e155, "lr": 1e155, "steps": 4})
 
 
+def test_signals_that_are_lost_in_noise_move_nothing():
+    """Adam moves every weight by 30: outputs are of order 30⁴, and the sign of what is left of them is luck."""
+
+    @tp.network
+    def cube(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W @ tp.tanh(tp.sum(U * ξ, over="d"))) ** 3
+
+    limit = tp.derive(cube, tp.MaximalUpdate(tp.Adam(eps=0.05)))
+    task = {"error": ERROR, "particles": 512, "block": 64, "replicates": 4}
+    assert (limit.evaluate(X, lr=30.0, steps=1, **task).stderr[1] > 1).any()  # nothing rests on them yet
+    with pytest.raises(tp.EvaluationError, match="error signals of step 1 are lost in noise"):
+        limit.evaluate(X, lr=30.0, steps=2, **task)
+    assert (limit.evaluate(X, lr=0.05, steps=3, **task).stderr < 0.05).all()
+
+
 # -- reproducibility --------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from tplimits.regimes.training.numbers.moments import operator_squares
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
-from tplimits.regimes.training.numbers.replicates import replicated
+from tplimits.regimes.training.numbers.replicates import refuse_lost, replicated
 from tplimits.regimes.training.numbers.singular import refuse_cancelled
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
@@ -59,7 +59,9 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     begin = partial(TangentReplicate, asked, prepared)
     # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
-    return _averaged(numpy.array([run["f"] for run in runs]))
+    found, signal = numpy.array([run["f"] for run in runs]), error_signal(asked.error)
+    refuse_lost(found, lambda t: numpy.array([signal(f, t) for f in found[:, t]]), asked.steps)
+    return _averaged(found)
 
 
 def _is_sign(optimizer: Optimizer) -> bool:
