@@ -356,6 +356,23 @@ def test_the_recursion_is_printed_with_and_without_the_initial_matrix():
         assert line in shown, shown
 
 
+def test_powers_of_the_width_that_vanish_are_not_printed():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d", "k"], W: tp.Matrix["n", "k"], v: tp.Vector["n"]):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        h = W @ x
+        ratio = tp.avg(x) * tp.width("k") / tp.n
+        return v * (tp.tanh(h + v / tp.width("k")) * (1 + 2 / tp.sqrt(tp.n)) + ratio * h)
+
+    limit = tp.derive(net, tp.MaximalUpdate(tp.SGD()))
+    printed = repr(limit)
+    assert (
+        "= (|h_t⟩*ratio_t + tanh(|h_t⟩))*|v_t⟩\n" in printed and "= (1 - tanh(|h_t⟩)**2 + ratio_t)*|v_t⟩\n" in printed
+    )
+    assert "= k*_7_t/n\n" in printed and "sqrt(n)" not in printed
+    assert r"\sqrt{n}" not in limit.latex()
+
+
 def test_latex_is_ascii_and_balanced():
     for limit in (ADAM, tp.derive(shifted, tp.MaximalUpdate(tp.SGD()))):
         source = limit.latex()
