@@ -115,6 +115,19 @@ def test_particles_with_several_outputs_and_widths():
         assert np.sqrt((z**2).mean()) < 2
 
 
+def test_the_errors_of_drawn_means_in_a_kernel_are_those_of_outputs():
+    @tp.network
+    def back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.tanh(W.T @ tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d"))))
+
+    task = {"data": X[:1], "error": tp.squared_error([1.0]), "steps": 3, "f0": np.zeros(1)}
+    runs = [run(back, tp.SGD(momentum=0.5), seed=seed, **task) for seed in range(8)]
+    spread = np.std([r.f[1:] for r in runs], axis=0, ddof=1)
+    claimed = np.sqrt(np.mean([r.stderr[1:] ** 2 for r in runs], axis=0))
+    assert 0.3 < np.sqrt((spread**2).mean() / (claimed**2).mean()) < 2
+    assert (run(biased, tp.SGD(), f0=np.zeros(3)).stderr == 0).all()
+
+
 # -- an optimizer and a rate for each parameter -------------------------------------------------
 
 

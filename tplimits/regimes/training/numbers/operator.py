@@ -105,13 +105,19 @@ def _by_kernel(
 ) -> tuple[Array, Array, Array]:
     """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s/ν_s.
 
-    With drawn kernels, once for each draw.
+    With drawn kernels, once for each draw; with kernels that have errors, once more for each of some that are off by
+    their errors.
     """
     clipped = clipping(asked, biases, asked.seed)
     # the first group's kernel came with the NNGP
-    f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path, clipped)
+    ntks = [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])]
+    f = linear(asked, ntks, path, clipped)
     if not asked.operator.kernels.is_drawn:
-        return f, numpy.zeros_like(f), f[None]
+        if all(one.is_exact for one in ntks):
+            return f, numpy.zeros_like(f), f[None]
+        rng = numpy.random.default_rng(numpy.random.SeedSequence(asked.seed, spawn_key=(2,)))
+        off = [linear(asked, [k.disturbed(rng) for k in ntks], path, clipped) - f for _ in range(asked.replicates)]
+        return f, numpy.sqrt(numpy.mean(numpy.square(off), axis=0)), f[None]
     # f_0 is that of the first seed in all of them: the draws of the kernels differ, not the start
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
     return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))
