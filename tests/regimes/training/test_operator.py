@@ -4,6 +4,7 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import scipy.special
 import sympy
 
 import tplimits as tp
+from tplimits.regimes.training.numbers import operator
 from tplimits.zoo.networks.shared_weights import recurrent
 
 X = np.array([[1.0, 2.0], [0.3, -1.0], [-0.5, 0.5]])
@@ -115,17 +117,18 @@ def test_particles_with_several_outputs_and_widths():
         assert np.sqrt((z**2).mean()) < 2
 
 
-def test_the_errors_of_drawn_means_in_a_kernel_are_those_of_outputs():
-    @tp.network
-    def back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-        return v * tp.tanh(W.T @ tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d"))))
-
-    task = {"data": X[:1], "error": tp.squared_error([1.0]), "steps": 3, "f0": np.zeros(1)}
-    runs = [run(back, tp.SGD(momentum=0.5), seed=seed, **task) for seed in range(8)]
-    spread = np.std([r.f[1:] for r in runs], axis=0, ddof=1)
-    claimed = np.sqrt(np.mean([r.stderr[1:] ** 2 for r in runs], axis=0))
-    assert 0.3 < np.sqrt((spread**2).mean() / (claimed**2).mean()) < 2
-    assert (run(biased, tp.SGD(), f0=np.zeros(3)).stderr == 0).all()
+def test_errors_of_a_kernel_are_carried_to_outputs(monkeypatch):
+    """One step: f_1 = −η Θ χ, off by η √Σ_b (error_ab χ_b)²; diagonals are off by √2 more."""
+    error = np.array([[1.0, 2.0, 0.5], [2.0, 0.3, 1.0], [0.5, 1.0, 0.2]]) * 1e-3
+    exact = run(biased, tp.SGD(), steps=1, f0=np.zeros(3))
+    assert (exact.stderr == 0).all()
+    made = operator.kernels
+    monkeypatch.setattr(operator, "kernels", lambda *args: tuple(replace(k, error=error) for k in made(*args)))
+    found = run(biased, tp.SGD(), steps=1, f0=np.zeros(3), replicates=1000)
+    χ = SIGNAL(np.zeros(3))
+    wanted = 0.5 * np.sqrt((error**2 * (1 + np.eye(3))) @ χ**2)
+    assert found.f == pytest.approx(exact.f, abs=1e-15)
+    assert found.stderr[1] == pytest.approx(wanted, rel=0.1)  # 1000 draws know a spread to 2 %
 
 
 # -- an optimizer and a rate for each parameter -------------------------------------------------
