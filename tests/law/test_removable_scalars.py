@@ -17,6 +17,12 @@ CONTINUED = {
     "(tanh s − s)/s³": (lambda s: (tp.tanh(s) - s) / s**3, -1 / 3),
     "((exp s − 1)/s)²": (lambda s: ((tp.exp(s) - 1) / s) ** 2, 1),
     "s/tanh s": (lambda s: s / tp.tanh(s), 1),
+    # one inside of another: 1/s² asks for more of sin(s)/s than its limit
+    "(exp(sin(s)/s − 1) − 1)/s²": (lambda s: (tp.exp(tp.sin(s) / s - 1) - 1) / s**2, -1 / 6),
+    "((1 − cos s)/s)/s": (lambda s: (1 / s - tp.cos(s) / s) / s, 1 / 2),
+    "s²/(sin(s)/s − 1)": (lambda s: s**2 / (tp.sin(s) / s - 1), -6),
+    "log(sin(s)/s)/s²": (lambda s: tp.log(tp.sin(s) / s) / s**2, -1 / 6),
+    "cos((exp s − 1)/s)·sin(s)/s": (lambda s: tp.cos((tp.exp(s) - 1) / s) * tp.sin(s) / s, np.cos(1)),
 }
 STAY = {
     "1/s": lambda s: 1 / s,
@@ -65,6 +71,20 @@ def test_a_quotient_tends_to_its_continuation(case):
     assert kernels.evaluate(X).nngp.item() == pytest.approx(value**2, rel=1e-12)
     network = of_width(f).run(n=1000, seed=3)["return"]
     assert abs(network - value) < 0.2 * abs(value)
+
+
+def test_a_pole_in_an_activation_beside_a_pole():
+    """tanh(h sin(s)/s) − tanh(h) = −s² h sech²(h)/6 + …"""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        s = tp.avg(h)
+        return tp.avg(h * (tp.tanh(h * tp.sin(s) / s) - tp.tanh(h)) / s**2)
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    wanted = -(weights @ (nodes / np.cosh(nodes)) ** 2) / np.sqrt(2 * np.pi) / 6
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(wanted, rel=1e-8)
 
 
 #: functions of a scalar that tends to 1

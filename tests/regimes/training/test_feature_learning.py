@@ -42,7 +42,7 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
         ({"lr": float("nan")}, "finite number"),
         ({"lr": lambda t: -float(t)}, r"lr\(1\)=-1.0: a learning rate"),
         ({"lr": lambda: 0.1}, r"lr= is called as lr\(t\)"),
-        ({"lr": {"U": 1.0, "W": 1.0}}, "`v` is not given"),
+        ({"lr": {"U": 1.0, "W": 1.0}}, "no rate for `v`, trained by .*0 for what is to rest"),
         ({"error": lambda f, t, y: f}, r"called as error\(f\) or error\(f, t\)"),
         ({"error": lambda: 0.0}, r"called as error\(f\) or error\(f, t\)"),
         ({"steps": -1}, "steps=-1"),
@@ -226,6 +226,21 @@ def test_divergence_is_named():
         SGD.evaluate(X, **{**SMALL, "error": lambda f: np.sign(f + 1) * 1e155, "lr": 1e155, "steps": 4})
 
 
+def test_signals_that_are_lost_in_noise_move_nothing():
+    """Adam moves every weight by 30: outputs are of order 30⁴, and the sign of what is left of them is luck."""
+
+    @tp.network
+    def cube(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W @ tp.tanh(tp.sum(U * ξ, over="d"))) ** 3
+
+    limit = tp.derive(cube, tp.MaximalUpdate(tp.Adam(eps=0.05)))
+    task = {"error": ERROR, "particles": 512, "block": 64, "replicates": 4}
+    assert (limit.evaluate(X, lr=30.0, steps=1, **task).stderr[1] > 1).any()  # nothing rests on them yet
+    with pytest.raises(tp.EvaluationError, match="error signals of step 1 are lost in noise"):
+        limit.evaluate(X, lr=30.0, steps=2, **task)
+    assert (limit.evaluate(X, lr=0.05, steps=3, **task).stderr < 0.05).all()
+
+
 # -- reproducibility --------------------------------------------------------------------------------
 
 
@@ -339,6 +354,23 @@ def test_the_recursion_is_printed_with_and_without_the_initial_matrix():
         "χ_t        = ε_t(f_t)",
     ):
         assert line in shown, shown
+
+
+def test_powers_of_the_width_that_vanish_are_not_printed():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d", "k"], W: tp.Matrix["n", "k"], v: tp.Vector["n"]):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        h = W @ x
+        ratio = tp.avg(x) * tp.width("k") / tp.n
+        return v * (tp.tanh(h + v / tp.width("k")) * (1 + 2 / tp.sqrt(tp.n)) + ratio * h)
+
+    limit = tp.derive(net, tp.MaximalUpdate(tp.SGD()))
+    printed = repr(limit)
+    assert (
+        "= (|h_t⟩*ratio_t + tanh(|h_t⟩))*|v_t⟩\n" in printed and "= (1 - tanh(|h_t⟩)**2 + ratio_t)*|v_t⟩\n" in printed
+    )
+    assert "= k*_7_t/n\n" in printed and "sqrt(n)" not in printed
+    assert r"\sqrt{n}" not in limit.latex()
 
 
 def test_latex_is_ascii_and_balanced():

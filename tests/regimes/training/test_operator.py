@@ -4,6 +4,7 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import scipy.special
 import sympy
 
 import tplimits as tp
+from tplimits.regimes.training.numbers import operator
 from tplimits.zoo.networks.shared_weights import recurrent
 
 X = np.array([[1.0, 2.0], [0.3, -1.0], [-0.5, 0.5]])
@@ -115,6 +117,20 @@ def test_particles_with_several_outputs_and_widths():
         assert np.sqrt((z**2).mean()) < 2
 
 
+def test_errors_of_a_kernel_are_carried_to_outputs(monkeypatch):
+    """One step: f_1 = −η Θ χ, off by η √Σ_b (error_ab χ_b)²; diagonals are off by √2 more."""
+    error = np.array([[1.0, 2.0, 0.5], [2.0, 0.3, 1.0], [0.5, 1.0, 0.2]]) * 1e-3
+    exact = run(biased, tp.SGD(), steps=1, f0=np.zeros(3))
+    assert (exact.stderr == 0).all()
+    made = operator.kernels
+    monkeypatch.setattr(operator, "kernels", lambda *args: tuple(replace(k, error=error) for k in made(*args)))
+    found = run(biased, tp.SGD(), steps=1, f0=np.zeros(3), replicates=1000)
+    χ = SIGNAL(np.zeros(3))
+    wanted = 0.5 * np.sqrt((error**2 * (1 + np.eye(3))) @ χ**2)
+    assert found.f == pytest.approx(exact.f, abs=1e-15)
+    assert found.stderr[1] == pytest.approx(wanted, rel=0.1)  # 1000 draws know a spread to 2 %
+
+
 # -- an optimizer and a rate for each parameter -------------------------------------------------
 
 
@@ -152,8 +168,19 @@ def test_optimizers_and_rates_by_name_are_checked():
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b", "c"), tp.SGD())))
     with pytest.raises(tp.ProgramError, match="3 for `U` is no optimizer"):
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b"), 3)))
-    with pytest.raises(tp.EvaluationError, match="`W` is not given"):
+    with pytest.raises(tp.EvaluationError, match="no rate for `W`, trained by SGD"):
         run(biased, tp.SGD(), lr={"U": 1.0, "β": 1.0, "v": 1.0, "b": 1.0})
+
+
+def test_parameters_that_never_move_need_no_rate():
+    optimizers = {"U": tp.Frozen(), "W": tp.SGD(), "v": tp.SGD()}
+    rates, all_rates = {"W": 0.5, "v": 0.2}, {"U": 7.0, "W": 0.5, "v": 0.2}
+    for regime, task in ((tp.NeuralTangent, {"f0": 0.0}), (tp.MaximalUpdate, {"particles": 256, "block": 64})):
+        limit = tp.derive(transposed, regime(optimizers))
+        found, same = (limit.evaluate(X, error=SIGNAL, lr=lr, steps=2, **task).f for lr in (rates, all_rates))
+        assert (found == same).all() and (found[2] != 0).all()
+    exact = (limit.exact(X[:1], error=tp.squared_error([1]), lr=lr, steps=1)[1] for lr in (rates, all_rates))
+    assert len({tuple(f) for f in exact}) == 1
 
 
 # -- sign descent on one input at a time ------------------------------------------------------

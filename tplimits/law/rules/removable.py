@@ -60,14 +60,30 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
         limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
         if not read or len(limits) < len(read) or not _is_zero(argument.xreplace(limits)) or not moves(argument):
             continue
-        # a sum of quotients after its products: 1/s − cos(s)/s is one, with a numerator that vanishes
-        for part in sorted(found(body, sympy.Mul, sympy.Add), key=lambda x: (x.is_Add, sympy.default_sort_key(x))):
+        beside, done = _beside_poles(body, limits), dict[Expr, Expr]()
+        # from the inside out: of a sum of quotients, 1/s − cos(s)/s, after its products
+        for part in dict.fromkeys(p for p in sympy.postorder_traversal(body) if isinstance(p, (sympy.Mul, sympy.Add))):
             if not part.has(argument):
                 continue
-            value = _value(_over_one(part), argument, limits, order)
+            # what stands beside a pole is asked for more than its limit: tanh(h sin(s)/s) − tanh(h) over s²
+            more = _MOST if part in beside else 0
+            value = _value(_over_one(put_in(part, done, {})), argument, limits, order + more)
             if value is not None:
-                body = put_in(body, {part: value}, {})
+                done[part] = value
+        body = put_in(body, done, {})
     return body
+
+
+def _beside_poles(body: Expr, limits: Mapping[Expr, Expr]) -> set[Expr]:
+    """The parts of factors of products that have a pole where scalars take their limits."""
+
+    def vanishes(base: Expr) -> bool:
+        # 0/0 inside of a denominator, as in 1/(sin(s)/s − 1), may be one as well
+        limit = base.xreplace(limits)
+        return limit is S.NaN or limit.is_finite is False or _is_zero(limit)
+
+    products = (p for p in found(body, sympy.Mul) if any(vanishes(f.base) for f in _poles(p.args)))
+    return {part for p in products for factor in p.args for part in found(factor, sympy.Mul, sympy.Add)}
 
 
 def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: int) -> Expr | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,23 +216,30 @@ class Rate:
         return [self(t) for t in range(steps)] if callable(self.value) else self.value
 
 
-def rates(lr: Any, names: Sequence[str], known: Sequence[str] | None = None) -> dict[str, Rate]:
-    """The rate of each parameter in `names`: one for all, or a mapping that names them all.
+def rates(lr: Any, optimizers: Mapping[str, Optimizer], known: Collection[str] | None = None) -> dict[str, Rate]:
+    """The rate of each parameter: one for all, or a mapping, which may leave out those that never move.
 
     A mapping may name any of the parameters `known` besides.  Raises EvaluationError for what is no rate.
 
-    >>> rate = rates({"W": lambda t: 1 / (1 + t)}, ("W",))["W"]
-    >>> rate(3)
-    0.25
+    >>> import tplimits as tp
+    >>> rate = rates({"W": lambda t: 1 / (1 + t)}, {"W": tp.SGD(), "v": tp.Frozen()})
+    >>> rate["W"](3), rate["v"].is_zero
+    (0.25, True)
     """
     if not isinstance(lr, Mapping):
-        return dict.fromkeys(names, _rate("lr", lr, math.inf))
-    missing, unknown = set(names) - set(lr), set(lr) - set(names if known is None else known)
-    if missing or unknown:
-        wrong = min(missing or unknown, key=str)
-        what = "is not given" if missing else "is no trained parameter"
-        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
-    return {name: _rate(f"lr[{name!r}]", lr[name], math.inf) for name in names}
+        return dict.fromkeys(optimizers, _rate("lr", lr, math.inf))
+    unknown = [name for name in lr if name not in (optimizers if known is None else known)]
+    if unknown:
+        raise EvaluationError(
+            f"lr={{…}}: `{unknown[0]!s:.60}` is no trained parameter; the parameters are {', '.join(optimizers)}."
+        )
+    missing = [name for name, one in optimizers.items() if name not in lr and not one.is_still]
+    if missing:
+        raise EvaluationError(
+            f"lr={{…}} has no rate for `{'`, `'.join(missing)}`, trained by {optimizers[missing[0]]}. Add one, 0 for "
+            "what is to rest; parameters of tp.Frozen() alone are left out."
+        )
+    return {name: _rate(f"lr[{name!r}]", lr.get(name, 0.0), math.inf) for name in optimizers}
 
 
 def decays(weight_decay: Any, names: Sequence[str]) -> dict[str, Rate]:

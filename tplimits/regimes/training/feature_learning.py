@@ -141,8 +141,7 @@ class MaximalLimit(TrainingLimit):
         """
         data = inputs_of(self.program, X, "X")
         times = whole_from("steps", steps, 0, EvaluationError)
-        names = tuple(self.recursion.optimizers)
-        rates = exact_rates(lr, names)
+        rates = exact_rates(lr, self.recursion.optimizers)
         given = named_once(constants, named, "unrolled()", EvaluationError)
         return unrolled(self.recursion, data, exact_signal(error), rates, times, given)
 
@@ -207,7 +206,7 @@ class MaximalLimit(TrainingLimit):
 
         X: data (N, *axes), or a dictionary of arrays where the network takes several.
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
-        lr: a number, a function of the step, or a mapping that names every parameter.
+        lr: a number, a function of the step, or a mapping that names every parameter which moves.
         particles: samples of every ket, at least four for each input, step and use of a matrix.
         block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.

@@ -165,7 +165,7 @@ class TangentLimit(TrainingLimit):
 
         X: data (N, *axes), or a dictionary of arrays where the network takes several.
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
-        lr: a number, a function of the step, or a mapping that names every parameter.
+        lr: a number, a function of the step, or a mapping that names every parameter which moves.
         f0: outputs at the start (N, *outputs), or one number for all; those of the regime if left out, or drawn from
             their Gaussian law with `seed`; with weight decay also the whole path of f^dec, (steps + 1, N, *outputs).
         Constants go by name, or in `constants`; they may be functions c(t) of the step, asked for t = 0, …, steps, and

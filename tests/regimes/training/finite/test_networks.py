@@ -223,7 +223,7 @@ def test_rates_and_optimizers_by_parameter():
     [
         ({"lr": -1}, "0 or more"),
         ({"lr": float("nan")}, "finite number"),
-        ({"lr": {"U": 1}}, "`W` is not given"),
+        ({"lr": {"U": 1}}, "no rate for `W`"),
         ({"optimizer": {"U": tp.SGD()}}, "for `W`"),
         ({"optimizer": "adam"}, "tp.Adam"),
         ({"steps": -1}, "at least 0"),

@@ -26,7 +26,7 @@ def kernel(kept, added):
     whole = (A @ A.T).reshape(ROWS, *shape, ROWS, *shape)
     m = len(kept)
     array = np.moveaxis(whole, 1 + m, 1)
-    return OutputKernel(array, kept, tuple(added))
+    return OutputKernel(array, kept, tuple(added), np.zeros_like(array))
 
 
 def covariance(found):

@@ -131,11 +131,11 @@ def test_the_reason_of_a_removable_pole_is_no_other():
         @tp.network
         def poles(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
             x = tp.tanh(tp.sum(U * ξ, over="d"))
-            return v * x * function(tp.avg(x * (W @ x)))
+            return v * x * function(tp.avg(x * (W @ x)), x)
 
         return tp.derive(poles, tp.MaximalUpdate(tp.SGD()))
 
     with pytest.raises(tp.EvaluationError, match="The pole is removable"):
-        made(lambda s: tp.sin(s) / s).evaluate(X, **TASK)
+        made(lambda s, x: tp.tanh(s * x) / s).evaluate(X, **TASK)
     with pytest.raises(tp.NoLimitError, match="ψ continuous at the limits of its scalars"):
-        made(lambda s: tp.cos(s) / s)
+        made(lambda s, x: tp.cos(s) / s)

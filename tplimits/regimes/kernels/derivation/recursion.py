@@ -51,7 +51,13 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.scales import divergent, lower_orders, refuse_lower_orders, shortened, vanishing
+from tplimits.regimes.kernels.derivation.scales import (
+    divergent,
+    lower_orders,
+    refuse_lower_orders,
+    shortened,
+    vanishing,
+)
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from tplimits.program.network.schedules import Schedule, moving, parted, rates
 from tplimits.program.nodes.given import exact_number
 
 if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 #: the learning rate of every parameter at a step
@@ -31,17 +32,16 @@ def bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[Maxima
     return replace(recursion, network=network) if given else recursion, moved
 
 
-def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
+def exact_rates(lr: Any, optimizers: Mapping[str, Optimizer]) -> Rates:
     """Learning rates as exact numbers: one for all or by name, numbers or functions of the step."""
-    checked = rates(lr, names)
-    given = lr if isinstance(lr, Mapping) else dict.fromkeys(names, lr)
+    checked = rates(lr, optimizers)
 
     def exact(t: int) -> dict[str, Expr]:
         found = {}
-        for name in names:
-            checked[name](t)  # refused here if it is no rate
-            value = given[name](t) if callable(given[name]) else given[name]
-            found[name] = exact_number("lr", value, EvaluationError)
+        for name, rate in checked.items():
+            rate(t)  # refused here if it is no rate
+            given = lr.get(name, 0) if isinstance(lr, Mapping) else lr
+            found[name] = exact_number("lr", given(t) if callable(given) else given, EvaluationError)
         return found
 
     return exact

@@ -93,7 +93,7 @@ def recipe(
                 known = ", ".join(parameters(net))
                 raise EvaluationError(f"{option}={{…}}: `{name!s:.60}` is no parameter; the parameters are {known}.")
     shrinking = decays(weight_decay, names)
-    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), shrinking, schedules or {})
+    return Recipe(net, parametrization, optimizers, rates(lr, optimizers, parameters(net)), shrinking, schedules or {})
 
 
 def _optimizer_of(optimizer: Any, name: str) -> Optimizer:

@@ -25,6 +25,7 @@ from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates, singular
+from tplimits.regimes.training.numbers.continued import continued
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
 
@@ -68,7 +69,7 @@ class TrainingExecution(ParticleExecution):
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        program = total.sized(X)
+        program = continued(total.sized(X))
         draws, columns = rng.spawn(2)
         given = given or {}
         super().__init__(program, particles, draws, white, ratios, {**at_step(given, 0), **X})
@@ -167,7 +168,7 @@ class TrainingExecution(ParticleExecution):
         """From now on the inputs are those with these numbers alone; others take no columns of matrices."""
         (given, data), count = self._whole, len(rows)
         if count not in self._sized:
-            self._sized[count] = self.total.sized({name: x[rows] for name, x in given.items()})
+            self._sized[count] = continued(self.total.sized({name: x[rows] for name, x in given.items()}))
         self.program, self.arrays = self._sized[count], []
         self.leaves[size_symbol(self.total.axis)] = float(count)
         self.given.update({name: x[rows] for name, x in given.items()})

@@ -18,7 +18,7 @@ from tplimits.program.network.schedules import along
 from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
-from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, replicated, whole
+from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, refuse_lost, replicated, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,7 +171,10 @@ def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:
     seen = Seen([run["gates"] for run in runs], partial(_gates, asked))
     singular.judge(total, seen)
     rates = [asked.rates_at(t) for t in range(asked.steps)]
-    singular.judge_signals(asked.recursion.optimizers, partial(_signals, asked, [run["f"] for run in runs]), rates)
+    outputs = [run["f"] for run in runs]
+    signals = partial(_signals, asked, outputs)
+    singular.judge_signals(asked.recursion.optimizers, signals, rates)
+    refuse_lost(numpy.array(outputs), signals, asked.steps)
     # one draw without conditioning
     gates.judge(total, seen, partial(_outputs, asked), partial(_gates, replace(asked, white=False), 0))
 

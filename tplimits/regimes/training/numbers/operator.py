@@ -25,7 +25,7 @@ from tplimits.regimes.training.numbers.moments import operator_squares
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
-from tplimits.regimes.training.numbers.replicates import replicated
+from tplimits.regimes.training.numbers.replicates import refuse_lost, replicated
 from tplimits.regimes.training.numbers.singular import refuse_cancelled
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
@@ -59,7 +59,9 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     begin = partial(TangentReplicate, asked, prepared)
     # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
-    return _averaged(numpy.array([run["f"] for run in runs]))
+    found, signal = numpy.array([run["f"] for run in runs]), error_signal(asked.error)
+    refuse_lost(found, lambda t: numpy.array([signal(f, t) for f in found[:, t]]), asked.steps)
+    return _averaged(found)
 
 
 def _is_sign(optimizer: Optimizer) -> bool:
@@ -103,13 +105,19 @@ def _by_kernel(
 ) -> tuple[Array, Array, Array]:
     """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s/ν_s.
 
-    With drawn kernels, once for each draw.
+    With drawn kernels, once for each draw; with kernels that have errors, once more for each of some that are off by
+    their errors.
     """
     clipped = clipping(asked, biases, asked.seed)
     # the first group's kernel came with the NNGP
-    f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path, clipped)
+    ntks = [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])]
+    f = linear(asked, ntks, path, clipped)
     if not asked.operator.kernels.is_drawn:
-        return f, numpy.zeros_like(f), f[None]
+        if all(one.is_exact for one in ntks):
+            return f, numpy.zeros_like(f), f[None]
+        rng = numpy.random.default_rng(numpy.random.SeedSequence(asked.seed, spawn_key=(2,)))
+        off = [linear(asked, [k.disturbed(rng) for k in ntks], path, clipped) - f for _ in range(asked.replicates)]
+        return f, numpy.sqrt(numpy.mean(numpy.square(off), axis=0)), f[None]
     # f_0 is that of the first seed in all of them: the draws of the kernels differ, not the start
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
     return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
-from tplimits.regimes.kernels.numbers.request import request
+from tplimits.regimes.kernels.numbers.request import KernelPair, request
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -21,18 +21,33 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: eigenvalues of a covariance below this, relative to the largest, are zero
 _ROUNDING = 1e-11
+#: errors of a kernel below this, relative to its largest entry, are those of rounding and quadrature
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
 class OutputKernel:
     """A kernel (inputs, inputs, *kept, *kept) on outputs (inputs, *axes); it is the identity along the other axes.
 
-    `biases` are pairs of what biases add (outputs, outputs) for every pair of inputs, and of weights (inputs, inputs).
+    `biases` are pairs of what biases add (outputs, outputs) for every pair of inputs, and of weights (inputs, inputs);
+    `error` are standard errors of its entries.
     """
 
     array: Array
     kept: tuple[int, ...]
     biases: tuple[tuple[Array, Array], ...]
+    error: Array
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its errors are nothing beside its entries."""
+        return bool(abs(self.error).max(initial=0.0) <= _NOTHING * abs(self.array).max(initial=0.0))
+
+    def disturbed(self, rng: numpy.random.Generator) -> OutputKernel:
+        """The kernel, off by its errors: symmetric, as errors of pairs of inputs are."""
+        z, many = rng.standard_normal(self.array.shape), len(self.kept)
+        exchanged = z.transpose(1, 0, *range(2 + many, 2 + 2 * many), *range(2, 2 + many))
+        return replace(self, array=self.array + self.error * (z + exchanged) / math.sqrt(2))
 
     def __call__(self, χ: Array) -> Array:
         """Σ over inputs and outputs of the kernel times χ (inputs, *axes)."""
@@ -53,7 +68,7 @@ class OutputKernel:
     def magnitude(self) -> OutputKernel:
         """The kernel with the absolute values of all that it is made of."""
         biases = tuple((abs(added), abs(weights)) for added, weights in self.biases)
-        return OutputKernel(abs(self.array), self.kept, biases)
+        return replace(self, array=abs(self.array), biases=biases)
 
     @property
     def matrix(self) -> Array:
@@ -88,11 +103,16 @@ def kernels(
     kept = tuple(derivation.axes.index(a) for a in derivation.kept)
     apart = (..., *(None,) * (2 * len(kept)))
     nngp, ntk = pair
+    assert isinstance(pair, KernelPair)  # others have no second kernel to unpack
+    # one number for all entries where there are none
+    nngp_error, ntk_error = (numpy.broadcast_to(e, nngp.shape) for e in (pair.nngp_error, pair.ntk_error))
+    if not static:
+        ntk, ntk_error = ntk / both[apart], ntk_error / both[apart]
     starts = tuple((biases.of((name,)).covariance, _multiples(asked, name)) for name in dict.fromkeys(biases.owners))
     moved = biases.of(names).kernel
     return (
-        OutputKernel(nngp, kept, starts),
-        OutputKernel(ntk if static else ntk / both[apart], kept, ((moved, ones),)),
+        OutputKernel(nngp, kept, starts, nngp_error),
+        OutputKernel(ntk, kept, ((moved, ones),), ntk_error),
     )
 
 

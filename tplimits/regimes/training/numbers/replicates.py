@@ -30,6 +30,8 @@ Begin = Callable[[int], checkpoint.Replicate]
 ERRORS, ROUNDING = 4.0, 1e-12
 #: so many replicates tell a mean from zero well enough: two alone know its error within a factor of ten, no better
 ENOUGH = 8
+#: error signals are lost where one replicate's are off by more than this part of the largest ones so far
+_LOST = 0.5
 
 
 def standard_error(values: Array) -> Array:
@@ -42,6 +44,37 @@ def may_vanish(values: Array) -> Array:
     level = scipy.special.ndtr(ERRORS)
     bar = float(scipy.special.stdtrit(len(values) - 1, level))
     return abs(values.mean(axis=0)) <= bar * standard_error(values) + ROUNDING
+
+
+def refuse_lost(runs: Array, signals: Callable[[int], Array], steps: int) -> None:
+    """EvaluationError where error signals are known at the start, and no longer at a later step that moves by them.
+
+    Each replicate is trained by its own signals: where these have little in common, the replicates are other runs from
+    there on, and neither their mean nor its standard error tells of the limit.  `runs` are the outputs of all
+    replicates (replicates, steps + 1, inputs, *outputs), `signals` those of a step.
+    """
+    apart, path = (_size(x) for x in (runs.std(axis=0, ddof=1), runs.mean(axis=0) - runs[:, 0].mean(axis=0)))
+    far = numpy.maximum.accumulate(path)
+    # asked only where outputs are noisy: functions of users may be slow
+    for t in map(int, numpy.flatnonzero(apart[:steps] > _LOST / 4 * far[:steps] + ROUNDING)):
+        off, *sizes = _size(
+            numpy.array([signals(t).std(axis=0, ddof=1), *(signals(s).mean(axis=0) for s in range(t + 1))])
+        )
+        if off <= _LOST * max(sizes):
+            continue
+        if t == 0:
+            return
+        raise EvaluationError(
+            f"no number: error signals of step {t} are lost in noise, {off:.2g} in each replicate beside signals of "
+            f"{max(sizes):.2g} at most: replicates are trained apart, and their mean is no limit. Give more particles, "
+            "a smaller lr, or fewer steps."
+        )
+
+
+def _size(values: Array) -> Array:
+    """The root of the mean square over all axes but the first."""
+    found: Array = numpy.sqrt((values**2).reshape(len(values), -1).mean(axis=1))
+    return found
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class Settings:
         return len(next(iter(self.X.values())))
 
 
-def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dict[str, Any]:
+def checked(network: Program, optimizers: Mapping[str, Optimizer], asked: RunAsked) -> dict[str, Any]:
     """The fields of `Settings`; EvaluationError names what is wrong."""
     data = inputs_of(network, asked.X, "X")
     error_signal(asked.error)  # refused here if it is no function
@@ -63,7 +63,7 @@ def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dic
     return {
         "X": data,
         "error": asked.error,
-        "rates": rates(asked.lr, tuple(parameters)),
+        "rates": rates(asked.lr, optimizers),
         "steps": whole_from("steps", asked.steps, 0, EvaluationError),
         "particles": whole_from("particles", asked.particles, 16, EvaluationError),
         "replicates": whole_from("replicates", asked.replicates, 2, EvaluationError),

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-from sympy import Dummy, Expr, S
+from sympy import Expr, S
 
 from tplimits.errors import EvaluationError
-from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
-from tplimits.law.rules.removable import continued
+from tplimits.law.rules import removable
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
+from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
 from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
 
 if TYPE_CHECKING:
@@ -52,24 +51,16 @@ class Singular:
 def singular(total: TotalProgram) -> tuple[Singular, ...]:
     """All of them in what outputs and gradients rest on, each once; what is positive at any width is left out."""
     found: dict[Expr, Singular] = {}
-    program = total.program
+    program = continued(total.program)
     for position in sorted(total.needed):
         s = program[position]
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
-        for what, argument, _ in _places(s.body):
-            read = entries(argument)
-            scalar = bool(read) and all(e.neuron == NO_NEURON for e in read)
-            if scalar and not _is_positive(argument):
+        for what, argument, _ in places(s.body):
+            if of_scalars(argument):
                 # the first place that reads it: where a run stops being finite
                 found.setdefault(argument, Singular(position, what, argument))
     return tuple(found.values())
-
-
-def _is_positive(argument: Expr) -> bool:
-    # positive whatever the scalars are, as x² + ε
-    low, high = bounds(argument.xreplace({e: Dummy(real=True) for e in entries(argument)}))
-    return bool(low > 0 or high < 0)
 
 
 def seen(found: Sequence[Singular], run: Execution, count: int) -> dict[str, Array]:
@@ -220,7 +211,7 @@ def why_not_finite(run: Execution) -> str:
     for position, array in enumerate(run.arrays):
         s = program[position]
         if isinstance(s, (OuterNonlin, ScalarNonlin)) and array.size and not numpy.isfinite(array).all():
-            for what, argument, root in _places(s.body):
+            for what, argument, root in places(s.body):
                 read = entries(argument)
                 # entries of vectors pass zero at single neurons, which is not a matter of scalars
                 if not read or any(e.neuron != NO_NEURON for e in read):
@@ -233,19 +224,14 @@ def why_not_finite(run: Execution) -> str:
     return ""
 
 
-def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
-    poles = [("what is divided by, or in a logarithm,", argument, False) for _, argument in singular_places(body)]
-    return poles + [("what stands under a root", argument, True) for _, argument in ends_of_domains(body)]
-
-
 def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
     shown = with_names(argument, lambda entry: program[entry.source].name, indexed=False)
     told = f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0"
     if _is_removable(program, argument):
         return (
-            f"{told}. The pole is removable, and networks have a limit; but where features move, scalars leave 0 and "
-            "come back, and functions are not continued there. Write it without the pole, by its series, or take "
-            "tp.NeuralTangent, where scalars stay."
+            f"{told}. The pole is removable, and networks have a limit; but scalars that leave 0 and come back are "
+            "followed in quotients of one scalar alone, such as sin(s)/s. Write it without the pole, by its series, or "
+            "take tp.NeuralTangent, where scalars stay."
         )
     return (
         f"{told} (hypothesis of Def. 2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep "
@@ -261,7 +247,7 @@ def _is_removable(program: Program, argument: Expr) -> bool:
 
     for s in program:
         if isinstance(s, (OuterNonlin, ScalarNonlin)) and _divides(s.body, argument):
-            return not _divides(continued(s.body, tends, lambda entry: True), argument)
+            return not _divides(removable.continued(s.body, tends, lambda entry: True), argument)
     return False
 
 

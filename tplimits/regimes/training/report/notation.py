@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.law.state import in_widths_of_n
 from tplimits.program.language.render import BodyPrinter, number_text
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
+from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, N
+from tplimits.program.nodes.scale import at_infinity
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
 from tplimits.report.latex_names import label
 
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
+
+
+def of_kets(program: Program) -> Program:
+    """A program whose bodies are those of kets: powers of widths that vanish are left out."""
+
+    def limit(expr: Expr) -> Expr:
+        written = in_widths_of_n(expr, program)
+        if not written.has(N):  # ratios of widths stay as they are written
+            return expr
+        try:
+            return at_infinity(written)
+        except ValueError:  # no limit of its own, as of what no output rests on
+            return expr
+
+    return program.replace(instructions=tuple(s.changed(limit) for s in program))
 
 
 def latex_label(text: str) -> str:

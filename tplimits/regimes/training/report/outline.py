@@ -22,6 +22,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.regimes.training.derivation.norms import norm_of, whole_norms
+from tplimits.regimes.training.report.notation import of_kets
 from tplimits.regimes.training.report.ratios import of_image
 from tplimits.report.rolled import rolled_sum
 
@@ -56,7 +57,7 @@ class Outline:
     def __init__(self, recursion: MaximalRecursion, notation: Notation, sums_rolled: bool = False) -> None:
         self.recursion, self.write = recursion, notation
         self._sum = rolled_sum if sums_rolled else " + ".join
-        self.program = recursion.total.backward.program
+        self.program = of_kets(recursion.total.backward.program)
         self.size = len(recursion.network)
         self.data = frozenset(recursion.network.inputs)
 

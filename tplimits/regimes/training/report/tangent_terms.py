@@ -11,6 +11,7 @@ from sympy import Expr
 from tplimits.program.language.render import body_text
 from tplimits.program.network.gradient_rows import pinned
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
+from tplimits.regimes.training.report.notation import of_kets
 from tplimits.regimes.training.report.ratios import of_parameter
 from tplimits.report.rolled import rolled_sum
 
@@ -40,7 +41,7 @@ class Shown:
 
     def __init__(self, operator: TangentOperator, sums_rolled: bool = False) -> None:
         self.operator, self.sums_rolled = operator, sums_rolled
-        self.total = operator.backward.program
+        self.total = of_kets(operator.backward.program)
         self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
 
     @cached_property
