@@ -234,7 +234,7 @@ def test_slopes_and_regimes():
         return _regime(made, measured=True)
 
     assert regime(0, 0, 0) == "feature"
-    assert regime(0, -0.5, 0.05) == "operator"
+    assert regime(0, -0.5, 0) == "operator"
     assert regime(0, -0.5, -0.3) == "trivial"
     assert regime(0, -0.5, 0.3) == "unstable"
     assert regime(-0.4, 0, 0) == "unstable"
@@ -276,7 +276,7 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
         (0.5, 0.5, 0.0, 1, 1),
         (-0.5, -0.5, 0.0, -1, -1),
         (0.0, 0.1, 0.0, 0, 0),
-        (0.125, 0.125, 0.0, 0, 0),
+        (-0.125, -0.125, 0.0, -1, -1),
         (0.0, 0.5, 0.0, 0, 1),
         (0.0, -0.5, 0.0, 0, -1),
         (0.5, 0.0, 0.0, 1, 0),
@@ -285,7 +285,10 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
     ],
 )
 def test_sides_of_a_scale(counted, measured, scale, by_count, by_networks):
-    """A measured power counts where networks disagree with the counted one, which an eighth is not enough for."""
+    """A measured power counts where networks disagree with the counted one, which an eighth is not enough for.
+
+    The counted one is on a side at any distance: behind jumps powers are eighths, sixteenths, and so on.
+    """
     widths = (64, 128, 256)
     row = Coordinate("h", 1, counted, measured, tuple(w**measured for w in widths), scale, error=0.01, widths=widths)
     assert (row.side(False), row.side(True)) == (by_count, by_networks)
@@ -318,6 +321,38 @@ def test_what_is_behind_a_jump_does_not_move(inner, outer, regime, evolving):
     assert ("W stays at rest: gradients behind a jump are 0" in repr(found)) == (outer is tp.sign)
     with_symbol = tp.classify(jumping, tp.UP(sympy.Symbol("s")), tp.SGD())
     assert (with_symbol.conditions["feature"] == sympy.false) == (regime == "operator")
+
+
+JUMPS = {
+    "sign": lambda p: tp.sign(p),
+    "where": lambda p: tp.where(p, tp.tanh(p) + 1, p),
+    "quotient": lambda p: p / tp.abs(p),
+    "continuous": lambda p: p * tp.sign(p),
+}
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("kind", JUMPS)
+def test_what_jumps_moves_by_the_root_of_the_share_that_crosses(kind):
+    """Δp of n^(−s) takes n^(1 − s) neurons over the jump, and p by n^(−s/2); a second jump by n^(−s/4)."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        h = tp.relu(tp.sum(U * ξ, over="d"))
+        g = h + JUMPS[kind](W @ h)
+        q = V @ g
+        return v * (q + JUMPS[kind](q))
+
+    halved = kind != "continuous"
+    for table, s in ((tp.UP("1/4"), 4), (tp.NTP, 2)):
+        found = tp.classify(network, table, tp.SGD())
+        powers = found.powers(1)
+        assert (powers["h"], powers["f"], found.regime) == (-Fraction(1, s), 0, "operator")
+        assert (powers["g"], powers["q"]) == (-Fraction(1, s * (1 + halved)),) * 2
+        assert powers["what v reads"] == -Fraction(1, s * (1 + 3 * halved))
+        check = found.check(seed=SEED)
+        assert check.agrees and not check.apart, check
+    assert tp.classify(network, tp.MUP, tp.SGD()).regime == "feature"
 
 
 @pytest.mark.sampling

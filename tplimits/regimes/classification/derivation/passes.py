@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.program.network.differentiate import jumps
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
@@ -35,6 +36,7 @@ from tplimits.regimes.classification.derivation.sizes import (
     distinct,
     largest,
     multiplied_by_powers,
+    roughened,
     size_of,
 )
 
@@ -261,10 +263,22 @@ def _sized(
                 if vector
                 else replace(size, move=size.change, loose=NOTHING)
             )
-        return size
+        return size if entry.neuron == OWN else replace(size, rough=NOTHING)
 
     inside: list[Size] = []
-    return size_of(body, of_entry, widths, inside), tuple(inside)
+    found = size_of(body, of_entry, widths, inside)
+    if vector:
+        rough = (roughened(*(size_of(x, of_entry, widths) for x in crossing)) for crossing in _crossings(body))
+        found = replace(found, rough=max(found.rough, *rough, NOTHING))
+    return found, tuple(inside)
+
+
+@remembered(4096)
+def _crossings(body: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """Where each neuron jumps by itself, and how high: means over others are smooth, and a scalar is one number."""
+    return tuple(
+        crossing for crossing in jumps(body) if {e.neuron for e in entries_of(crossing[0])} - {NO_NEURON} == {OWN}
+    )
 
 
 def as_fraction(value: Expr) -> Fraction:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[numpy.float64]
 
-#: powers are multiples of it; half of it away from 0 they count as 0
+#: powers are multiples of it, but for those of jumps; measured ones half of it away from a scale count as that
 GAP = 1 / 4
 TOLERANCE = GAP / 2
 #: outputs before training are drawn at no smaller width: of 8 neurons behind a relu all may be dead
@@ -86,20 +86,25 @@ class Coordinate:
     def verdict(self) -> str:
         """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
         found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
-        told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
+        told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=self.gap, errors=1))
         if told not in (AGREES, OPEN):
             return told
-        # powers are multiples of the gap: the counted one is told where the next ones are off by more than the error; a
-        # growth that is counted is looked for at any step
+        # the counted one is told where the next ones are off by more than the error; growth is looked for at any step
         below = self.late or float(self.counted) - float(self.scale) > TOLERANCE
         apart = abs(self.difference) if below else self.difference
-        return AGREES if apart + self.error < GAP and apart - self.error <= CERTAIN * GAP else OPEN
+        return AGREES if apart + self.error < self.gap and apart - self.error <= CERTAIN * self.gap else OPEN
+
+    @property
+    def gap(self) -> float:
+        """The distance of the counted power from the next ones: behind jumps powers are halved."""
+        off = float(self.counted) / GAP % 1 if self.counted > -math.inf else 0.0
+        return GAP * (min(off, 1 - off) or 1)
 
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
-        power = self.measured if measured and self.verdict not in (AGREES, OPEN) else float(self.counted)
-        apart = power - float(self.scale)
-        return 0 if abs(apart) <= TOLERANCE else 1 if apart > 0 else -1
+        told = measured and self.verdict not in (AGREES, OPEN)
+        apart = (self.measured if told else float(self.counted)) - float(self.scale)
+        return 0 if abs(apart) <= (TOLERANCE if told else 0) else 1 if apart > 0 else -1
 
     @property
     def is_decided(self) -> bool:
@@ -211,10 +216,8 @@ def coordinate_check(
     sizes = sorted({whole_from("widths", n, 2, CheckError) for n in several(sampling.widths) or ()})
     if len(sizes) < 2:
         raise CheckError(f"widths={shown(sampling.widths)}: powers of n need two widths or more.")
-    steps, draws = (
-        whole_from("steps", training.steps, 1, CheckError),
-        whole_from("draws", sampling.draws, 2, CheckError),
-    )
+    steps = whole_from("steps", training.steps, 1, CheckError)
+    draws = whole_from("draws", sampling.draws, 2, CheckError)
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else drawn_inputs(counting.network, rng)
     signal = training.error if training.error is not None else bounded_signal(rng)
@@ -318,11 +321,10 @@ def _moving(sizes: Sequence[Array]) -> list[Array]:
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
     """The regime that powers stand for, next to scales; which of them are 0 is judged within `TOLERANCE`."""
-    for row in rows:
-        side = row.side(measured)
-        if side > 0 or (row.t == 0 and row.is_vector and side < 0):
-            return "unstable"
-    moving = [row for row in rows if row.t and row.late and row.side(measured) >= 0]
+    sides = [(row, row.side(measured)) for row in rows]
+    if any(side > 0 or (row.t == 0 and row.is_vector and side < 0) for row, side in sides):
+        return "unstable"
+    moving = [row for row, side in sides if row.t and row.late and side >= 0]
     if not any(row.name == "f" for row in moving):
         return "trivial"
     return "feature" if any(row.name != "f" for row in moving) else "operator"
