@@ -165,7 +165,8 @@ def test_an_output_that_starts_smaller_than_counted_is_no_agreement(table):
     check = tp.classify(residual, smaller, tp.Adam()).check((32, 64, 128, 256), seed=SEED)
     counts = {(r.name, r.t): r for r in tp.classify(residual, table, tp.Adam()).check((8, 16), seed=SEED, draws=2).rows}
     claimed = [(r, counts[r.name, r.t]) for r in check.rows]
-    found = replace(check, rows=tuple(replace(r, counted=c.counted, scale=c.scale) for r, c in claimed))
+    rows = tuple(replace(r, counted=c.counted, scale=c.scale, beside=c.beside) for r, c in claimed)
+    found = replace(check, rows=rows)
     assert [(r.name, r.t, r.verdict) for r in found.apart] == [("f", 0, "vanishes")]
     assert not replace(found, counted_regime=found.measured_regime).agrees and check.agrees
     assert "; 1 rows not as counted" in repr(found) and ", vanishes" in repr(found)
@@ -366,6 +367,18 @@ def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
     check = found.check(seed=SEED)
     assert (check.above, check.counted_regime, check.measured_regime) == (above, regime, regime), check
     assert ("above ε at these widths" in repr(check)) == above
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("eps", [3e-3, 1e-2])
+def test_gradients_that_pass_ε_between_the_widths_decide_nothing(eps):
+    """Powers between those above ε, 0, and those below it, −1, are no others than the counted ones."""
+    unscaled = tp.ABCD({"input": (0, 0, 0, 0), "hidden": (0, "1/2", 1, 0), "output": (1, 0, 0, 0)})
+    check = tp.classify(2, unscaled, tp.Adam(eps=eps)).check(seed=SEED)
+    assert not check.apart and check.undecided and "gradients fall, and pass ε at these widths" in repr(check), check
+    (f,) = (row for row in check.rows if row.name == "f" and row.t == 2)
+    assert -0.9 < f.measured < -0.1 and f.verdict == "undecided" and {f.counted, f.beside} == {0, -1}
+    assert {"vanishes", "grows"} & {replace(row, beside=None).verdict for row in check.rows}
 
 
 @pytest.mark.parametrize(
