@@ -104,6 +104,10 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
+                # gradients count by their total, to which flips add nothing
+                if s.width is not None and position < len(self.network):
+                    rough = max(sizes[position].rough, self._rough(s.body, sizes))
+                    sizes[position] = replace(sizes[position], rough=rough)
                 # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons; √n ⟨q k⟩,
                 # whose limit is 0 were n a constant, keeps the order that the fluctuation is multiplied to
                 if position in self.means.zeros:
@@ -165,6 +169,11 @@ class Passes:
         found, inside = _sized(body, tuple(sizes[e.source].powers for e in entries), vector, self.widths)
         arguments += inside
         return found
+
+    def _rough(self, body: Expr, sizes: Mapping[int, Size]) -> Power:
+        """The root mean square of what the jumps of a body change."""
+        crossings = ((self._body(x, sizes, [], True) for x in crossing) for crossing in _crossings(body))
+        return max((roughened(place, height) for place, height in crossings), default=NOTHING)
 
     def gradient(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
         """The size of the gradient of the sum of what is returned."""
@@ -266,11 +275,7 @@ def _sized(
         return size if entry.neuron == OWN else replace(size, rough=NOTHING)
 
     inside: list[Size] = []
-    found = size_of(body, of_entry, widths, inside)
-    if vector:
-        rough = (roughened(*(size_of(x, of_entry, widths) for x in crossing)) for crossing in _crossings(body))
-        found = replace(found, rough=max(found.rough, *rough, NOTHING))
-    return found, tuple(inside)
+    return size_of(body, of_entry, widths, inside), tuple(inside)
 
 
 @remembered(4096)
