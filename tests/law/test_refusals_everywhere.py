@@ -120,12 +120,12 @@ MOVES = "is removable only at the limit of .*, which moves at finite width"
 MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
 
 #: where gradients have no limit either, an engine may say that first
-GROWS, DELTAS = "gradients through fluctuations such as .* diverge", "product of the derivatives of two jumps"
+GROWS, CROSSED = "gradients through fluctuations such as .* diverge", "jumps where .* crosses 0"
 OF_GRADIENTS = {
-    "operator regime": {JUMP: (DELTAS,), TOUCHES: (MOMENT,)},
+    "operator regime": {JUMP: (CROSSED,), TOUCHES: (MOMENT,)},
     "feature learning": {
-        JUMP: ("jumps where .* crosses 0",),
-        POLE: ("jumps where .* crosses 0",),
+        JUMP: (CROSSED,),
+        POLE: (CROSSED,),
         FLUCTUATION: (GROWS,),
     },
     "feature learning of a readout": {FLUCTUATION: (GROWS,)},

@@ -23,7 +23,7 @@ from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.functions import JUMPS, relu, step, where
-from tplimits.program.nodes.hidden_jumps import derivative, hidden_delta
+from tplimits.program.nodes.hidden_jumps import derivative, hidden_delta, hidden_jumps
 
 Fresh = Callable[[str], Symbol]
 
@@ -138,14 +138,35 @@ def crossed(body: Expr) -> frozenset[Expr]:
     >>> found == {a - b, a - 1}
     True
     """
+    return frozenset(place for place, height in _jumps(body) if height is None)
+
+
+def jumps(body: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """The arguments at whose zeros a body jumps, and the heights of jumps as far as heads tell them; 1 of hidden ones.
+
+    >>> from tplimits.program.nodes.entries import NO_NEURON
+    >>> a, b = (Entry(sympy.Integer(k), NO_NEURON) for k in (0, 1))
+    >>> jumps(b * sympy.sign(a) + a * step(a)) == ((a, b),)
+    True
+    """
+    found = [(place, height) for place, height in _jumps(body) if height is not None]
+    for total in (node for node in _outermost(body) if isinstance(node, AxisSum)):
+        inside = jumps(total.summand)
+        slope = derivative(body.xreplace({total: (mark := Dummy(real=True))}), mark) if inside else sympy.S.Zero
+        found += [(place, height * slope.xreplace({mark: total})) for place, height in inside]
+    return (*found, *((place, sympy.S.One) for place in hidden_jumps(body)))
+
+
+def _jumps(body: Expr) -> Iterator[tuple[Expr, Expr | None]]:
+    """The arguments of jumps, and the derivatives by what jumps there, None where that vanishes with the argument."""
     names = {node: Dummy(real=True) for node in _outermost(body)}
-    back, named, found = {name: node for node, name in names.items()}, body.xreplace(names), set()
-    for jump in named.atoms(*JUMPS):
+    back, named = {name: node for node, name in names.items()}, body.xreplace(names)
+    for jump in sorted(named.atoms(*JUMPS), key=sympy.default_sort_key):
         mark = Dummy(real=True)
         branches = jump.args[1] - jump.args[2] if isinstance(jump, where) else sympy.S.One
-        if _vanishes_on(named.xreplace({jump: mark}).diff(mark) * branches, jump.args[0]):
-            found.add(jump.args[0].xreplace(back))
-    return frozenset(found)
+        height = named.xreplace({jump: mark}).diff(mark) * branches
+        open_ = None if _vanishes_on(height, jump.args[0]) else height.xreplace({mark: jump}).xreplace(back)
+        yield jump.args[0].xreplace(back), open_
 
 
 def _vanishes_on(height: Expr, surface: Expr) -> bool:

@@ -113,6 +113,25 @@ def test_powers_of_expressions():
     assert size(y**2) == Size(Fraction(-1), Fraction(1, 2))
 
 
+def test_jumps_of_scalars_of_averages_and_inside_of_sums():
+    """Over a mean of neurons a jump is smooth; in a sum over tokens each neuron jumps; one number jumps or does not."""
+
+    @tp.network
+    def net(X: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, s: tp.Scalar):
+        β = tp.neuron("β")
+        h = tp.relu(tp.sum(U * X, over="d"))
+        p = W @ h
+        tokens = tp.sum(tp.tanh(tp.sign(p)), over="token")
+        among = tp.mean(tp.avg(tp.sign(h - h[β] / 2), over=β), over="token")
+        gate = tp.sign(s + tp.avg(tp.mean(p * p, over="token")))
+        return v * (tp.mean(p, over="token") + tokens.named("tokens") + among.named("among") * gate.named("gate"))
+
+    powers = tp.classify(net.bind(token=2), tp.UP("1/4"), tp.SGD()).powers(1)
+    assert (powers["p"], powers["among"]) == (-Fraction(1, 4),) * 2
+    assert powers["tokens"] == powers["what v reads"] == -Fraction(1, 8)
+    assert powers["gate"] <= -Fraction(1, 4)
+
+
 @tp.network
 def attention(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
     x = tp.sum(U * ξ, over="d")

@@ -165,7 +165,8 @@ def test_an_output_that_starts_smaller_than_counted_is_no_agreement(table):
     check = tp.classify(residual, smaller, tp.Adam()).check((32, 64, 128, 256), seed=SEED)
     counts = {(r.name, r.t): r for r in tp.classify(residual, table, tp.Adam()).check((8, 16), seed=SEED, draws=2).rows}
     claimed = [(r, counts[r.name, r.t]) for r in check.rows]
-    found = replace(check, rows=tuple(replace(r, counted=c.counted, scale=c.scale) for r, c in claimed))
+    rows = tuple(replace(r, counted=c.counted, scale=c.scale, beside=c.beside) for r, c in claimed)
+    found = replace(check, rows=rows)
     assert [(r.name, r.t, r.verdict) for r in found.apart] == [("f", 0, "vanishes")]
     assert not replace(found, counted_regime=found.measured_regime).agrees and check.agrees
     assert "; 1 rows not as counted" in repr(found) and ", vanishes" in repr(found)
@@ -234,7 +235,7 @@ def test_slopes_and_regimes():
         return _regime(made, measured=True)
 
     assert regime(0, 0, 0) == "feature"
-    assert regime(0, -0.5, 0.05) == "operator"
+    assert regime(0, -0.5, 0) == "operator"
     assert regime(0, -0.5, -0.3) == "trivial"
     assert regime(0, -0.5, 0.3) == "unstable"
     assert regime(-0.4, 0, 0) == "unstable"
@@ -276,7 +277,7 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
         (0.5, 0.5, 0.0, 1, 1),
         (-0.5, -0.5, 0.0, -1, -1),
         (0.0, 0.1, 0.0, 0, 0),
-        (0.125, 0.125, 0.0, 0, 0),
+        (-0.125, -0.125, 0.0, -1, -1),
         (0.0, 0.5, 0.0, 0, 1),
         (0.0, -0.5, 0.0, 0, -1),
         (0.5, 0.0, 0.0, 1, 0),
@@ -285,7 +286,10 @@ def test_the_level_is_shared_by_all_rows(monkeypatch):
     ],
 )
 def test_sides_of_a_scale(counted, measured, scale, by_count, by_networks):
-    """A measured power counts where networks disagree with the counted one, which an eighth is not enough for."""
+    """A measured power counts where networks disagree with the counted one, which an eighth is not enough for.
+
+    The counted one is on a side at any distance: behind jumps powers are eighths, sixteenths, and so on.
+    """
     widths = (64, 128, 256)
     row = Coordinate("h", 1, counted, measured, tuple(w**measured for w in widths), scale, error=0.01, widths=widths)
     assert (row.side(False), row.side(True)) == (by_count, by_networks)
@@ -320,6 +324,38 @@ def test_what_is_behind_a_jump_does_not_move(inner, outer, regime, evolving):
     assert (with_symbol.conditions["feature"] == sympy.false) == (regime == "operator")
 
 
+JUMPS = {
+    "sign": lambda p: tp.sign(p),
+    "where": lambda p: tp.where(p, tp.tanh(p) + 1, p),
+    "quotient": lambda p: p / tp.abs(p),
+    "continuous": lambda p: p * tp.sign(p),
+}
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("kind", JUMPS)
+def test_what_jumps_moves_by_the_root_of_the_share_that_crosses(kind):
+    """Δp of n^(−s) takes n^(1 − s) neurons over the jump, and p by n^(−s/2); a second jump by n^(−s/4)."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        h = tp.relu(tp.sum(U * ξ, over="d"))
+        g = h + JUMPS[kind](W @ h)
+        q = V @ g
+        return v * (q + JUMPS[kind](q))
+
+    halved = kind != "continuous"
+    for table, s in ((tp.UP("1/4"), 4), (tp.NTP, 2)):
+        found = tp.classify(network, table, tp.SGD())
+        powers = found.powers(1)
+        assert (powers["h"], powers["f"], found.regime) == (-Fraction(1, s), 0, "operator")
+        assert (powers["g"], powers["q"]) == (-Fraction(1, s * (1 + halved)),) * 2
+        assert powers["what v reads"] == -Fraction(1, s * (1 + 3 * halved))
+        check = found.check(seed=SEED)
+        assert check.agrees and not check.apart, check
+    assert tp.classify(network, tp.MUP, tp.SGD()).regime == "feature"
+
+
 @pytest.mark.sampling
 @pytest.mark.parametrize("eps, above, regime", [(1e-8, True, "feature"), (1e2, False, "trivial")])
 def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
@@ -331,6 +367,18 @@ def test_gradients_that_fall_are_above_ε_or_below_it(eps, above, regime):
     check = found.check(seed=SEED)
     assert (check.above, check.counted_regime, check.measured_regime) == (above, regime, regime), check
     assert ("above ε at these widths" in repr(check)) == above
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("eps", [3e-3, 1e-2])
+def test_gradients_that_pass_ε_between_the_widths_decide_nothing(eps):
+    """Powers between those above ε, 0, and those below it, −1, are no others than the counted ones."""
+    unscaled = tp.ABCD({"input": (0, 0, 0, 0), "hidden": (0, "1/2", 1, 0), "output": (1, 0, 0, 0)})
+    check = tp.classify(2, unscaled, tp.Adam(eps=eps)).check(seed=SEED)
+    assert not check.apart and check.undecided and "gradients fall, and pass ε at these widths" in repr(check), check
+    (f,) = (row for row in check.rows if row.name == "f" and row.t == 2)
+    assert -0.9 < f.measured < -0.1 and f.verdict == "undecided" and {f.counted, f.beside} == {0, -1}
+    assert {"vanishes", "grows"} & {replace(row, beside=None).verdict for row in check.rows}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import tplimits as tp
 X = np.array([[1.0, 0.5], [-0.3, 0.8]])
 ASKED = {"X": X, "error": tp.squared_error([1.0, -0.8]), "lr": 0.1, "steps": 1}
 
+RESTING = {"U": tp.Frozen(), "W": tp.Frozen(), "v": tp.SGD()}
+
 
 @tp.network
 def behind_a_sign(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
@@ -29,12 +31,32 @@ def continuous(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
     return v * (tp.where(x, x, 0.1 * x) + x * tp.step(x)) + 0 * unused
 
 
-def test_a_jump_of_a_vector_is_named_on_its_line():
+@pytest.mark.parametrize(("regime", "theorem"), [(tp.MaximalUpdate, "2.9.25"), (tp.NeuralTangent, "2.9.23")])
+def test_a_jump_of_a_vector_is_named_on_its_line(regime, theorem):
     with pytest.raises(tp.NoLimitError, match=r"`return v \* tp.sign\(h\)`\) jumps where `h` crosses 0") as found:
-        tp.derive(behind_a_sign, tp.MaximalUpdate(tp.SGD()))
-    assert "tanh in place of sign" in str(found.value)
-    with pytest.raises(tp.NoLimitError, match="derivatives of two jumps"):
-        tp.derive(behind_a_sign, tp.NeuralTangent(tp.SGD()))
+        tp.derive(behind_a_sign, regime(tp.SGD()))
+    assert "tanh in place of sign" in str(found.value) and f"Thm {theorem}" in str(found.value)
+
+
+def test_weights_that_decay_in_front_of_a_jump_are_no_weights_at_rest():
+    with pytest.raises(tp.NoLimitError, match="crosses 0"):
+        tp.derive(behind_a_sign, tp.NeuralTangent(RESTING, weight_decay={"U": 0, "W": 0.1, "v": 0}))
+
+
+def test_what_stands_behind_a_jump_has_an_operator():
+    """The network is linear in v, and f moves by η K χ with the kernel K of signs."""
+    limit = tp.derive(behind_a_sign, tp.NeuralTangent(RESTING))
+    start = np.array([0.2, -0.1])
+    K = tp.derive(behind_a_sign, tp.Kernels()).evaluate(X).nngp
+    assert limit.evaluate(**ASKED, f0=start).f[1] == pytest.approx(
+        start - 0.1 * K @ (start - [1.0, -0.8]) / 2, rel=1e-9
+    )
+    # gradients in front of the jump are 0 in networks: classification leaves these parameters at rest
+    found = tp.classify(behind_a_sign, tp.NTP, tp.SGD()).limit()
+    assert np.array_equal(found.evaluate(**ASKED, f0=start).f, limit.evaluate(**ASKED, f0=start).f)
+    adam = tp.classify(behind_a_sign, tp.NTP, tp.Adam(eps=0.1)).limit()
+    moved = adam.evaluate(**ASKED, f0=start, particles=256, replicates=2).f[1] - start
+    assert np.array_equal(np.sign(moved), [1, -1])
 
 
 def test_continuous_functions_written_with_jumps_train():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.program.network.differentiate import jumps
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
@@ -35,6 +36,7 @@ from tplimits.regimes.classification.derivation.sizes import (
     distinct,
     largest,
     multiplied_by_powers,
+    roughened,
     size_of,
 )
 
@@ -101,6 +103,10 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
+                # gradients count by their total, to which flips add nothing
+                if s.width is not None and position < len(self.network):
+                    rough = max(sizes[position].rough, self._rough(s.body, sizes))
+                    sizes[position] = replace(sizes[position], rough=rough)
                 # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons; √n ⟨q k⟩,
                 # whose limit is 0 were n a constant, keeps the order that the fluctuation is multiplied to
                 if position in self.means.zeros:
@@ -161,6 +167,11 @@ class Passes:
         found, inside = _sized(body, tuple(sizes[e.source].powers for e in entries), vector, self.widths)
         arguments += inside
         return found
+
+    def _rough(self, body: Expr, sizes: Mapping[int, Size]) -> Power:
+        """The root mean square of what the jumps of a body change."""
+        crossings = ((self._body(x, sizes, [], True) for x in crossing) for crossing in _crossings(body))
+        return max((roughened(place, height) for place, height in crossings), default=NOTHING)
 
     def gradient(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
         """The size of the gradient of the sum of what is returned."""
@@ -257,10 +268,18 @@ def _sized(
                 if vector
                 else replace(size, move=size.change, loose=NOTHING)
             )
-        return size
+        return size if entry.neuron == OWN else replace(size, rough=NOTHING)
 
     inside: list[Size] = []
     return size_of(body, of_entry, widths, inside), tuple(inside)
+
+
+@remembered(4096)
+def _crossings(body: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """Where each neuron jumps by itself, and how high: means over others are smooth, and a scalar is one number."""
+    return tuple(
+        crossing for crossing in jumps(body) if {e.neuron for e in entries_of(crossing[0])} - {NO_NEURON} == {OWN}
+    )
 
 
 def as_fraction(value: Expr) -> Fraction:

@@ -3,12 +3,15 @@
 Products add powers, sums take the largest.  A change is counted as if it were aligned with what it is multiplied by,
 which is what training makes it; what a scalar changes in all neurons at once is as random as they were, and is kept
 apart (`loose`).
+
+A jump takes a change of n^(−m) to one of order 1 in a share of n^(−m) of the neurons: averages change by n^(−m), but
+the root mean square of entries by n^(−m/2), which is kept apart (`rough`), behind matrices, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import sympy
@@ -39,29 +42,31 @@ JUMPS = (functions.step, sympy.sign)
 class Size:
     """Entries of size n^start before training, and changes since: aligned ones of size n^move, others of n^loose.
 
-    The part of the start that is small because a scalar in it has the limit zero is of size n^fallen: an average of it
-    is no smaller, though its mean has the limit zero, for the scalar is the same at all neurons.
+    Changes of root mean square n^rough are those of a few neurons: averages of them are counted in `move`.  The part
+    of the start that is small because a scalar in it has the limit zero is of size n^fallen: an average of it is no
+    smaller, though its mean has the limit zero, for the scalar is the same at all neurons.
     """
 
     start: Power = NOTHING
     move: Power = NOTHING
     loose: Power = NOTHING
     fallen: Power = NOTHING
+    rough: Power = NOTHING
 
     @property
-    def powers(self) -> tuple[Power, Power, Power, Power]:
+    def powers(self) -> tuple[Power, Power, Power, Power, Power]:
         """All of them."""
-        return self.start, self.move, self.loose, self.fallen
+        return self.start, self.move, self.loose, self.fallen, self.rough
 
     @property
     def change(self) -> Power:
         """The size of all changes."""
-        return max(self.move, self.loose)
+        return max(self.move, self.loose, self.rough)
 
     @property
     def total(self) -> Power:
         """The size now."""
-        return max(self.start, self.move, self.loose)
+        return max(self.start, self.change)
 
     def times(self, power: Power) -> Size:
         """The size of n^power times this."""
@@ -135,16 +140,18 @@ def largest(parts: Iterable[Size]) -> Size:
 def product(parts: list[Size]) -> Size:
     """The size of a product: a change of one factor meets all the others as they are now."""
     start = sum((p.start for p in parts), Fraction(0))
-    moves, loose, fallen = [], [], []
+    moves, loose, fallen, rough = [], [], [], []
     for i, p in enumerate(parts):
         others = parts[:i] + parts[i + 1 :]
         # a change is aligned with whatever it meets
-        moves.append(p.move + sum((q.total for q in others), Fraction(0)))
+        now = sum((q.total for q in others), Fraction(0))
+        moves.append(p.move + now)
+        rough.append(p.rough + now)
         # with what has moved in alignment it is counted there, as part of the total of that factor
         loose.append(p.loose + sum((max(q.start, q.loose) for q in others), Fraction(0)))
         fallen.append(p.fallen + sum((q.start for q in others), Fraction(0)))
     # −∞ + ∞ is no number
-    return Size(start, *(max(m for m in many if m == m) for many in (moves, loose, fallen)))
+    return Size(start, *(max(m for m in many if m == m) for many in (moves, loose, fallen, rough)))
 
 
 def _power(base: Size, e: Fraction) -> Size:
@@ -166,9 +173,11 @@ def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
 
 def _function(node: Expr, parts: list[Size]) -> Size:
     """A function of one or several arguments, by what it does at zero and at infinity."""
-    # the condition chooses between values, and is none of them
     if isinstance(node, functions.where):
-        parts = parts[1:]
+        condition, *parts = parts
+        between = largest(parts)
+        # the condition chooses between values, and is none of them: what changes in it exchanges one for the other
+        parts.append(product([Size(between.start), replace(_flipped(condition), start=NOTHING)]))
     start, *changes = largest(parts).powers
     zero = Fraction(0)
     if isinstance(node, (*HOMOGENEOUS, functions.where, *LINEAR_AT_BOTH_ENDS)):
@@ -176,13 +185,26 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     if isinstance(node, SATURATING):
         return Size(min(start, zero), *(min(c, zero) for c in changes))
     if isinstance(node, JUMPS):
-        # a change as large as the argument flips signs, a smaller one those of a share of entries
-        flipped = (min(zero, c - start) if c != NOTHING else NOTHING for c in changes)
-        return Size(NOTHING if start == NOTHING else zero, *flipped)
+        return _flipped(parts[0])
     if isinstance(node, functions.softplus):
         # softplus is log 2 at 0 and follows its argument beyond
         return Size(max(start, zero), *changes)
     return Size(zero, *(min(c, zero) for c in changes))
+
+
+def _flipped(x: Size) -> Size:
+    """A jump: a change as large as the argument flips signs, a smaller one those of a share of entries."""
+    shares = [_share(x, c) for c in x.powers[1:-1]]
+    return Size(NOTHING if x.start == NOTHING else Fraction(0), *shares)
+
+
+def _share(x: Size, change: Power) -> Power:
+    return min(Fraction(0), change - x.start) if change != NOTHING else NOTHING
+
+
+def roughened(argument: Size, height: Size) -> Power:
+    """The root mean square of what the flips of a jump of some height change."""
+    return height.total + _share(argument, argument.change) / 2 if height.total != NOTHING else NOTHING
 
 
 def saturates(body: Expr) -> bool:

@@ -22,8 +22,9 @@ from tplimits.errors import CheckError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import several, whole_from
+from tplimits.regimes.classification.finite.coordinate import Coordinate
 from tplimits.regimes.classification.finite.data import bounded_signal, drawn_inputs
-from tplimits.regimes.classification.finite.judging import AGREES, CERTAIN, OPEN, Power, Rule, judged, measured_power
+from tplimits.regimes.classification.finite.judging import AGREES, OPEN, measured_power
 from tplimits.regimes.training.finite.networks import Trained, train
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[numpy.float64]
 
-#: powers are multiples of it; half of it away from 0 they count as 0
-GAP = 1 / 4
-TOLERANCE = GAP / 2
 #: outputs before training are drawn at no smaller width: of 8 neurons behind a relu all may be dead
 LEAST = 16
 #: so many times the networks are drawn there: f is one number a network and input
@@ -56,58 +54,6 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Coordinate:
-    """One value: its power of n at the start (t = 0), or of its change after t steps, counted and measured.
-
-    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers,
-    and at the start for averages that vanish.  `error` is how far `measured` may be off, at a level that holds for all
-    rows.  Scalars, unlike vectors, may be smaller than their scale at the start, if they are counted so.  late: whether
-    smallness is judged, at the start and after the last step; spread: as in `Power`.
-    """
-
-    name: str
-    t: int
-    counted: Any
-    measured: float
-    sizes: tuple[float, ...]
-    scale: Any = 0.0
-    error: float = 0.0
-    is_vector: bool = True
-    late: bool = True
-    widths: tuple[int, ...] = ()
-    spread: float = 0.0
-
-    @property
-    def difference(self) -> float:
-        """Measured minus counted."""
-        return self.measured - float(self.counted) if self.measured != self.counted else 0.0
-
-    @property
-    def verdict(self) -> str:
-        """The measured power beside the counted one: "agrees", "grows", "vanishes", or "undecided"."""
-        found = Power(self.measured, self.error, self.sizes, self.widths, self.spread)
-        told = judged(found, self.counted, Rule(self.late, output=self.name == "f", gap=GAP, errors=1))
-        if told not in (AGREES, OPEN):
-            return told
-        # powers are multiples of the gap: the counted one is told where the next ones are off by more than the error; a
-        # growth that is counted is looked for at any step
-        below = self.late or float(self.counted) - float(self.scale) > TOLERANCE
-        apart = abs(self.difference) if below else self.difference
-        return AGREES if apart + self.error < GAP and apart - self.error <= CERTAIN * GAP else OPEN
-
-    def side(self, measured: bool) -> int:
-        """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
-        power = self.measured if measured and self.verdict not in (AGREES, OPEN) else float(self.counted)
-        apart = power - float(self.scale)
-        return 0 if abs(apart) <= TOLERANCE else 1 if apart > 0 else -1
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the error is small enough for a verdict."""
-        return self.verdict != OPEN
-
-
-@dataclass(frozen=True)
 class CoordinateCheck(Reported):
     """Measured powers of n beside counted ones, and the regimes that follow from both."""
 
@@ -118,6 +64,11 @@ class CoordinateCheck(Reported):
     seed: int | None = None
     #: whether powers are counted for gradients above ε, which those of these widths are; see `Counting`
     above: bool = False
+
+    @property
+    def _passed(self) -> bool:
+        """Whether some powers are undecided because gradients may fall below ε between these widths."""
+        return any(row.beside not in (None, row.counted) for row in self.undecided)
 
     @property
     def agrees(self) -> bool:
@@ -190,7 +141,8 @@ class CoordinateCheck(Reported):
         told = f"; {len(self.apart)} rows not as counted" if self.apart else ""
         told += f"; {len(self.undecided)} rows undecided: taken as counted" if self.undecided else ""
         widths = ", ".join(map(str, self.widths))
-        told += "; gradients fall, and are above ε at these widths" if self.above else ""
+        where = "pass" if self._passed else "are above" if self.above else ""
+        told += f"; gradients fall, and {where} ε at these widths" if where else ""
         lines = [f"measured {self.measured_regime}, counted {self.counted_regime}; widths {widths}{told}"]
         for row in self.rows:
             doubt = "" if row.verdict == AGREES else f", {row.verdict}"
@@ -211,10 +163,8 @@ def coordinate_check(
     sizes = sorted({whole_from("widths", n, 2, CheckError) for n in several(sampling.widths) or ()})
     if len(sizes) < 2:
         raise CheckError(f"widths={shown(sampling.widths)}: powers of n need two widths or more.")
-    steps, draws = (
-        whole_from("steps", training.steps, 1, CheckError),
-        whole_from("draws", sampling.draws, 2, CheckError),
-    )
+    steps = whole_from("steps", training.steps, 1, CheckError)
+    draws = whole_from("draws", sampling.draws, 2, CheckError)
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else drawn_inputs(counting.network, rng)
     signal = training.error if training.error is not None else bounded_signal(rng)
@@ -234,15 +184,21 @@ def coordinate_check(
     # Bonferroni: the level is shared by all rows
     level = sampling.level / (1 + (len(kept) + 1) * (steps + 1))
 
-    def checked(above: bool) -> CoordinateCheck:
-        found = _Rows(replace(counting, above=above), kept, level, steps)
-        rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
-        counted, measured = (_regime(rows, networks) for networks in (False, True))
-        return CoordinateCheck(tuple(sizes), rows, counted, measured, sampling.seed, above)
-
     # where gradients fall, networks tell on which side of ε they are
     sides = (False, True) if replace(counting, above=True).rates != counting.rates else (False,)
-    return min(map(checked, sides), key=lambda check: len(check.apart))
+
+    def rows_of(above: bool) -> tuple[Coordinate, ...]:
+        found = _Rows(replace(counting, above=above), kept, level, steps)
+        return (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
+
+    counted = [rows_of(above) for above in sides]
+    checks = []
+    for above, rows in zip(sides, counted, strict=True):
+        pairs = zip(rows, counted[not above], strict=True) if len(sides) > 1 else ()
+        told = tuple(replace(row, beside=other.counted) for row, other in pairs) or rows
+        by_count, by_networks = (_regime(told, networks) for networks in (False, True))
+        checks.append(CoordinateCheck(tuple(sizes), told, by_count, by_networks, sampling.seed, above))
+    return min(checks, key=lambda check: (len(check.apart), sum(abs(row.difference) for row in check.rows)))
 
 
 def _kept(counting: Counting) -> dict[str, int]:
@@ -318,11 +274,10 @@ def _moving(sizes: Sequence[Array]) -> list[Array]:
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
     """The regime that powers stand for, next to scales; which of them are 0 is judged within `TOLERANCE`."""
-    for row in rows:
-        side = row.side(measured)
-        if side > 0 or (row.t == 0 and row.is_vector and side < 0):
-            return "unstable"
-    moving = [row for row in rows if row.t and row.late and row.side(measured) >= 0]
+    sides = [(row, row.side(measured)) for row in rows]
+    if any(side > 0 or (row.t == 0 and row.is_vector and side < 0) for row, side in sides):
+        return "unstable"
+    moving = [row for row, side in sides if row.t and row.late and side >= 0]
     if not any(row.name == "f" for row in moving):
         return "trivial"
     return "feature" if any(row.name != "f" for row in moving) else "operator"

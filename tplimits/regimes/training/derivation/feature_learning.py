@@ -17,30 +17,24 @@ remarked).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import networkx
-import sympy
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.state import in_widths_of_n
-from tplimits.program.network.differentiate import partials
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.hidden_jumps import hidden_jumps
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
 from tplimits.regimes.training.derivation import by_parameter
+from tplimits.regimes.training.derivation.jumps import refuse_jumps
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
 
 if TYPE_CHECKING:
@@ -104,7 +98,7 @@ def derive_maximal(
             _refuse_growth(network, position, s.body)
     found = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
     kets = judged(network, found.moving, assumed)
-    _refuse_jumps(network, found.moving)
+    refuse_jumps(network, found.moving, "2.9.25")
     if kets is None:
         return found
     doubts = (*kets.recursion.judged.open(), *after_a_step(kets, optimizers), *asked_of_widths(kets).values())
@@ -126,27 +120,3 @@ def _refuse_growth(network: Program, position: int, body: Expr) -> None:
             "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
             "attention with logits q·k/d does."
         ) from None
-
-
-def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
-    """NoLimitError where a gradient has to pass a jump that some neurons stand close to at any width.
-
-    Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
-    """
-    axes, moved = map("jump{}".format, itertools.count()), {network.initial_names[name] for name in moving}
-    for position in sorted(network.read):
-        s = network[position]
-        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or hidden_jumps(s.body))):
-            continue
-        for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
-            for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
-                read = [int(e.source) for e in entries(delta) if e.neuron != NO_NEURON]
-                # a jump of data, or of vectors that no parameter reaches, has no gradient to pass
-                if any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read):
-                    crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
-                    raise NoLimitError(
-                        f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
-                        "of which some are close to it at any width: its derivative is a delta, and features behind "
-                        "it have no gradient (hypothesis of Thm 2.9.25: activations with derivatives that are "
-                        "pseudo-Lipschitz). Use a continuous function, such as tanh in place of sign."
-                    )

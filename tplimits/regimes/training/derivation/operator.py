@@ -41,6 +41,7 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation import by_parameter
+from tplimits.regimes.training.derivation.jumps import refuse_jumps
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -167,32 +168,38 @@ def derive_tangent(
     """The operator of a network, its hypotheses checked; optimizer and decay are one for all parameters, or by name.
 
     Raises ProgramError for what is no optimizer or decay, and NoLimitError, with the hypothesis that fails, for scalar
-    parameters inside the network without a value, for a readout that is no sum of products with fresh vectors, for
-    random logits of finitely many heads, and for nonlinear updates with axes of infinitely many members.
+    parameters inside the network without a value, for jumps that gradients would have to pass, for a readout that is no
+    sum of products with fresh vectors, for random logits of finitely many heads, and for nonlinear updates with axes of
+    infinitely many members.
     """
     held = _held(network)
     refuse_orthogonal(network, trained=True)
     # of all that is returned first: its refusals are those of the whole network
     kernels = derive_kernels(network, None, infinite)
+    biases = _biases(network)
+    # what is added to the output without vectors has gradients of its own, and no part in the kernel of the readout
+    names = (*(t for t in kernels.trained if t not in biases), *biases)
+    optimizers = FrozenDict(by_parameter.optimizers(network, names, optimizer, "tp.NeuralTangent"))
+    exact = by_parameter.decays(network, names, weight_decay, "tp.NeuralTangent")
+    decays = FrozenDict({name: float(λ) for name, λ in exact.items()})
+    train = None
     if kernels.no_ntk:
-        raise NoLimitError(f"`{network.name}` has no tangent kernel and no operator: {kernels.no_ntk}")
+        train = tuple(name for name in names if decays[name] or not optimizers[name].is_still)
+        refuse_jumps(network, train, "2.9.23")
+        kernels = derive_kernels(network, train, infinite)
+        if kernels.no_ntk:
+            raise NoLimitError(f"`{network.name}` has no tangent kernel and no operator: {kernels.no_ntk}")
     if kernels.is_mixture:
         raise NoLimitError(
             f"`{network.name}`: with a fixed number of heads, logits q·k/√n stay random and move by a finite amount in "
             "every step, as scalar parameters do (hypothesis: no fluctuation inside the forward pass): no operator "
             "describes the training. Divide logits by n, or send the heads to infinity: infinite=(…)."
         )
-    # what is added to the output without vectors has gradients of its own, and no part in the kernel of the readout
     bare = network.replace(returns=network.returns[:1])
     if len(network.returns) > 1:
         _same_axes(network)
-        kernels = derive_kernels(bare, None, infinite)
-    biases = _biases(network)
+        kernels = derive_kernels(bare, train and tuple(t for t in train if t not in biases), infinite)
     trained = tuple(t for t in kernels.trained if t not in biases)
-    names = (*trained, *biases)
-    optimizers = FrozenDict(by_parameter.optimizers(network, names, optimizer, "tp.NeuralTangent"))
-    exact = by_parameter.decays(network, names, weight_decay, "tp.NeuralTangent")
-    decays = FrozenDict({name: float(λ) for name, λ in exact.items()})
     found = TangentOperator(network, bare, optimizers, decays, infinite, kernels, trained, biases, held)
     if infinite and not found.is_linear:
         raise NoLimitError(
