@@ -103,8 +103,7 @@ class Passes:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
-                # gradients count by their total, to which flips add nothing
-                if s.width is not None and position < len(self.network):
+                if s.width is not None and (position < len(self.network) or position in self._read_out):
                     rough = max(sizes[position].rough, self._rough(s.body, sizes))
                     sizes[position] = replace(sizes[position], rough=rough)
                 # a scalar with the limit 0 is of the order of its fluctuation, and the same at all neurons; √n ⟨q k⟩,
@@ -167,6 +166,12 @@ class Passes:
         found, inside = _sized(body, tuple(sizes[e.source].powers for e in entries), vector, self.widths)
         arguments += inside
         return found
+
+    @cached_property
+    def _read_out(self) -> frozenset[int]:
+        """Gradients of vectors, among them the features that readouts multiply: what flips moves no other gradients."""
+        uses = (u for name in self.exponents for u in self.backward.gradients[name])
+        return frozenset(u.gradient.source for u in uses if u.operand is None)
 
     def _rough(self, body: Expr, sizes: Mapping[int, Size]) -> Power:
         """The root mean square of what the jumps of a body change."""
