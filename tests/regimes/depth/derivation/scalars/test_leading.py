@@ -102,6 +102,7 @@ def test_powers_of_n_bring_out_as_many_powers_of_a_small_scalar(order, inside):
         lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**2 * S**2),
         lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**3 * Z**2),
     ],
+    ids=["in a sum", "of S", "of Z"],
 )
 def test_quotients_that_are_large_near_a_zero_alone_are_refused(weights):
     """1/(1 + n²S²) tends to 0 for every S ≠ 0, and n times its mean square to the density of S at 0 times π/2."""
@@ -115,6 +116,7 @@ def test_quotients_that_are_large_near_a_zero_alone_are_refused(weights):
         (lambda S, Z: 1 / tp.sqrt(tp.n + tp.n * S**2), lambda s: 1 / np.sqrt(1 + s**2)),
         (lambda S, Z: tp.sin(S) * S**2 / (1 + tp.n * S**2) * tp.sqrt(tp.n), np.sin),
     ],
+    ids=["root", "times sine"],
 )
 def test_quotients_that_grow_with_n_beside_a_scalar_of_order_one(weights, limit):
     sde = tp.derive(on_its_own(weights), tp.Proportional())
