@@ -178,3 +178,10 @@ def test_functions_of_one_scalar_in_two_sums_are_refused():
 
     with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
         tp.derive(attention, tp.Proportional())
+
+
+def test_a_mean_of_too_low_an_order_is_the_reason_where_the_next_one_is_not_covered():
+    """E step(Y_αα) Y_αα > 0 adds up; that two steps and two logits at order 1/n are not covered tells nothing."""
+    block = bent.plain(lambda Y: tp.step(Y) * Y.rename(token="key", key="token"))
+    with pytest.raises(tp.NoLimitError, match=r"of order n\^\(-1/2\).*: over a depth proportional to n it adds up"):
+        tp.derive(block, tp.Proportional())
