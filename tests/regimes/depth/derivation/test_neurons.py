@@ -127,7 +127,9 @@ def beside_another_term(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.
     return x + (U @ tp.maximum(W @ x, Z @ x) + U @ tp.relu(W @ x)) / tp.sqrt(tp.n)
 
 
-@pytest.mark.parametrize("block", [no_matrix, in_logits, beside_its_own_layer, beside_another_term])
+@pytest.mark.parametrize(
+    "block", [no_matrix, in_logits, beside_its_own_layer, beside_another_term], ids=lambda block: block.name
+)
 def test_where_such_functions_have_no_place(block):
     with pytest.raises(tp.NoLimitError, match="several dense layers"):
         tp.derive(block, PROPORTIONAL)

@@ -116,7 +116,7 @@ class Contraction:
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
             # what comes with 1/n is joined to nothing at that order: the weight is independent of it in the limit
-            self._insist_on_independence(matrix, factors, pert < MOST or self.most > MOST)
+            self._insist_on_independence(matrix, mine, factors, pert < MOST or self.most > MOST)
             # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
             marks = [f for f in factors if f[0] == centred_label(matrix)]
             centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]
@@ -149,8 +149,11 @@ class Contraction:
     def _is_of(self, matrix: int, factor: Factor) -> bool:
         return factor[0][0] == "F" and self.model.layers[factor[0]].matrix == matrix
 
-    def _insist_on_independence(self, matrix: int, factors: tuple, joined: bool) -> None:
+    def _insist_on_independence(self, matrix: int, mine: list[Factor], factors: Factors, joined: bool) -> None:
         """Refuse a product of a matrix with a function of scalars of order 1, if it is joined to it, or of a neuron."""
+        # an average beside another vector fluctuates as the scalars do, however small it is
+        at = {f[1][-1] for f in mine}
+        joined |= any(f[0][0] in "FX" and f[1][-1] in at and not self._is_of(matrix, f) for f in factors)
         held = [self.model.weights[label] for label, _, _ in factors if label[0] == "Y"]
         for weight in held:
             if matrix in weight.matrices and (joined or weight.of_neuron):

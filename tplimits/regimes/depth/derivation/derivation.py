@@ -8,10 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sympy import S, Symbol
+from sympy import S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Orders, by_order, collected
 from tplimits.regimes.depth.algebra.model import Jump, KinkLabel, Layer, Model
@@ -23,7 +22,6 @@ from tplimits.regimes.depth.algebra.products import (
     MOST,
     OMEGA,
     OPEN,
-    Dimension,
     Factor,
     Poly,
     ProductTerm,
@@ -39,11 +37,11 @@ from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
+from tplimits.regimes.depth.derivation.reading import Reading, dimensions
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.arrays import Arrays
-    from tplimits.regimes.depth.derivation.reading import Reading
 
 #: the highest order up to which series are taken
 _LARGEST = 12
@@ -100,8 +98,16 @@ class OneLayer:
         return Poly(tuple(terms), state.cut)
 
     def mean(self) -> Orders:
-        """E[V′^αβ]."""
-        return self._by_order(self._mean(self.gram(ALPHA, BETA).terms))
+        """E[V′^αβ]; to the orders below 1/n where those alone are derived, and leave no limit."""
+        found = self._mean(self.gram(ALPHA, BETA).terms)
+        try:
+            return self._by_order(found)
+        except NoLimitError:
+            # what adds up to more than order 1 is the plainer reason, and that a term of order 1/n is not covered none
+            lower = self._by_order({key: c for key, c in found.items() if self.model.order_of(key[1]) < MOST})
+            if all(o >= MOST or vanishes(f, self.arrays.values) for o, f in self.drift(lower).forms.items()):
+                raise
+            return lower
 
     def _mean(self, terms: Sequence[ProductTerm], stage: int = 0) -> Sum:
         """E of a sum, functions of scalars and what depends on the same weights together."""
@@ -273,19 +279,6 @@ def totalled(a: Sum, b: Sum) -> Sum:
     for key, c in b.items():
         found[key] = found[key] + c if key in found else c
     return found
-
-
-def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
-    """Widths, n first, then finite axes; sizes that are not known are symbols."""
-    widths = ["n", *(w for w in program.widths if w != "n")]
-    found = [Dimension(w, width_symbol(w), True, w not in fixed) for w in widths]
-    state = program[program.state or 0]
-    tokens = {program.root_axis(a) for a in state.axes}
-    for axis in dict.fromkeys(program.root_axis(a) for a in program.all_axes):
-        size = program.size(axis)
-        symbol = Symbol("m", integer=True, positive=True) if axis in tokens else size_symbol(axis)
-        found.append(Dimension(axis, symbol if size is None else size, False, False))
-    return tuple(found)
 
 
 def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:

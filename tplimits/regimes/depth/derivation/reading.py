@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.algebra.activations import U
+from tplimits.regimes.depth.algebra.products import Dimension
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 if TYPE_CHECKING:
@@ -132,3 +133,16 @@ class Reading:
         for m in matrices:
             measure(m)
         return depth
+
+
+def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
+    """Widths, n first, then finite axes; sizes that are not known are symbols."""
+    widths = ["n", *(w for w in program.widths if w != "n")]
+    found = [Dimension(w, width_symbol(w), True, w not in fixed) for w in widths]
+    state = program[program.state or 0]
+    tokens = {program.root_axis(a) for a in state.axes}
+    for axis in dict.fromkeys(program.root_axis(a) for a in program.all_axes):
+        size = program.size(axis)
+        symbol = Symbol("m", integer=True, positive=True) if axis in tokens else size_symbol(axis)
+        found.append(Dimension(axis, symbol if size is None else size, False, False))
+    return tuple(found)

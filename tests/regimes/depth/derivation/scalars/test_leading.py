@@ -102,6 +102,7 @@ def test_powers_of_n_bring_out_as_many_powers_of_a_small_scalar(order, inside):
         lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**2 * S**2),
         lambda S, Z: (2 + tp.tanh(S)) / (1 + tp.n**3 * Z**2),
     ],
+    ids=["in a sum", "of S", "of Z"],
 )
 def test_quotients_that_are_large_near_a_zero_alone_are_refused(weights):
     """1/(1 + n²S²) tends to 0 for every S ≠ 0, and n times its mean square to the density of S at 0 times π/2."""
@@ -115,6 +116,7 @@ def test_quotients_that_are_large_near_a_zero_alone_are_refused(weights):
         (lambda S, Z: 1 / tp.sqrt(tp.n + tp.n * S**2), lambda s: 1 / np.sqrt(1 + s**2)),
         (lambda S, Z: tp.sin(S) * S**2 / (1 + tp.n * S**2) * tp.sqrt(tp.n), np.sin),
     ],
+    ids=["root", "times sine"],
 )
 def test_quotients_that_grow_with_n_beside_a_scalar_of_order_one(weights, limit):
     sde = tp.derive(on_its_own(weights), tp.Proportional())
@@ -131,3 +133,55 @@ def test_what_fluctuates_by_as_much_as_its_mean_is_no_normalisation_by_the_state
     with pytest.raises(tp.NoLimitError, match="power -1 has fluctuations of order 1, with variance") as refused:
         tp.derive(block, tp.Proportional())
     assert "normalisation by the state" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("weights", "pieces"),
+    [
+        (lambda S, Z: (S + tp.tanh(S)) / tp.sqrt(tp.n), [(lambda s: s + np.tanh(s), lambda z: 1 + 0 * z)]),
+        (
+            lambda S, Z: Z + tp.tanh(tp.sqrt(tp.n) * Z) / tp.sqrt(tp.n),
+            [(lambda z: z + np.tanh(z), lambda z: 1 + 0 * z)],
+        ),
+        (lambda S, Z: (1 + tp.cos(S)) * Z, [(lambda s: 1 + np.cos(s), lambda z: z)]),
+        (lambda S, Z: (1 + tp.cos(S)) * (tp.exp(Z) - 1), [(lambda s: 1 + np.cos(s), lambda z: z)]),
+        (
+            lambda S, Z: tp.sqrt(tp.n) * (1 + tp.cos(S)) * (tp.exp(Z) - 1 - Z),
+            [(lambda s: 1 + np.cos(s), lambda z: z**2 / 2)],
+        ),
+        (
+            lambda S, Z: (tp.relu(S) + tp.exp(-tp.relu(-S)) - 1) * Z,
+            [(lambda s: np.where(s > 0, s, np.exp(np.minimum(s, 0)) - 1), lambda z: z)],
+        ),
+    ],
+    ids=["S and tanh S", "Z and tanh", "cos", "exponential", "square", "elu"],
+)
+def test_small_quantities_are_random_together_with_functions_of_the_same_scalars(weights, pieces):
+    """E (a + F)(a′ + F′) holds E a F′, which is of the same size: a is no quantity of its own."""
+    sde = tp.derive(on_its_own(weights), tp.Proportional())
+    ((of_s, of_z),) = pieces
+    expected = np.zeros((2, 2))
+    for α, β, ν, κ in np.ndindex(2, 2, 2, 2):
+        law = [[V[α, α] * V[ν, ν], V[α, β] * V[ν, κ]], [V[α, β] * V[ν, κ], V[β, β] * V[κ, κ]]]
+        expected[α, β] += gaussian_pair(law, of_s, 80) * gaussian_pair(law, of_z, 80) * V[ν, κ]
+    value, error = sde.drift_estimate_at(V)
+    assert (np.abs(value - expected) < 4.5 * error + 2e-3 * expected.max()).all()
+    assert error.max() < 0.03 * np.abs(value).max()
+
+
+def test_functions_of_one_scalar_in_two_sums_are_refused():
+    @tp.block
+    def attention(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix):
+        Z, v = tp.avg((A @ x) * (B @ x).rename(token="key")), (WV @ x).rename(token="key")
+        first, second = tp.sum(Z * v, over="key"), tp.sum(tp.tanh(tp.sqrt(tp.n) * Z) * v, over="key")
+        return x + first + second / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
+        tp.derive(attention, tp.Proportional())
+
+
+def test_a_mean_of_too_low_an_order_is_the_reason_where_the_next_one_is_not_covered():
+    """E step(Y_αα) Y_αα > 0 adds up; that two steps and two logits at order 1/n are not covered tells nothing."""
+    block = bent.plain(lambda Y: tp.step(Y) * Y.rename(token="key", key="token"))
+    with pytest.raises(tp.NoLimitError, match=r"of order n\^\(-1/2\).*: over a depth proportional to n it adds up"):
+        tp.derive(block, tp.Proportional())

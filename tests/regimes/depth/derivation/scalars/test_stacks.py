@@ -45,7 +45,7 @@ def test_a_block_that_stands_at_two_sizes_of_the_state():
     np.testing.assert_allclose(found, drift(one) + drift(ordinary(4)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("second", [ordinary(1), ordinary(3), ordinary(1, inside=3)])
+@pytest.mark.parametrize("second", [ordinary(1), ordinary(3), ordinary(1, inside=3)], ids=["same", "hotter", "larger"])
 def test_blocks_of_one_name(second):
     np.testing.assert_allclose(drift(ordinary(1), second), drift(ordinary(1)) + drift(second), rtol=1e-9)
 

@@ -37,7 +37,7 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
-from tplimits.regimes.depth.algebra.products import OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
+from tplimits.regimes.depth.algebra.products import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
@@ -111,7 +111,8 @@ def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr
 
 def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """Terms that are lowered as ever, and weights; `reason` where one is larger than their sum, n^(−least/2)."""
-    found = []
+    terms: dict[Expr, tuple[int | None, Poly]] = {}
+    weighed: dict[Expr, int] = {}
     for term in (t for a in Add.make_args(written) for t in _multiplied_out(a)):
         size = _size(lowering, term, reason)
         if size is not None and size < least:
@@ -120,14 +121,29 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
         ordinary = _ordinary(lowering, term, env) if size is None or size > 0 else None
         # what has a kink stands beside a weight of the same scalars as a weight
         if ordinary is not None and (size is None or not has_kinks(ordinary)):
-            found.append(ordinary)
+            terms[term] = size, ordinary
         elif size is None:
             raise reason
-        elif size > lowering.limit:
-            found.append(Poly((), lowering.limit))
         else:
-            found.append(_sized(lowering, term, size, reason, env))
-    return total(found)
+            weighed[term] = size
+    # S/√n beside tanh(S)/√n is random together with it, and no independent small quantity
+    while joined := [t for t, (k, _) in terms.items() if k is not None and _is_joined(lowering, t, k, weighed)]:
+        weighed |= {t: k for t in joined for k in [terms.pop(t)[0]] if k is not None}
+    small = Poly((), lowering.limit)
+    own = (_sized(lowering, t, k, reason, env) if k <= lowering.limit else small for t, k in weighed.items())
+    return total([*(ordinary for _, ordinary in terms.values()), *own])
+
+
+def _is_joined(lowering: Lowering, term: Expr, size: int, weighed: Mapping[Expr, int]) -> bool:
+    """Whether a term of a size and a weight of the same matrices make a product of order 1/n."""
+    own = _matrices(lowering, term)
+    # what stands in front, and makes larger orders known, makes each of both larger by as much
+    most = 2 * lowering.limit - MOST
+    return any(size + k <= most and own & _matrices(lowering, other) for other, k in weighed.items())
+
+
+def _matrices(lowering: Lowering, written: Expr) -> frozenset[int]:
+    return frozenset().union(*(lowering.reading.matrices_of[e.source] for e in entries(written)))
 
 
 def _multiplied_out(product: Expr) -> Iterator[Expr]:
@@ -196,10 +212,8 @@ def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     """The weight that a written expression of scalars is."""
     program, function = lowering.program, _limit(lowering, written, reason)
-    averages = {e.source for e in entries(function)}
-    matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
     _insist_on_second_moment(lowering, function, reason)
-    return Weight(program, function, axes_of(program, function), matrices, str(reason))
+    return Weight(program, function, axes_of(program, function), _matrices(lowering, function), str(reason))
 
 
 def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
