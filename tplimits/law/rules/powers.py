@@ -49,8 +49,7 @@ _SMALL = 120
 
 
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
-    """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
-    body = in_widths_of_n(body, state.program)
+    """A body in widths of n as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
     raised = brought_up(body, lambda entry: state.scalars.get(key_of(entry)))
     if raised != body:
         return _with_fluctuations(state, key, raised)
