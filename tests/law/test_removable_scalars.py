@@ -17,6 +17,7 @@ CONTINUED = {
     "(tanh s − s)/s³": (lambda s: (tp.tanh(s) - s) / s**3, -1 / 3),
     "((exp s − 1)/s)²": (lambda s: ((tp.exp(s) - 1) / s) ** 2, 1),
     "s/tanh s": (lambda s: s / tp.tanh(s), 1),
+    "1 + s³/|s|": (lambda s: 1 + s**3 / tp.abs(s), 1),
 }
 STAY = {
     "1/s": lambda s: 1 / s,
@@ -221,6 +222,7 @@ BROUGHT_OUT = {
     "n (sin(s)/s − 1)": (lambda s: tp.n * (tp.sin(s) / s - 1), -1 / 6, 3 / 36),
     "n (s − log(1 + s))": (lambda s: tp.n * (s - tp.log(1 + s)), 1 / 2, 3 / 4),
     "√n s²/tanh s": (lambda s: tp.sqrt(tp.n) * s**2 / tp.tanh(s), 0, 1),
+    "√n s²/|s|": (lambda s: tp.sqrt(tp.n) * s * s / tp.abs(s), (2 / np.pi) ** 0.5, 1),
 }
 
 

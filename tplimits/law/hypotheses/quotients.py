@@ -16,7 +16,7 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in, without_names
-from tplimits.law.hypotheses.zero import vanishes_where_looked
+from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes import functions
 from tplimits.program.parts import holds
 
@@ -84,13 +84,9 @@ def _slope(factor: Expr, form: Expr, gaussians: Randomness) -> tuple[int, Expr] 
     # what has kinks has one derivative alone
     most = 1 if holds(written, *_LIPSCHITZ) else _MOST
     k = 0
-    while k < most and _is_nothing(along.xreplace({_FORM: S.Zero})):
+    while k < most and vanishes(along.xreplace({_FORM: S.Zero})):
         k, along = k + 1, along.diff(_FORM)
     return (k, along.xreplace({_FORM: form})) if k else None
-
-
-def _is_nothing(value: Expr) -> bool:
-    return bool(sympy.expand(value) == 0) or vanishes_where_looked(value)
 
 
 def _is_smooth(expr: Expr) -> bool:
