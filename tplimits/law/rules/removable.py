@@ -5,9 +5,9 @@
 where N and g are analytic in s near 0 and N vanishes there to the order of the denominator for every θ: then the
 quotient is continued by a function that is continuous at (0, θ), and the continuous mapping theorem holds.  s is the
 distance of a scalar from its limit, log(s)/(s − 1) at s = 1, or from another one with that limit, as in difference
-quotients.  Powers of s beside logarithms, s log|s| → 0, beside moduli, s²/|s| = |s|, and numerators of a higher order than a denominator that
-vanishes in several scalars together, as s t/√(s² + t²), take them along.  It is asked of
-poles at limits that are 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
+quotients.  Powers of s beside logarithms, s log|s| → 0, or beside moduli, s²/|s| = |s|, and numerators of a higher
+order than a denominator that vanishes in several scalars together, as s t/√(s² + t²), take them along.  It is asked
+of poles at limits that are 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
 Where a power of n may bring out what fluctuates beside the limit, the quotient is continued by more of its series.
 """
 
