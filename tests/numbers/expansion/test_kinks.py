@@ -10,7 +10,7 @@ import pytest
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, density, mapped, times
+from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, density, mapped, times
 
 LINE = numpy.linspace(-9, 9, 61)
 
@@ -214,12 +214,21 @@ def test_arguments_that_are_zero_for_a_share_of_neurons(moves):
     for at, share in ((values, True), (numpy.array([*values, 5.0]), False)):
         slope = Field((1,), numpy.where(at == 0, 1.0 * moves, at))
         for x in (Jet(Field((1,), at), {0: slope}), Jet(Field((1,), at), {}, slope)):
-            kinks = Kinks(Frame(0.3, frozenset({1}), divides=True), "f")
+            neurons = Variable(1, "n", (), at, numpy.full(len(at), 1 / len(at)))
+            kinks = Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")
             if share and moves:
                 with pytest.raises(NoLimitError, match="tends to 0 for many neurons and moves"):
                     kinks._refuse_flat(x)
             else:
                 kinks._refuse_flat(x)
+
+
+def test_nodes_between_places_that_fall_together_are_no_share_of_neurons():
+    """A quarter of the nodes at the kink, with the weight of a piece of no length."""
+    at = numpy.array([-1.0, 0.0, 1e-9, 2.0, 3.0])
+    neurons = Variable(1, "n", (), at, numpy.array([0.3, 1e-9, 1e-9, 0.4, 0.3]))
+    x = Jet(Field((1,), at), {0: Field((1,), at + 1)})
+    Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")._refuse_flat(x)
 
 
 def nowhere_beyond(values):

@@ -30,8 +30,8 @@ _NEAR, _STEPS = 8, 6
 _NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
 _MEANT = 0.3
-#: a share of neurons that lies at a kink
-_FLAT = 0.2
+#: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
+_FLAT, _WEIGHS = 0.2, 10
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Kinks:
     def _refuse_flat(self, x: Jet) -> None:
         """A vector whose argument is 0 for a share of neurons, and moves there."""
         tolerance = self.frame.tolerance
-        if (numpy.abs(x.value.values) < tolerance).mean() < _FLAT:
+        flat = mapped(lambda v: numpy.abs(v) < tolerance, x.value)
+        # many nodes of no weight are those between two places that fall together
+        if flat.values.mean() < _FLAT or self.frame.expectation(flat) < _WEIGHS * tolerance:
             return
         for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
             moving = mapped(lambda v, s: numpy.where(numpy.abs(v) < tolerance, s, 0.0), x.value, d)
