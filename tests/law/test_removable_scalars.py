@@ -23,6 +23,7 @@ CONTINUED = {
     "s²/(sin(s)/s − 1)": (lambda s: s**2 / (tp.sin(s) / s - 1), -6),
     "log(sin(s)/s)/s²": (lambda s: tp.log(tp.sin(s) / s) / s**2, -1 / 6),
     "cos((exp s − 1)/s)·sin(s)/s": (lambda s: tp.cos((tp.exp(s) - 1) / s) * tp.sin(s) / s, np.cos(1)),
+    "1 + s³/|s|": (lambda s: 1 + s**3 / tp.abs(s), 1),
 }
 STAY = {
     "1/s": lambda s: 1 / s,
@@ -241,6 +242,7 @@ BROUGHT_OUT = {
     "n (sin(s)/s − 1)": (lambda s: tp.n * (tp.sin(s) / s - 1), -1 / 6, 3 / 36),
     "n (s − log(1 + s))": (lambda s: tp.n * (s - tp.log(1 + s)), 1 / 2, 3 / 4),
     "√n s²/tanh s": (lambda s: tp.sqrt(tp.n) * s**2 / tp.tanh(s), 0, 1),
+    "√n s²/|s|": (lambda s: tp.sqrt(tp.n) * s * s / tp.abs(s), (2 / np.pi) ** 0.5, 1),
 }
 
 

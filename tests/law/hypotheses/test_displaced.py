@@ -62,6 +62,8 @@ def limit_of(function):
         (lambda h, s, x: h * h / (h * h + s * s), 1),  # at most 1 at every width
         (lambda h, s, x: h * h / (h * h + s**4 * x * x), 1),
         (lambda h, s, x: h * h / (h * h + tp.exp(x) + s), "number"),
+        # on a plane at every s, whatever its place
+        (lambda h, s, x: (h**2 + (x - s) ** 2) ** -0.25, 2**-0.25 * math.gamma(0.75)),
         # at most |q| at every width, and q has a pole of its own
         (lambda h, s, x: (lambda q: q * tp.erf(q * s) / tp.sqrt(q**2 + tp.erf(q * s) ** 2))(h * x / _norm(h, x)), 0),
         (lambda h, s, x: (lambda q: q**2 / (q**2 + (q * tp.softplus(s)) ** 2))(x / (1 + h**2)), 1 / (1 + LOG**2)),

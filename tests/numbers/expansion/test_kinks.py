@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 import pytest
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, density, mapped, times
+from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, density, mapped, times
 
 LINE = numpy.linspace(-9, 9, 61)
 
@@ -18,9 +20,9 @@ def test_zeros_and_slopes_are_interpolated(place):
     """sinh((g − g₀)/2) for one g₀, and for several at once; at the ends of the line, too."""
     places = numpy.array([place, place / 2, 0.3])
     values = numpy.sinh((LINE - places[:, None]) / 2) * numpy.array([[1.0], [-2.0], [0.5]])
-    (root,), (slope,) = Kinks(Frame(0.3), "f")._zeros(values, numpy.broadcast_to(LINE, values.shape), 0)
-    assert root == pytest.approx(places, abs=1e-7)
-    assert slope == pytest.approx([0.5, -1.0, 0.25], rel=1e-5)
+    (zero,) = Kinks(Frame(0.3), "f")._zeros(values, numpy.broadcast_to(LINE, values.shape), 0)
+    assert zero.root == pytest.approx(places, abs=1e-7)
+    assert zero.slope == pytest.approx([0.5, -1.0, 0.25], rel=1e-5)
 
 
 @pytest.mark.parametrize("place", [-8.9, -8.2, -1.3, 0.02, 2.8, 8.6])
@@ -31,8 +33,8 @@ def test_nodes_that_fall_together_change_no_zero(place):
     found = []
     for nodes in (few, twice):
         values = numpy.sinh((nodes - place) / 2)
-        (root,), (slope,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
-        found.append((root[0], slope[0]))
+        (zero,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
+        found.append((zero.root[0], zero.slope[0]))
     assert found[0] == pytest.approx((place, 0.5), abs=1e-3)
     assert found[1] == pytest.approx(found[0], abs=1e-12)
 
@@ -45,24 +47,24 @@ def test_zeros_are_those_of_the_polynomial_through_four_nodes_on_either_side(pla
     first = min(max(int((nodes < place).sum()) - 4, 0), len(nodes) - 8)
     fitted = numpy.polynomial.Polynomial.fit(nodes[first : first + 8], values[first : first + 8], 7)
     zeros = fitted.roots()
-    zero = float(zeros[numpy.argmin(abs(zeros - place))].real)
-    (root,), (slope,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
-    assert root[0] == pytest.approx(zero, abs=1e-10)
-    assert slope[0] == pytest.approx(fitted.deriv()(zero), rel=1e-9)
+    expected = float(zeros[numpy.argmin(abs(zeros - place))].real)
+    (zero,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
+    assert zero.root[0] == pytest.approx(expected, abs=1e-10)
+    assert zero.slope[0] == pytest.approx(fitted.deriv()(expected), rel=1e-9)
 
 
 def test_several_zeros_are_found_in_order_whatever_the_order_of_nodes():
     mixed = numpy.random.default_rng(0).permutation(LINE)
     values = (mixed + 4.1) * (mixed - 0.25) * (mixed - 6.3)
-    roots, slopes = Kinks(Frame(0.3), "f")._zeros(values, mixed, 0)
-    assert [float(r) for r in roots] == pytest.approx([-4.1, 0.25, 6.3], abs=1e-10)
-    assert [float(s) for s in slopes] == pytest.approx([4.35 * 10.4, -4.35 * 6.05, 10.4 * 6.05], rel=1e-9)
+    zeros = Kinks(Frame(0.3), "f")._zeros(values, mixed, 0)
+    assert [float(zero.root) for zero in zeros] == pytest.approx([-4.1, 0.25, 6.3], abs=1e-10)
+    assert [float(zero.slope) for zero in zeros] == pytest.approx([4.35 * 10.4, -4.35 * 6.05, 10.4 * 6.05], rel=1e-9)
 
 
 def test_one_that_is_there_for_some_values_alone_is_beyond_all_for_the_others():
     values = numpy.stack([LINE - 1.5, LINE**2 + 1])
-    (root,), _ = Kinks(Frame(0.3), "f")._zeros(values, numpy.broadcast_to(LINE, values.shape), 0)
-    assert root[0] == pytest.approx(1.5) and root[1] > 9
+    (zero,) = Kinks(Frame(0.3), "f")._zeros(values, numpy.broadcast_to(LINE, values.shape), 0)
+    assert zero.root[0] == pytest.approx(1.5) and zero.root[1] > 9
     with pytest.raises(EvaluationError, match="at no definite value"):
         Kinks(Frame(0.3), "f")._zeros(numpy.stack([LINE - 1.5, LINE**2 - 1]), numpy.stack([LINE, LINE]), 0)
 
@@ -212,12 +214,21 @@ def test_arguments_that_are_zero_for_a_share_of_neurons(moves):
     for at, share in ((values, True), (numpy.array([*values, 5.0]), False)):
         slope = Field((1,), numpy.where(at == 0, 1.0 * moves, at))
         for x in (Jet(Field((1,), at), {0: slope}), Jet(Field((1,), at), {}, slope)):
-            kinks = Kinks(Frame(0.3, frozenset({1}), divides=True), "f")
+            neurons = Variable(1, "n", (), at, numpy.full(len(at), 1 / len(at)))
+            kinks = Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")
             if share and moves:
                 with pytest.raises(NoLimitError, match="tends to 0 for many neurons and moves"):
                     kinks._refuse_flat(x)
             else:
                 kinks._refuse_flat(x)
+
+
+def test_nodes_between_places_that_fall_together_are_no_share_of_neurons():
+    """A quarter of the nodes at the kink, with the weight of a piece of no length."""
+    at = numpy.array([-1.0, 0.0, 1e-9, 2.0, 3.0])
+    neurons = Variable(1, "n", (), at, numpy.array([0.3, 1e-9, 1e-9, 0.4, 0.3]))
+    x = Jet(Field((1,), at), {0: Field((1,), at + 1)})
+    Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")._refuse_flat(x)
 
 
 def nowhere_beyond(values):
@@ -258,6 +269,26 @@ def test_a_place_that_is_not_exact_is_moved(number):
         Kinks(frame, "f").delta(Jet(mapped(lambda a, b: (b - a / 2 - 1) * (b - a / 2 + 1.5), u, g)))
     assert (asked.value.number, asked.value.mark, asked.value.place.dims) == (1, number, (0,))
     assert asked.value.place.values == pytest.approx(exact(u.values), abs=1e-9)
+
+
+@pytest.mark.parametrize("steep", [3.0, 30.0])
+def test_a_place_in_a_steep_function_is_read_off_until_it_is_exact(steep):
+    """atanh(½)/c of tanh(cg) − ½, which polynomials through nodes beside it miss: its own values make it exact."""
+    frame, delta = Frame(0.3, frozenset({0})), None
+    for _ in range(15):
+        g = frame.normal("n")
+        try:
+            delta = Kinks(frame, "f").delta(Jet(mapped(lambda a: numpy.tanh(steep * a) - 0.5, g)))
+            break
+        except Split as asked:
+            places = [*frame.splits.get(0, []), asked.place]
+        except Moved as asked:
+            places = list(frame.splits[0])
+            places[asked.mark] = asked.place
+        frame = Frame(0.3, frozenset({0}), {0: places})
+    root = math.atanh(0.5) / steep
+    assert delta is not None
+    assert frame.expectation(delta) == pytest.approx(float(density(numpy.array(root))) / (0.75 * steep), rel=1e-6)
 
 
 def test_scalars_and_what_touches_its_kink():

@@ -159,3 +159,26 @@ def test_roots_of_the_width_bring_their_powers_into_b_and_c(seed):
     verdict = tp.check(tp.derive(shaped, tp.FiniteWidth()), widths=(16, 32, 64, 128), draws=4000, seed=seed)
     assert verdict.accepted, verdict
     assert {str(row.series) for row in verdict.rows} == {"L + b/√n + c/n"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kinked"),
+    [
+        (lambda h, x, s: tp.where(h - s * x, h, s * x), lambda h, x, s: tp.maximum(h, s * x)),
+        (lambda h, x, s: tp.where(h - s, h * h, s * s), lambda h, x, s: (h + s) * tp.relu(h - s) + s * s),
+    ],
+    ids=["max", "product"],
+)
+def test_a_choice_that_does_not_jump_is_a_kink(chosen, kinked):
+    """At places that move with averages, where the derivative of a jump would count."""
+
+    def read(function):
+        @tp.program
+        def program(W: tp.Matrix, x: tp.Vector):
+            h = W @ x
+            return tp.avg(function(h, x, tp.avg(h**2)))
+
+        found = tp.derive(program, tp.FiniteWidth())
+        return [float(a) for a in (found.limit("return"), found.bias("return"), found.covariance("return"))]
+
+    assert read(chosen) == pytest.approx(read(kinked), rel=1e-6)

@@ -80,7 +80,8 @@ class Surroundings:
             size, added = self._still(inside), _added(inside)
             for order in self._orders(inside):
                 # displaced by the order-th root, the argument moves by as much as it is itself
-                found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order), added))
+                unit = size if order == 1 else abs(size) ** (1 / order)
+                found.append(_Displacement(self, (1, 1), unit, added, kept=argument))
         return found
 
     def _orders(self, argument: Expr) -> Sequence[Rational]:
@@ -155,12 +156,14 @@ class _Displacement:
     unit: Expr = S.One
     #: with a unit, scalars with other limits than 0 that are displaced, too
     added: frozenset[Entry] = frozenset()
+    #: the pole itself, which displacements that are small beside it change by a small share: its zeros stay forms
+    kept: Expr = S.One
     sizes: dict[object, Expr] = field(default_factory=dict)
     done: dict[Entry, Expr] = field(default_factory=dict)
 
     def body(self, body: Expr) -> Expr:
         moving = {p: self._positive(p) for p in shifts(body) if self.unit != 1 or p.exp > -1}
-        return put_in(body, {**{e: self.entry(e) for e in entries(body)}, **moving}, {})
+        return put_in(body, {**{e: self.entry(e) for e in entries(body)}, **moving, self.kept: self.kept}, {})
 
     def entry(self, entry: Entry) -> Expr:
         if entry not in self.done:

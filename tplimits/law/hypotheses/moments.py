@@ -23,6 +23,7 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.exponents import exponential
+from tplimits.law.hypotheses.quotients import Pole, divided, merged
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
@@ -30,7 +31,7 @@ from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, loc
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.branches import BRANCHES
+from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, put_in
 
@@ -68,14 +69,6 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     return growth
 
 
-def infinite_moment(where: str, ket: str, reason: str) -> str:
-    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
-    return (
-        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
-        "integrable). Bound the function, or keep it away from its pole."
-    )
-
-
 def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
     """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
     growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
@@ -92,10 +85,14 @@ def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
     growth = analysis.growth(expr)
     if growth.kind is not Growth.UNKNOWN or not left:
         return growth
-    # one function at a time, the branches of the others come in the recursion: 2^_MOST_BRANCHES ways at most
-    piecewise = sorted((f for f in found(expr, *BRANCHES) if analysis.random(f)), key=str)
+    # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most
+    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f)), key=str)
     for node in piecewise[:1]:
-        ways = [put_in(expr, {node: branch}, {}) for branch in BRANCHES[type(node)](*node.args)]
+        sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
+        # sign f is 0 for a share of neurons where f is, as relu(h) is
+        if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
+            sides = (*sides, S.Zero)
+        ways = [put_in(expr, {node: branch}, {}) for branch in sides]
         whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *_NOT_NUMBERS)])
         # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
         if whole.established and not any(found(way, *_NOT_NUMBERS) for way in ways):
@@ -174,15 +171,15 @@ class _Analysis:
         if len(factors) == 1 and factors[0].is_Symbol:
             return self._symbol(factors[0])
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
-        # E exp(Q₁)exp(Q₂) may be infinite though both are square integrable, and finite though one is not
-        if len(exponentials) > 1:  # their exponents add: one may tame another
+        # exponents add: E exp(Q₁)exp(Q₂) may be infinite though both are square integrable, or finite though one is not
+        if len(exponentials) > 1:
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
-        bounded = self._by_argument(poles, others)
-        if bounded is not None:
-            return bounded
+        for known in (self._by_argument(poles, others), self._without_differences(poles, others)):
+            if known is not None:
+                return known
         for pole in sorted(poles, key=sympy.count_ops, reverse=True):  # a pole inside of another is used up by it
             beside = self._beside_share(pole.base, pole.exp, [f for f in expr.args if f is not pole])
             if beside is not None:
@@ -190,7 +187,7 @@ class _Analysis:
         free = list(others)  # a numerator makes up for one pole
         tails = [(f, self.growth(f)) for f in others]
         # each numerator counts for one pole only: x/(x·y) at both would be counted twice
-        for base, power, own in self._merged(poles):
+        for base, power, own in merged(list(map(self._at_form, poles))):
             found = self._power(base, power, [f for f in expr.args if f not in own], free)
             tails.append((sympy.Mul(*own), found))
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
@@ -210,19 +207,20 @@ class _Analysis:
                     return tail
         return None
 
-    def _merged(self, poles: Sequence[sympy.Pow]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:
-        """(base, power, what it is made of): poles at one form as one pole, for 1/(x tanh x) is as x^(−2)."""
-        merged: dict[Expr, list[tuple[sympy.Pow, Expr]]] = {}
-        for pole in poles:
-            zeros = locus(pole.base, self.gaussians)
-            form, exponent = zeros.forms[0] if zeros is not None and len(zeros.forms) == 1 else (pole, S.Zero)
-            merged.setdefault(form, []).append((pole, exponent * pole.exp))
-        return [
-            (g[0][0].base, g[0][0].exp, [g[0][0]])
-            if len(g) == 1
-            else (sympy.Abs(form), sympy.Add(*(p for _, p in g)), [pole for pole, _ in g])
-            for form, g in merged.items()
-        ]
+    def _without_differences(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
+        """Of a product with a factor that takes a pole away as (sin x − sin y)/(x − y) does; None for others."""
+        for pole in map(self._at_form, poles):
+            # a factor whose order there is known by its head, as of tanh(x) at x, is no difference
+            free = [f for f in others if order(f, pole.zeros, self.gaussians) == 0] if pole.zeros else ()
+            found = divided(pole, free, self.gaussians)
+            if found is not None and (slope := self.growth(found[1])).has_all_moments:
+                rest = sympy.Mul(found[2], *(f for f in (*poles, *others) if f not in (pole.written, found[0])))
+                return of_product([(found[1], slope), (rest, self.growth(rest))], self.gaussians)
+        return None
+
+    def _at_form(self, pole: sympy.Pow) -> Pole:
+        zeros = locus(pole.base, self.gaussians)
+        return Pole(pole, zeros if zeros is not None and len(zeros.forms) == 1 else None)
 
     def _beside_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> list[Expr] | None:
         """What stands beside |f|ᵏ / (|f|ᵐ + non-negative terms)^(k/m), at most 1 as softmax weights are; or None."""

@@ -51,6 +51,12 @@ class Tail:
         """Whether the second moment is finite."""
         return self.kind.value <= Growth.EXPONENTIAL.value
 
+    @property
+    def has_all_moments(self) -> bool:
+        """Whether all moments are finite, on a larger scale of the variables too: exp(x), but not exp(x²/8)."""
+        tame = self.kind is not Growth.EXPONENTIAL or self.degree <= 1
+        return self.established and tame and self.power is S.Infinity
+
 
 def of_sum(tails: Sequence[Tail]) -> Tail:
     """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
@@ -88,6 +94,14 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
         groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
     power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
     return Tail(worst.kind, degree, worst.reason, power, worst.unreal)
+
+
+def infinite_moment(where: str, ket: str, reason: str) -> str:
+    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
+    return (
+        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
+        "integrable). Bound the function, or keep it away from its pole."
+    )
 
 
 def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:

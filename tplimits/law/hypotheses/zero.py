@@ -139,6 +139,11 @@ def vanishes_where_looked(expr: Expr) -> bool:
     return True
 
 
+def vanishes(expr: Expr) -> bool:
+    """Whether a function is zero, by algebra or at some points."""
+    return bool(sympy.expand(expr) == 0) or vanishes_where_looked(expr)
+
+
 @remembered(1 << 12)
 def is_nothing_by_halves(expr: Expr) -> bool:
     """Whether a function of one entry is 0 on each side of its kinks at every width, without rounding.

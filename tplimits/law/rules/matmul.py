@@ -26,13 +26,15 @@ from sympy import Expr, S, Symbol
 from tplimits.law.closed_forms.integrand import NotClosed, step_products, tidy
 from tplimits.law.expanding import OPEN_HEADS, multiplied_out
 from tplimits.law.gaussians import HatSource, View
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.law.moments import OpenMoment
 from tplimits.law.rules.dots import NotAFunction, beside_jump, coefficient, solved
 from tplimits.law.span import Span
 from tplimits.law.state import DATA_TOLERANCE, Derivation, Use
 from tplimits.program.nodes.functions import JUMPS, elementary
-from tplimits.program.parts import holds
+from tplimits.program.parts import found, holds
 
 HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")
 DOT = Reference(f"{MASTER}, Eq. (2.19)", "yang2023tensor")
@@ -135,7 +137,7 @@ def _coefficient(state: Derivation, hat: Symbol, partners: list[Use], x: Expr, d
     """E[∂x/∂hat] in one of the forms of `rules.dots`; an open mean of a delta has no quadrature."""
 
     def by_derivative() -> Expr:
-        if _ambiguous(state, derivative):
+        if _ambiguous(state, derivative) or _diverges(state, derivative):
             raise NotAFunction
         value = state.engine.mean(derivative)
         opened = [state.engine.moments.get(s) for s in value.free_symbols]
@@ -177,6 +179,12 @@ def _ambiguous(state: Derivation, derivative: Expr) -> bool:
     if not holds(derivative, sympy.DiracDelta):
         return True
     return beside_jump(derivative, lambda factor: factor.has(*JUMPS) or state.gaussians.has_delta(factor))
+
+
+def _diverges(state: Derivation, derivative: Expr) -> bool:
+    """Whether a derivative has poles that leave it no second moment, as step(h)/√relu(h) has; deltas apart."""
+    bare = derivative.xreplace(dict.fromkeys(found(derivative, sympy.DiracDelta), S.Zero))
+    return bool(singular_places(bare)) and not tail(bare, state.gaussians).established
 
 
 def _record(state: Derivation, view: View, ket: Ket, x: Ket, uses: list[Use]) -> None:

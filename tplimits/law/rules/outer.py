@@ -16,11 +16,11 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.displaced import shifts
-from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
+from tplimits.law.hypotheses.moments import constant_mean, tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
-from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.hypotheses.tails import Growth, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.cancelling import cancelled
@@ -46,10 +46,10 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     # `whole` runs at width n, `body` at n → ∞: hypotheses about what is lost between them are asked of both
     whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
-        refuse_sharp(state.program, key[0], in_widths_of_n(whole, state.program))
-        body = without_n(state, key, body)
-        _judge_hidden(state, key, whole, body)
         whole = in_widths_of_n(whole, state.program)
+        refuse_sharp(state.program, key[0], whole)
+        body = without_n(state, key, whole)
+        _judge_hidden(state, key, whole, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
     value, scalars = _substituted(state, key, body, kets)
@@ -85,7 +85,8 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
     """The limit of a function of scalars: the function of the limits."""
     whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
-        body = without_n(state, key, body)
+        whole = in_widths_of_n(whole, state.program)
+        body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
     value, _ = _substituted(state, key, body, {})
     if whole != body:  # off its limit at every width

@@ -16,6 +16,8 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.spread import is_spread
+from tplimits.law.hypotheses.taylor import is_analytic
+from tplimits.law.hypotheses.zero import vanishes
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.reading import key_of
@@ -25,10 +27,10 @@ from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
 from tplimits.program import parts
-from tplimits.program.nodes.entries import Entry, N, entries
+from tplimits.program.nodes.entries import OWN, Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
-from tplimits.program.nodes.kinds import Avg, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, in_root, is_infinite, outgrown, powers_of_n
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.scale import at_infinity, beside_power, in_root, is_infinite, outgrown, powers_of_n
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,8 +52,7 @@ _SMALL = 120
 
 
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
-    """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
-    body = in_widths_of_n(body, state.program)
+    """A body in widths of n as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
     raised = brought_up(body, lambda entry: state.scalars.get(key_of(entry)))
     if raised != body:
         return _with_fluctuations(state, key, raised)
@@ -84,6 +85,10 @@ def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
         found = series_limit(centred)
         if found is None:
             means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
+            opened = _opened(state, body)
+            if opened != body:
+                return _with_fluctuations(state, key, opened)
+            _refuse_unexpanded(state, key, centred)
             raise NoLimitError(_message(state, key, str(error), means)) from None
         limit = found
     for symbol, average in averages.items():
@@ -155,6 +160,28 @@ def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, .
                 f"kink or a jump, as `{sympy.sstr(node.args[0])}` (hypothesis: a function is smooth where it is "
                 "expanded in 1/√n). Take the function inside first: on the scale 1/√n it is linear."
             )
+
+
+def _opened(state: Derivation, body: Expr) -> Expr:
+    """A body with the functions of vectors that it reads written out: in √n (z − tanh y) z may be tanh(y + s)."""
+    swap: dict[Expr, Expr] = {}
+    for entry in entries(body):
+        instruction = state.program[entry.source]
+        if isinstance(instruction, OuterNonlin) and not instruction.slots:
+            inner = state.unroller.at(instruction.body, instruction.axes, key_of(entry)[1])
+            swap[entry] = in_widths_of_n(inner, state.program).xreplace({OWN: entry.neuron})
+    return body if sympy.count_ops(body) > _SMALL else parts.put_in(body, swap, {})
+
+
+def _refuse_unexpanded(state: Derivation, key: Key, expr: Expr) -> None:
+    """NoLimitError where what a power of n multiplies tends to 0, and it is not seen how fast."""
+    beside, root, power = beside_power(expr)
+    if power > 0 and vanishes(beside.xreplace({root: S.Zero})):
+        raise NoLimitError(
+            f"{state.program.where(key[0])}: what a positive power of n multiplies tends to 0, and it is not seen how "
+            "fast (hypothesis: functions of vectors are expanded in 1/√n where they are analytic at the limits of "
+            "scalars). Write the slope of the function times the scalar, or drop the positive power of n."
+        )
 
 
 def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
@@ -230,11 +257,21 @@ def series_limit(expr: Expr, vectors: type[Expr] = Entry, fluctuations: type[Exp
     without_width, without_vectors = zip(*halves, strict=True)
     found = _limits_apart(((*apart.as_coeff_Mul(), rest) for apart, rest in without_width), vectors)
     # n log(1 + S/√n) and −√n S diverge each with what stands before them, and together they do not
-    return (
-        found
-        if found is not None
-        else _limits_apart(((S.One, apart, rest) for rest, apart in without_vectors), vectors)
-    )
+    if found is None:
+        found = _limits_apart(((S.One, apart, rest) for rest, apart in without_vectors), vectors)
+    return _by_taylor(expr) if found is None and expr.has(vectors) else found
+
+
+def _by_taylor(expr: Expr) -> Expr | None:
+    """The limit of √n (F(y + S/√n) − F(y)) and its like, whose functions are analytic whatever the vectors are."""
+    beside, root, power = beside_power(expr)
+    if not (power.is_Integer and power.is_positive) or not is_analytic(beside, root):
+        return None
+    for order in range(power):
+        if not vanishes(beside.xreplace({root: S.Zero})):
+            return None
+        beside = beside.diff(root) / (order + 1)
+    return beside.xreplace({root: S.Zero})
 
 
 def _limits_apart(terms: Iterable[tuple[Expr, Expr, Expr]], vectors: type[Expr]) -> Expr | None:

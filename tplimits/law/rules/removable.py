@@ -5,9 +5,9 @@
 where N and g are analytic in s near 0 and N vanishes there to the order of the denominator for every θ: then the
 quotient is continued by a function that is continuous at (0, θ), and the continuous mapping theorem holds.  s is the
 distance of a scalar from its limit, log(s)/(s − 1) at s = 1, or from another one with that limit, as in difference
-quotients.  Powers of s beside logarithms, s log|s| → 0, and numerators of a higher order than a denominator that
-vanishes in several scalars together, as s t/√(s² + t²), take them along.  It is asked of
-poles at limits that are 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
+quotients.  Powers of s beside logarithms, s log|s| → 0, or beside moduli, s²/|s| = |s|, and numerators of a higher
+order than a denominator that vanishes in several scalars together, as s t/√(s² + t²), take them along.  It is asked
+of poles at limits that are 0 by algebra; one that is 0 as far as numbers tell is refused by `pole`.
 Where a power of n may bring out what fluctuates beside the limit, the quotient is continued by more of its series.
 """
 
@@ -88,6 +88,9 @@ def _beside_poles(body: Expr, limits: Mapping[Expr, Expr]) -> set[Expr]:
 
 def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: int) -> Expr | None:
     """What a product tends to as an argument of it tends to 0; None where it has no limit that is seen."""
+    bare = _by_modulus(product, argument)
+    if bare is not None:
+        return bare
     first, *others = limits
     if not others and limits[first] == 0 and not order:
         tamed = _tamed(product, first)
@@ -187,6 +190,20 @@ def _over_one(expr: Expr) -> Expr:
     whole = sympy.Mul(*(base**power for base, power in below.items()))
     above, poles = sympy.Add(*(term * whole for term in expr.args)), (base**-power for base, power in below.items())
     return sympy.Mul(above, *poles, evaluate=False)
+
+
+def _by_modulus(product: Expr, argument: Expr) -> Expr | None:
+    """s^a |s|^(−b) as a power of |s|, with s before it where a is odd, for a ≥ b: s²/|s| is |s|; None for others."""
+    if not isinstance(argument, sympy.Abs):
+        return None
+    inner = argument.args[0]
+    power = product.as_powers_dict() if product.is_Mul else {}
+    whole, left = power.get(inner, S.Zero), power.get(argument, S.Zero)
+    odd = whole % 2
+    if not whole.is_Integer or not (whole - odd > 0 and whole - odd + left >= 0):
+        return None
+    rest = sympy.Mul(*(f for f in product.args if f.as_base_exp()[0] not in (inner, argument)))
+    return rest * inner**odd * argument ** (whole - odd + left)
 
 
 def _tamed(product: Expr, scalar: Entry) -> Expr | None:

@@ -21,6 +21,7 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.branches import without_jump
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
@@ -151,6 +152,9 @@ class Bodies:
             x, y = map(read, expr.args)
             return do.sum(x, do.scaled(self._relu(do.sum(x, do.scaled(y, -1.0)), expr), -1.0))
         if isinstance(expr, functions.where):
+            kinked = without_jump(expr)
+            if kinked is not None:
+                return read(kinked)
             c, x, y = map(read, expr.args)
             return do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
         x = read(expr.args[0])

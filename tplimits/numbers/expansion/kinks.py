@@ -10,7 +10,7 @@ of n^(−1/2).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -29,8 +29,8 @@ _NEAR, _STEPS = 8, 6
 _NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
 _MEANT = 0.3
-#: a share of neurons that lies at a kink
-_FLAT = 0.2
+#: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
+_FLAT, _WEIGHS = 0.2, 10
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class Kinks:
     def _refuse_flat(self, x: Jet) -> None:
         """A vector whose argument is 0 for a share of neurons, and moves there."""
         tolerance = self.frame.tolerance
-        if (numpy.abs(x.value.values) < tolerance).mean() < _FLAT:
+        flat = mapped(lambda v: numpy.abs(v) < tolerance, x.value)
+        # many nodes of no weight are those between two places that fall together
+        if flat.values.mean() < _FLAT or self.frame.expectation(flat) < _WEIGHS * tolerance:
             return
         for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
             moving = mapped(lambda v, s: numpy.where(numpy.abs(v) < tolerance, s, 0.0), x.value, d)
@@ -92,9 +94,10 @@ class Kinks:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
-        roots, slopes = self._zeros(u.values, nodes, last.marks)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
-        for root, slope in zip(roots, slopes, strict=True):
+        zeros = self._zeros(u.values, nodes, last.marks)
+        for zero in zeros:
+            root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
             mark = self._mark(nodes[..., first:], root)
             # no node stands there yet: the pass begins again with the variable divided at this place
@@ -102,16 +105,17 @@ class Kinks:
                 raise self._split(u, Field(u.dims[:-1], root), None)
             there = root < _NOWHERE
             off = numpy.where(there, u.values[..., first + mark], 0.0)
-            # interpolated from nodes of a first division the place is not exact; moved, it is one step of a fixed point
+            # what stands on the mark is one more value of the function near to its zero
+            root, slope = zero.beside(nodes[..., first + mark], off, there)
             if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
                 raise self._split(u, Field(u.dims[:-1], root), mark)
             safe = numpy.where(there, numpy.abs(slope), 1.0)
             # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
             found[..., first + mark] = numpy.where(there, 1 / (SLIGHT * safe), 0.0)
-        return Field(u.dims, found) if roots else None
+        return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, u: Array, nodes: Array, marks: int) -> tuple[list[Array], list[Array]]:
-        """Zeros in the last variable and slopes there, for all values of the others; beyond all where there is none."""
+    def _zeros(self, u: Array, nodes: Array, marks: int) -> list[_Zero]:
+        """Zeros in the last variable for all values of the others; beyond all where there is none."""
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
         changes = (v[..., :-1] > 0) != (v[..., 1:] > 0)
@@ -120,18 +124,19 @@ class Kinks:
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():
             raise self._unknown()
-        roots, slopes = [], []
+        zeros = []
         for i in range(most):
             here = changes & (numpy.cumsum(changes, axis=-1) == i + 1)
             start = numpy.clip(here.argmax(axis=-1) + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR)
             window = start[..., None] + numpy.arange(_NEAR)
-            root, slope = _zero(*(numpy.take_along_axis(a, window, axis=-1) for a in (g, v)))
+            near = tuple(numpy.take_along_axis(a, window, axis=-1) for a in (g, v))
+            root, slope = _zero(*near)
             crosses = here.any(axis=-1)
             for row in map(tuple, numpy.argwhere(crosses & ~numpy.isfinite(root * slope))):
                 root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
-            roots.append(numpy.where(crosses, root, _NOWHERE))
-            slopes.append(numpy.where(crosses, slope, 1.0))
-        return roots, slopes
+            root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
+            zeros.append(_Zero(root, slope, *near))
+        return zeros
 
     def _refuse_grazing(self, root: Array, slope: Array, u: Field) -> None:
         """A slope that vanishes or turns for some values of other variables makes the delta no function of these."""
@@ -169,6 +174,27 @@ class Kinks:
         return Split(u.dims[-1] - by, own) if mark is None else Moved(u.dims[-1] - by, own, mark)
 
 
+@dataclass(frozen=True)
+class _Zero:
+    """A zero for all values of other variables, with the slope there, and the nodes and values it was read off."""
+
+    root: Array
+    slope: Array
+    nodes: Array
+    values: Array
+
+    def beside(self, place: Array, value: Array, there: Any) -> tuple[Array, Array]:
+        """The zero and the slope once more, where there is one, with the value at a place near to it."""
+        far = numpy.abs(self.nodes - place[..., None]).argmax(axis=-1)[..., None]
+        g, v = self.nodes.copy(), self.values.copy()
+        numpy.put_along_axis(g, far, place[..., None], axis=-1)
+        numpy.put_along_axis(v, far, value[..., None], axis=-1)
+        root, slope = _zero(g, v, place)
+        # what runs through eight values of a steep function may be anything: then it is where it was found first
+        inside = there & (root >= self.nodes[..., 0]) & (root <= self.nodes[..., -1])
+        return numpy.where(inside, root, self.root), numpy.where(inside, slope, self.slope)
+
+
 def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
     differ, first = numpy.unique(g, return_index=True)
@@ -178,7 +204,7 @@ def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     return float(root), float(slope)
 
 
-def _zero(g: Array, v: Array) -> tuple[Array, Array]:
+def _zero(g: Array, v: Array, start: Array | None = None) -> tuple[Array, Array]:
     """The zero of an interpolating polynomial near the middle of its nodes, and the slope there (Newton's form)."""
     table = [v[..., i] for i in range(_NEAR)]
     with numpy.errstate(all="ignore"):  # nodes may coincide where a place is beyond all: no zero is there
@@ -188,7 +214,7 @@ def _zero(g: Array, v: Array) -> tuple[Array, Array]:
     middle = _NEAR // 2
     low, high = v[..., middle - 1], v[..., middle]
     span = numpy.where(high == low, 1.0, high - low)
-    x = g[..., middle - 1] - low * (g[..., middle] - g[..., middle - 1]) / span
+    x = g[..., middle - 1] - low * (g[..., middle] - g[..., middle - 1]) / span if start is None else start
     slope = span
     for _ in range(_STEPS):
         value, slope = table[-1], numpy.zeros_like(x)

@@ -88,6 +88,19 @@ def highest_power(expr: Expr) -> Rational | None:
     return max(exponents)
 
 
+def beside_power(expr: Expr) -> tuple[Expr, Symbol, Expr]:
+    """(g, ε, p) of ε^(−p) g, ε = n^(−1/q): what multiplies the highest power of n in a sum, n in functions of it too.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> beside_power(sympy.sqrt(N) * (sympy.tanh(x + 1 / sympy.sqrt(N)) - sympy.tanh(x)))
+    (-tanh(x) + tanh(n^(-1/q) + x), n^(-1/q), 1)
+    """
+    small, root, _ = in_root(sympy.expand_mul(expr))
+    powers = (term.as_independent(root, as_Add=False)[1].as_powers_dict() for term in sympy.Add.make_args(small))
+    most = max((-found.get(root, sympy.S.Zero) for found in powers), default=sympy.S.Zero)
+    return sympy.expand_mul(small * root**most), root, most
+
+
 def powers_of_n(expr: Expr) -> list[Expr]:
     """The powers of n in the terms of a sum; none where n stands inside a function."""
     found = []

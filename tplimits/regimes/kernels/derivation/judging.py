@@ -18,13 +18,13 @@ from tplimits.law.expanding import numerators_expanded
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
-from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
+from tplimits.law.hypotheses.moments import constant_mean, tail
 from tplimits.law.hypotheses.pole import insist_finite, poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import without_names
-from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.hypotheses.tails import Growth, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors

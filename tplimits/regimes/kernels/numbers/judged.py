@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.law.hypotheses.moments import infinite_moment, tail
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.sampled import no_error
-from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.tails import Growth, infinite_moment
 from tplimits.program.nodes.entries import axis_symbol, entries
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second

@@ -1,0 +1,91 @@
+"""Difference quotients, divisors that keep off 0 on every side of a jump, derivatives that are infinite at a kink."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes.functions import relu, step
+
+x, y = sympy.symbols("x y", real=True)
+
+
+def over_the_segment(mean):
+    """∫₀¹∫₀¹ of a function of two points between y and x."""
+    return float(mpmath.quad(lambda s: mpmath.quad(lambda t: mean(s, t), [0, 1]), [0, 1]))
+
+
+def cosines(s, t):
+    """E cos(y + s(x − y)) cos(y + t(x − y))."""
+    apart, both = 2 * (t - s) ** 2, (t + s) ** 2 + (2 - t - s) ** 2
+    return (mpmath.exp(-apart / 2) + mpmath.exp(-both / 2)) / 2
+
+
+def exponentials(s, t):
+    return mpmath.exp(((t + s) ** 2 + (2 - t - s) ** 2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "square"),
+    [
+        (lambda u: u**2, 2.0),
+        (tp.sin, over_the_segment(cosines)),
+        (tp.exp, over_the_segment(exponentials)),
+    ],
+    ids=["square", "sin", "exp"],
+)
+def test_difference_quotients_have_means(function, square):
+    """E ((f(x) − f(y))/(x − y))² = ∫∫ E f′(y + s(x − y)) f′(y + t(x − y)) ds dt."""
+
+    @tp.program
+    def quotient(x: tp.Vector, y: tp.Vector):
+        d = (function(x) - function(y)) / (x - y)
+        return tp.avg(d * d)
+
+    number = tp.derive(quotient).evaluate()["return"]
+    assert number.value == pytest.approx(square, abs=1e-9)
+    assert number.error < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind"),
+    [
+        ((x**2 - y**2) / (x - y), Growth.POLYNOMIAL),
+        ((sympy.cos(x) - sympy.cos(2 * y)) / sympy.Abs(x - 2 * y), Growth.BOUNDED),
+        ((sympy.exp(x) - sympy.exp(y) - (x - y) * sympy.exp(y)) / (x - y) ** 2, Growth.EXPONENTIAL),
+        ((relu(x) - relu(y)) / (x - y), Growth.BOUNDED),
+        ((relu(x) - relu(y)) / (x - y) ** 2, Growth.UNKNOWN),  # of order 1 alone
+        ((sympy.cos(x) - sympy.cos(y)) / (x - 2 * y), Growth.INFINITE),  # another line
+        ((x**3 - y**3) / (x - y) ** 2, Growth.INFINITE),
+        ((sympy.cos(x) - sympy.cos(y)) / sympy.Abs(x - y) ** sympy.Rational(3, 2), Growth.INFINITE),
+        ((sympy.exp(x**2 / 8) - sympy.exp(y**2 / 8)) / (x - y), Growth.UNKNOWN),
+        (x**2 / (3 * step(y) - 1), Growth.POLYNOMIAL),
+        (1 / (2 * sympy.sign(y) + 1), Growth.BOUNDED),
+        (1 / (2 * sympy.sign(relu(y)) - 2), Growth.UNKNOWN),  # 1/0 for y > 0
+        (1 / (1 + sympy.sign(relu(y) - 1)), Growth.UNKNOWN),  # and for y < 1
+    ],
+    ids=str,
+)
+def test_tails_of_quotients(expr, kind):
+    assert tail(expr, independent([x, y])).kind is kind
+
+
+def test_a_root_of_what_is_flat_has_its_dot_part_by_stein():
+    """E ∂√relu(h) is E h √relu(h) = E relu(h)^(3/2), where the derivative is 0/0 for h < 0."""
+
+    @tp.program
+    def rooted(W: tp.Matrix, x: tp.Vector):
+        z = W.T @ tp.sqrt(tp.relu(W @ x))
+        return tp.avg(x * z), tp.avg(z**2)
+
+    dot = 2**0.75 * math.gamma(1.25) / math.sqrt(math.pi) / 2
+    found = tp.derive(rooted).evaluate()
+    assert found["return[0]"].value == pytest.approx(dot, abs=1e-12)
+    assert found["return[1]"].value == pytest.approx(1 / math.sqrt(2 * math.pi) + dot**2, abs=1e-12)

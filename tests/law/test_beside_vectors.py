@@ -1,0 +1,91 @@
+"""√n times a difference of functions of vectors that tends to zero: the slope times what fluctuates."""
+
+from __future__ import annotations
+
+import mpmath
+import pytest
+
+import tplimits as tp
+
+
+def mean(function):
+    """E of a function of a standard normal."""
+    return float(mpmath.quad(lambda z: function(z) * mpmath.npdf(z), [-12, -3, 0, 3, 12]))
+
+
+def slope(z):
+    return 1 / mpmath.cosh(z) ** 2
+
+
+@tp.program
+def in_one_line(x: tp.Vector, y: tp.Vector):
+    s = tp.avg(x)
+    return tp.avg(tp.sqrt(tp.n) * (tp.tanh(y + s) - tp.tanh(y)))
+
+
+@tp.program
+def in_two_lines(x: tp.Vector, y: tp.Vector):
+    s = tp.avg(x)
+    z = tp.tanh(y + s)
+    return tp.avg(tp.sqrt(tp.n) * (z - tp.tanh(y))), tp.avg(z)
+
+
+@tp.program
+def of_an_image(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+    s, h = tp.avg(x * y), W @ x
+    z = tp.sqrt(tp.n) * (tp.tanh(h + s * y) - tp.tanh(h))
+    return tp.avg(z * y)
+
+
+@pytest.mark.parametrize("program", [in_one_line, in_two_lines, of_an_image], ids=lambda p: p.name)
+def test_a_difference_is_the_slope_times_the_fluctuation(program):
+    """S E sech²(y), S standard normal, however the difference is written."""
+    found = next(iter(tp.derive(program).evaluate().values()))
+    assert found.value == pytest.approx(0, abs=1e-12)
+    assert found.variance == pytest.approx(mean(slope) ** 2, abs=1e-12)
+
+
+def test_a_scalar_with_another_limit():
+    """√n (tanh(s y) − tanh y) y with s → 1: S E y² sech²(y), Var S = 2."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x * x)
+        return tp.avg(tp.sqrt(tp.n) * (tp.tanh(y * s) - tp.tanh(y)) * y)
+
+    found = tp.derive(program).evaluate()["return"]
+    assert found.variance == pytest.approx(2 * mean(lambda z: z**2 * slope(z)) ** 2, abs=1e-12)
+    runs = [program.run(n=800, seed=seed)["return"] ** 2 for seed in range(800)]
+    error = (2 / 800) ** 0.5 * found.variance
+    assert abs(sum(runs) / 800 - found.variance) < 4 * error + 0.01 * found.variance
+
+
+def test_what_is_left_of_second_order():
+    """n (softplus(y + s) − softplus(y) − s σ(y)) is S²/2 E σ′(y)."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x)
+        return tp.avg(tp.n * (tp.softplus(y + s) - tp.softplus(y) - s * tp.sigmoid(y)))
+
+    half = mean(lambda z: slope(z / 2) / 4) / 2
+    found = tp.derive(program).evaluate()["return"]
+    assert (found.value, found.variance) == pytest.approx((half, 2 * half**2), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda y, s: tp.relu(y + s) - tp.relu(y), "tends to 0, and it is not seen how fast"),
+        (lambda y, s: tp.tanh(y + s) - tp.tanh(y) + 1, "grows with n and nothing of order 1/√n absorbs it"),
+        (lambda y, s: tp.sqrt(tp.n) * (tp.tanh(y + s) - tp.tanh(y)), "tends to 0, and it is not seen how fast|grows"),
+    ],
+    ids=["kink", "offset", "n"],
+)
+def test_others_are_refused_for_their_reason(function, reason):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.sqrt(tp.n) * function(y, tp.avg(x)))
+
+    with pytest.raises(tp.NoLimitError, match=reason):
+        tp.derive(program)
