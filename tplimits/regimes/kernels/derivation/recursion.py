@@ -52,11 +52,10 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, T
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.scales import (
-    divergent,
+    diverging_term,
     led,
     lower_orders,
     refuse_lower_orders,
-    shortened,
 )
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
@@ -307,12 +306,7 @@ class Recursion(Brackets):
         except ValueError as error:
             found = None if body.has(*KINKED) else series_limit(body, Of, Given)  # whose sides would differ
             if found is None:
-                term = divergent(self, body) or shortened(str(error))
-                raise NoLimitError(
-                    f"{self.program.where(position)}: diverges with the width, by the term {term}: an average times a "
-                    "power of n has a limit only where its mean vanishes and the power is ½. With 1/√n logits take "
-                    "independent matrices for queries and keys; with one matrix for both divide by n."
-                ) from None
+                raise diverging_term(self, position, body, str(error)) from None
             limit = found
         refuse_lower_orders(limit, self.program.where(position))
         for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
