@@ -70,6 +70,8 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
     for delta in deltas.atoms(DiracDelta):
         argument = delta.args[0]
         places = argument.free_symbols & set(variables)
+        if not places:  # of a scalar that stays random
+            continue
         slopes = {z: argument.diff(z) for z in sorted(places, key=str)}
         z = next((z for z, slope in slopes.items() if not slope.free_symbols & places), None)
         if z is not None:  # an affine form, solved for one of its variables

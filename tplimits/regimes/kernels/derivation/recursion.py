@@ -43,6 +43,7 @@ from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
+from tplimits.regimes.kernels.derivation.closing import with_closed_means
 from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
@@ -266,7 +267,7 @@ class Recursion(Brackets):
 
     def _tends(self, entry: Entry) -> Expr | None:
         known = entry.source in self.scalars and not self.degree_of(entry.source)
-        return at_infinity(self.substituted(entry)) if known else None
+        return with_closed_means(self.tables, at_infinity(self.substituted(entry))) if known else None
 
     def _moves(self, argument: Expr) -> bool:
         return bool({e.source for e in entries(argument)} - self.judged.exact) and is_spread(self.program, argument)
