@@ -105,3 +105,17 @@ def test_messages_show_what_was_written():
 
     with pytest.raises(tp.NoLimitError, match=r"`\(Σ_d U\[d\]\*ξ\[d\]\)\*\*2\*n \+ 1` is kept off 0"):
         tp.derive(sharp, tp.Kernels())
+
+
+def test_products_with_a_jump_under_a_mean_over_tokens():
+    def written(function):
+        @tp.network
+        def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector, w: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            u = W @ x - b
+            return tp.mean(v * function(u) + w * x, over="token")
+
+        return tp.derive(net, tp.Kernels()).evaluate(np.random.default_rng(0).standard_normal((2, 2, 3)))
+
+    one, other = written(tp.relu), written(lambda u: u * tp.step(u))
+    assert one.ntk == pytest.approx(other.ntk, rel=1e-9)
