@@ -51,3 +51,26 @@ def test_the_tangent_kernel_of_a_removable_pole():
     found = tp.derive(quotient, tp.Kernels()).evaluate(X)
     np.testing.assert_allclose(found.nngp, nngp, atol=1e-6)
     np.testing.assert_allclose(found.ntk, nngp + moved * (X @ X.T), atol=1e-6)
+
+
+DISGUISES = {
+    "half a square": lambda x: tp.avg(tp.relu(x) ** 2) - tp.avg(x**2) / 2,
+    "a wave": lambda x: tp.avg(tp.cos(x)) - tp.exp(-tp.avg(x**2) / 2),
+    "Stein's lemma": lambda x: tp.avg(x * tp.sin(x)) - tp.avg(x**2) * tp.avg(tp.cos(x)),
+    "a fourth moment": lambda x: tp.avg(x**4) - 3 * tp.avg(x**2) ** 2,
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_zeros_of_closed_forms_are_removable_poles(disguise):
+    """tanh(s)/s → 1 as s → 0 at every data: kernels refused what width limits knew."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], T: tp.Vector["d"], v: tp.Vector):
+        s = DISGUISES[disguise](tp.sum(U * ξ, over="d"))
+        return v * tp.sum(T * ξ, over="d") * tp.tanh(s) / s
+
+    X = [[1.0, 0.3], [-0.4, 1.2]]
+    pair = tp.derive(net, tp.Kernels()).evaluate(X)
+    assert pair.nngp == pytest.approx(np.array([[1.09, -0.04], [-0.04, 1.6]]))
+    assert pair.ntk == pytest.approx(2 * np.array(pair.nngp))

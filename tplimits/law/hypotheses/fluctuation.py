@@ -140,6 +140,26 @@ def refused(program: Program, position: int, name: str, why: str) -> NoLimitErro
     )
 
 
+def diverging(where: str, average: str, mean: str, term: str, certain: bool = True) -> NoLimitError:
+    """The error for √n times an average whose mean is not 0, or, if that is not `certain`, not seen to vanish."""
+    seen = "non-zero mean diverges" if certain else "a mean that is not seen to vanish may diverge"
+    # a mean in symbols may still be 0 at some of their values, or be taken away by others
+    grows = f"so the term {term} grows" if certain else f"and unless the means of the term {term} cancel it grows"
+    return NoLimitError(
+        f"{where}: √n·Avg of a ket with {seen}: `{average}` tends to {mean}, {grows} without bound (hypothesis: a "
+        "fluctuation scalar needs ⟨1|x⟩ = 0). Subtract the mean, or drop the positive power of n; logits of one matrix "
+        "for queries and keys are divided by n."
+    )
+
+
+def growing(where: str, term: str) -> NoLimitError:
+    """The error for a positive power of n beside no average."""
+    return NoLimitError(
+        f"{where}: the term {term} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
+        "the limit). Remove the positive power of n, or let it multiply an average with mean zero."
+    )
+
+
 def is_place(s: Instruction) -> bool:
     """Whether a vector holds places of neurons: sums over those are Riemann's and do not fluctuate."""
     return isinstance(s, InitialVector) and s.law.shape == GRID

@@ -33,11 +33,13 @@ def _place(reader: Reader, node: Expr) -> Place:
     argument, head = node.args[0], type(node).__name__
 
     def refusal(seen: Zero) -> str:
+        limit = reader.written(argument)
+        tends = "0, with either sign at finite width" if limit == "0" else f"`{limit}`"
         return (
             f"the limit lands on a jump of `{head}`; the argument of {head} is {seen}: `{reader.shown(argument)}` "
-            f"tends to `{reader.written(argument)}`, where the function is not continuous (hypothesis of Def. 2.6.5: ψ "
-            "continuous at the limits of its arguments), so the value keeps fluctuating. Use a continuous function, or "
-            "multiply the argument by tp.sqrt(tp.n)."
+            f"tends to {tends}, where the function is not continuous (hypothesis of Def. 2.6.5: ψ continuous at the "
+            "limits of its arguments), so the value keeps fluctuating. Use a continuous function, or multiply the "
+            "argument by tp.sqrt(tp.n)."
         )
 
     return Place(node, argument, refusal, "the argument ")

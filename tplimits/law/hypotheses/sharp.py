@@ -19,6 +19,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
+from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity, led_by
 from tplimits.program.parts import found
 
@@ -74,7 +75,7 @@ def _of_neurons(entry: Entry) -> bool:
 
 
 def _told(program: Program, expr: Expr) -> str:
-    return sympy.sstr(expr.xreplace({e: sympy.Symbol(program[e.source].name) for e in entries(expr)}))[:200]
+    return as_written(program.__getitem__, expr)[:200]
 
 
 def _poles(rest: Expr) -> list[tuple[Expr, Expr]]:

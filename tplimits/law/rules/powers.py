@@ -15,6 +15,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
@@ -89,7 +90,7 @@ def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
             if opened != body:
                 return _with_fluctuations(state, key, opened)
             _refuse_unexpanded(state, key, centred)
-            raise NoLimitError(_message(state, key, str(error), means)) from None
+            raise _refused(state, key, str(error), means) from None
         limit = found
     for symbol, average in averages.items():
         if symbol in limit.free_symbols:
@@ -306,24 +307,14 @@ def _in_series(expr: Expr, vectors: type[Expr]) -> Expr | None:
     return limit if limit.is_finite is not False and not is_infinite(limit) and not limit.has(root) else None
 
 
-def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) -> str:
+def _refused(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) -> NoLimitError:
     where = state.program.where(key[0])
-    if means:
-        value, average = next(iter(means.items()))
-        operand = state.program[average[0]]
-        assert isinstance(operand, Avg)
-        entry = state.unroller.at(operand.operand, operand.axes, average[1])
-        vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
-        shown = state.text(value)
-        # a mean in symbols may still be 0 at some of their values, or be taken away by others
-        seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
-        grows = "so the term {} grows" if value.is_number else "and unless the means of the term {} cancel it grows"
-        return (
-            f"{where}: √n·Avg of a ket with {seen}: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
-            f"{shown}, {grows.format(power)} without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
-            "Subtract the mean, or drop the positive power of n."
-        )
-    return (
-        f"{where}: the term {power} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
-        "the limit). Remove the positive power of n, or let it multiply an average with mean zero."
-    )
+    if not means:
+        return growing(where, power)
+    value, average = next(iter(means.items()))
+    operand = state.program[average[0]]
+    assert isinstance(operand, Avg)
+    entry = state.unroller.at(operand.operand, operand.axes, average[1])
+    vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
+    mean = f"⟨1|{vector}⟩ = {state.text(value)}"
+    return diverging(where, state.label(average), mean, power, bool(value.is_number))

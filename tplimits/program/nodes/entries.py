@@ -69,6 +69,8 @@ def with_names(expr: Expr, name: Callable[[Entry], str], indexed: bool = True) -
         if isinstance(part, AxisSum):
             inner = sympy.sstr(read(part.summand))
             return Symbol(f"Σ_{part.axis} {f'({inner})' if part.summand.is_Add else inner}", real=True)
+        if isinstance(part, sympy.Pow) and isinstance(part.base, AxisSum) and part.exp.is_Integer:
+            return Symbol(f"({read(part.base)})", real=True) ** part.exp
         if isinstance(part, Leaf) or not part.args or not part.has(Entry, AxisSum):
             return part
         return part.func(*map(read, part.args))

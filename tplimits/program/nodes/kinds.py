@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry, relocated, sources
+from tplimits.program.nodes.entries import Entry, axis_symbol, entries, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -193,6 +193,16 @@ def made_of(s: Instruction) -> Expr:
         return s.body
     assert isinstance(s, (MatMul, Avg))
     return s.operand
+
+
+def as_written(instructions: Callable[[int], Instruction], expr: Expr) -> str:
+    """A part of a body as text, in names of the user: what derivations call `y argument` stands as its body."""
+    unnamed = {}
+    for entry in entries(expr):
+        s = instructions(entry.source)
+        if isinstance(s, OuterNonlin) and not s.name.isidentifier():
+            unnamed[entry] = s.body.xreplace(dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+    return with_names(expr.xreplace(unnamed), lambda entry: instructions(entry.source).name)
 
 
 Kind = TypeVar("Kind", bound=Instruction)

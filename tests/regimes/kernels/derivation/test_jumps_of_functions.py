@@ -87,3 +87,35 @@ def test_products_with_a_jump_that_have_none(argument):
         pairs = written(one), written(other)
         assert pairs[0].nngp == pytest.approx(pairs[1].nngp, rel=1e-6)
         assert pairs[0].ntk == pytest.approx(pairs[1].ntk, rel=1e-6)
+
+
+def test_messages_show_what_was_written():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], T: tp.Vector["d"], v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(T * ξ, over="d")
+        s = tp.avg(x * y)
+        return v * tp.step(y * s)
+
+    with pytest.raises(tp.NoLimitError, match=r"`s\*y` tends to 0, with either sign at finite width"):
+        tp.derive(net, tp.Kernels())
+
+    @tp.network
+    def sharp(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.n * tp.sum(U * ξ, over="d") ** 2 / (1 + tp.n * tp.sum(U * ξ, over="d") ** 2)
+
+    with pytest.raises(tp.NoLimitError, match=r"`\(Σ_d U\[d\]\*ξ\[d\]\)\*\*2\*n \+ 1` is kept off 0"):
+        tp.derive(sharp, tp.Kernels())
+
+
+def test_products_with_a_jump_under_a_mean_over_tokens():
+    def written(function):
+        @tp.network
+        def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector, w: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            u = W @ x - b
+            return tp.mean(v * function(u) + w * x, over="token")
+
+        return tp.derive(net, tp.Kernels()).evaluate(np.random.default_rng(0).standard_normal((2, 2, 3)))
+
+    one, other = written(tp.relu), written(lambda u: u * tp.step(u))
+    assert one.ntk == pytest.approx(other.ntk, rel=1e-9)

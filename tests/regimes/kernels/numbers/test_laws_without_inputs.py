@@ -40,3 +40,17 @@ def test_the_mean_of_a_fixed_law_is_one_number(network, function, variance):
     networks = {"X1": X, "widths": (16, 32, 64, 128), "draws": (1600, 800, 400, 200), "seed": 7}
     assert tp.check(kernels, progress=False, **networks).accepted
     assert not tp.check(kernels, progress=False, claims={"nngp": X @ X.T}, **networks).accepted
+
+
+@pytest.mark.parametrize("function", [tp.relu, tp.tanh])
+def test_many_inputs_of_a_network_that_reads_none(function):
+    """A compiled plan without anything to read ended in a ValueError, or divided by its time."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], b: tp.Vector, W: tp.Matrix, v: tp.Vector):
+        return v * function(W @ tp.cos(b))
+
+    limit = tp.derive(net, tp.Kernels())
+    few, many = (limit.evaluate(np.ones((size, 2))) for size in (2, 192))
+    assert many.nngp == pytest.approx(np.full((192, 192), few.nngp[0, 1]), rel=1e-12)
+    assert many.ntk == pytest.approx(np.full((192, 192), few.ntk[0, 1]), rel=1e-12)

@@ -55,3 +55,18 @@ def test_the_same_at_tokens(a):
     found = tp.derive(net, tp.Kernels()).evaluate(X.reshape(2, 3, 2)).nngp
     expected = of_relu(G * np.outer(c, c))[0].reshape(2, 3, 2, 3).transpose(0, 2, 1, 3)
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_constants_that_multiply_a_kernel():
+    """(1 + γ) h as h + γ h, near inputs: γ K is a kernel for γ > 0 alone."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, v: tp.Vector, *, γ):
+        h = tp.sum(U * ξ, over="d")
+        return v * tp.relu(h + γ * h + tp.sqrt(γ**2) * b)
+
+    X = data(3)
+    for γ in (0.5, -0.4):
+        pair = tp.derive(net, tp.Kernels()).evaluate(X, γ=γ)
+        expected, _ = of_relu((1 + γ) ** 2 * X @ X.T + γ**2)
+        assert pair.nngp == pytest.approx(expected, rel=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,14 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, HatSource
+from tplimits.program.nodes.entries import axis_symbol
 from tplimits.program.parts import remembered
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry
+from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.derivation.leaves import Moment
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 #: means over more variables are left as they are
 _MOST_VARIABLES = 3
@@ -54,6 +59,23 @@ def mean_function(moment: Moment) -> tuple[MeanFunction, tuple[Expr, ...]]:
                 given.append(value)
     function = MeanFunction(moment.integrand, variables, tuple(places), moment.parameters)
     return function, (*given, *moment.values)
+
+
+def with_closed_means(tables: Sequence[KernelTable], expr: Expr) -> Expr:
+    """An expression with its scalars and their means in closed form, where they have one: algebra sees their zeros."""
+    while single := [e for e in expr.atoms(TableEntry) if tables[e.table].single]:
+        swap = {}
+        for entry in single:
+            table = tables[entry.table]
+            places = dict(zip(map(axis_symbol, table.left), entry.indices, strict=True))
+            swap[entry] = at(sided(table.definition, *entry.sides), places)
+        expr = expr.xreplace(swap)
+    for moment in expr.atoms(Moment):
+        function, arguments = mean_function(moment)
+        known = closed_form(function)
+        if known is not None:
+            expr = expr.xreplace({moment: known[0].xreplace(dict(zip(function.arguments, arguments, strict=True)))})
+    return expr
 
 
 @remembered(1 << 10)

@@ -11,6 +11,7 @@ from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognise
 from tplimits.law.rules.dots import NotAFunction
+from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.functions import JUMPS, step
 
 if TYPE_CHECKING:
@@ -57,9 +58,13 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Expr]) -> Ex
 def without_deltas_at_zeros(state: Recursion, limit: Expr) -> Expr:
     """A ket without the derivatives of the jump of u step(u): terms of u, taken apart, would keep a delta each."""
     deltas = dict.fromkeys(limit.atoms(DiracDelta), S.Zero)
+    if not deltas:
+        return limit
+    sums = [total for total in limit.atoms(AxisSum) if total.has(DiracDelta)]
+    limit = limit.xreplace({t: AxisSum(without_deltas_at_zeros(state, t.summand), *t.args[1:]) for t in sums})
     read = {x for d in deltas for x in state.leaves(d) if state.nodes[x.node].body is not None}
     written = limit.xreplace({x: state.opened(x) for x in read})
-    gone = deltas and not without_vanishing_deltas(written, state.leaves(written)).has(DiracDelta)
+    gone = not without_vanishing_deltas(written, state.leaves(written)).has(DiracDelta)
     return limit.xreplace(deltas) if gone else limit
 
 
@@ -70,6 +75,8 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
     for delta in deltas.atoms(DiracDelta):
         argument = delta.args[0]
         places = argument.free_symbols & set(variables)
+        if not places:  # of a scalar that stays random
+            continue
         slopes = {z: argument.diff(z) for z in sorted(places, key=str)}
         z = next((z for z, slope in slopes.items() if not slope.free_symbols & places), None)
         if z is not None:  # an affine form, solved for one of its variables

@@ -11,7 +11,8 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries, with_axes_named, with_names
+from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries, with_axes_named
+from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
@@ -81,7 +82,7 @@ class BodyReader:
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
-        return with_names(expr, lambda entry: self.state.program[entry.source].name)
+        return as_written(self.state.program.__getitem__, expr)
 
     def _is_zero(self, leaf: Of) -> bool:
         """Kept node by node: a stream with two branches a layer is reached on 4^layers ways."""

@@ -43,6 +43,7 @@ from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
+from tplimits.regimes.kernels.derivation.closing import with_closed_means
 from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.exact import note_exact
@@ -52,10 +53,9 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, T
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.scales import (
-    divergent,
+    diverging_term,
     lower_orders,
     refuse_lower_orders,
-    shortened,
     vanishing,
 )
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
@@ -262,7 +262,7 @@ class Recursion(Brackets):
 
     def _tends(self, entry: Entry) -> Expr | None:
         known = entry.source in self.scalars and not self.degree_of(entry.source)
-        return at_infinity(self.substituted(entry)) if known else None
+        return with_closed_means(self.tables, at_infinity(self.substituted(entry))) if known else None
 
     def _moves(self, argument: Expr) -> bool:
         return bool({e.source for e in entries(argument)} - self.judged.exact) and is_spread(self.program, argument)
@@ -302,12 +302,7 @@ class Recursion(Brackets):
         except ValueError as error:
             found = None if body.has(*KINKED) else series_limit(body, Of, Given)  # whose sides would differ
             if found is None:
-                term = divergent(self, body) or shortened(str(error))
-                raise NoLimitError(
-                    f"{self.program.where(position)}: diverges with the width, by the term {term}: an average times a "
-                    "power of n has a limit only where its mean vanishes and the power is ½. With 1/√n logits take "
-                    "independent matrices for queries and keys; with one matrix for both divide by n."
-                ) from None
+                raise diverging_term(self, position, body, str(error)) from None
             limit = found
         refuse_lower_orders(limit, self.program.where(position))
         for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):

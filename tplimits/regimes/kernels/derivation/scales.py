@@ -9,8 +9,9 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import N
-from tplimits.program.nodes.scale import led, powers_of_n
+from tplimits.law.hypotheses.fluctuation import diverging, growing
+from tplimits.program.nodes.entries import N, with_axes_named
+from tplimits.program.nodes.scale import at_infinity, led, powers_of_n
 from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
 #: what a mean has at order n^(−1/2) where n stands inside a function
@@ -20,17 +21,35 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 
-def divergent(state: Recursion, body: Expr) -> str:
+def diverging_term(state: Recursion, position: int, body: Expr, error: str) -> NoLimitError:
+    """The error for a body with a positive power of n: an average whose mean does not vanish, or none at all."""
+    where, term = state.program.where(position), _shortest(state, body) or shortened(error)
+    read = {g.source for g in body.atoms(Given)} | {x.node for x in state.leaves(body)}
+    for average in sorted(number for number in read if state.nodes[number].is_fluctuation):
+        mean = at_infinity(state.scalars[average])
+        mean = mean.xreplace(dict.fromkeys((*mean.atoms(Given), *state.leaves(mean)), S.Zero))
+        if mean != 0:
+            shown = written(state, mean)
+            return diverging(where, state.nodes[average].name, shown, term, bool(mean.is_number))
+    return growing(where, term)
+
+
+def _shortest(state: Recursion, body: Expr) -> str:
     """The shortest product with a positive power of n, in the names of vectors and brackets."""
     grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
     if not grown:
         return ""
     term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
     leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *state.leaves(term)), S.Zero)) or term
-    names = {e: state.bracket(e) for e in leading.atoms(TableEntry)}
-    names |= {x: state.nodes[x.node].name for x in state.leaves(leading)}
-    names |= {g: f"√n·{state.nodes[g.source].name}" for g in leading.atoms(Given)}
-    return shortened(sympy.sstr(leading.xreplace({e: sympy.Symbol(name) for e, name in names.items()})))
+    return shortened(written(state, leading))
+
+
+def written(state: Recursion, expr: Expr) -> str:
+    """An expression of leaves in the names of vectors and brackets."""
+    names = {e: state.bracket(e) for e in expr.atoms(TableEntry)}
+    names |= {x: state.nodes[x.node].name for x in state.leaves(expr)}
+    names |= {g: f"√n·{state.nodes[g.source].name}" for g in expr.atoms(Given)}
+    return with_axes_named(sympy.sstr(expr.xreplace({e: sympy.Symbol(name) for e, name in names.items()})))
 
 
 def shortened(text: str) -> str:

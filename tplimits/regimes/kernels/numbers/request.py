@@ -204,8 +204,9 @@ def refuse_mixture(derivation: KernelTables) -> None:
     """Refuse kernels that are random."""
     if derivation.is_mixture:
         raise EvaluationError(
-            "with a fixed number of heads and 1/√n logits the limit is a mixture, and the kernels are random: use "
-            '.sample(X), or send the heads to infinity with tp.Kernels(infinite=("head",)).'
+            "with fluctuations √n·Avg that stay, such as 1/√n logits of a fixed number of heads, the limit is a "
+            "mixture, and the kernels are random: use .sample(X), or send the heads to infinity with "
+            'tp.Kernels(infinite=("head",)).'
         )
 
 

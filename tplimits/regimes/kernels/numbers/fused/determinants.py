@@ -135,10 +135,13 @@ class Determinants:
 
     def _is_nonnegative(self, factor: Expr) -> bool:
         """Whether a factor of all pairs is not negative: a number, or a size of data."""
-        return bool(factor.xreplace(dict(self.text.constants)).is_nonnegative)
+        return bool(self._at_constants(factor).is_nonnegative)
+
+    def _at_constants(self, expr: Expr) -> Expr:
+        return sympy.sympify(expr.xreplace(dict(self.text.constants)))  # a constant alone becomes a float
 
     def _number(self, expr: Expr) -> float | None:
-        value = expr.xreplace(dict(self.text.constants))
+        value = self._at_constants(expr)
         return float(value) if value.is_number else None
 
     def _written(self, write) -> str:

@@ -93,6 +93,8 @@ class Nested:
         self.results: list[Any] = list(wanted) if all(w in made for w in wanted) else made
         leaves = dict(self.leaves)
         names: list[Any] = [leaves.get(n, ("made",)) for n in self.given]
+        if not names:  # kernels that no input enters
+            raise NotNested
         #: side and place of what is given, where all of it is of single inputs and nothing else is read
         self.rows: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None = None
         alone = len(self.leaves) == len(names) and not self.before and not self.other_flags
