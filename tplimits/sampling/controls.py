@@ -129,15 +129,8 @@ class Plain(Inquiry):
 class WithControls(Inquiry):
     """Claims on means judged without the part of first order."""
 
-    errors: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def shared(self) -> tuple[tuple[float, float], ...]:
-        return self.errors
-
-    @property
-    def pilot(self) -> int:
-        return _PILOT
+    shared: tuple[tuple[float, float], ...] = ()
+    pilot = _PILOT
 
     @property
     def _drawn(self) -> dict[str, int]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.pages.files import place_of, write_by
 from tplimits.program.files.arrays import pack, unpack
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from tplimits.program.nodes.program import Program
 
-Array = NDArray[Any]
 FORMAT, VERSION = "tplimits recording", "1"
 #: the most runs of a file
 MAX_RUNS = 100_000

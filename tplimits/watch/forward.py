@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from sympy import Integer
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.execution import Execution
@@ -17,8 +17,6 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-
-Array = NDArray[Any]
 
 
 class Forward:

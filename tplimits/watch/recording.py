@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.watch.page.views import View
     from tplimits.watch.run import Run
-
-Array = NDArray[Any]
 
 
 class Average(NamedTuple):

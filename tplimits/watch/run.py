@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from tplimits.arrays import AnyArray as Array
 
 
 @dataclass(frozen=True, eq=False)

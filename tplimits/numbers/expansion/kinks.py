@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.jets import Jet
-    from tplimits.program.nodes.evaluate import Array
 
 #: an argument this small, beside 1, is at its kink
 AT_KINK = 1e-9

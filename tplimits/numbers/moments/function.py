@@ -23,6 +23,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments import closed
 from tplimits.numbers.moments.atoms import Atom, Gate, Power, Wave, atoms
@@ -36,7 +37,6 @@ from tplimits.numbers.moments.steady import steady
 from tplimits.numbers.moments.tensor import tensor
 from tplimits.numbers.moments.tilted import TAKEN_APART
 from tplimits.numbers.moments.writing import Code, Writer, function, product, total
-from tplimits.program.nodes.evaluate import Array
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
 _SETTLED = 1e-10

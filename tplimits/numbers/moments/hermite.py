@@ -7,16 +7,13 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.evaluate import Array
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)

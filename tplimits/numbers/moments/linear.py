@@ -18,6 +18,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr, S, Symbol
 
+from tplimits.arrays import Array
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_vanish_below
 from tplimits.law.hypotheses.entire import is_entire
@@ -29,7 +30,6 @@ from tplimits.program.parts import addends
 
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
-    from tplimits.program.nodes.evaluate import Array
 
 #: coefficients of a linear form
 Row = tuple[float, ...]

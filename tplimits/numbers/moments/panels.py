@@ -15,12 +15,13 @@ import scipy  # loads its parts on first use
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import legendre
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.evaluate import Array, evaluate
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding

@@ -39,14 +39,8 @@ class Joint(Optimizer):
 
     #: of what
     whole: ClassVar[str] = "parameter"
-
-    @property
-    def is_entrywise(self) -> bool:
-        return False
-
-    @property
-    def is_linear(self) -> bool:
-        return False
+    is_entrywise = False
+    is_linear = False
 
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
@@ -206,6 +200,9 @@ class Adafactor(Joint, _Adaptive):
     eps: Any = 1e-8
     symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
     whole: ClassVar[str] = "matrix"
+    is_memoryless = False
+    sign_preserving = True
+    is_bounded = True
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:
         if kind == "matrix":
@@ -219,20 +216,8 @@ class Adafactor(Joint, _Adaptive):
         return set().union(*(value.free_symbols for value in self.hyperparameters.values()))
 
     @property
-    def is_memoryless(self) -> bool:
-        return False
-
-    @property
     def degree(self) -> int | None:
         return 0 if self.lost_hypothesis else None
-
-    @property
-    def sign_preserving(self) -> bool:
-        return True
-
-    @property
-    def is_bounded(self) -> bool:
-        return True
 
     def stepper(self) -> Any:
         return FactoredStepper(self)

@@ -32,14 +32,8 @@ class Muon(Joint):
 
     match: bool = False
     whole: ClassVar[str] = "matrix"
-
-    @property
-    def degree(self) -> int | None:
-        return 0
-
-    @property
-    def is_bounded(self) -> bool:
-        return True
+    degree = 0
+    is_bounded = True
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         if kind != "matrix":

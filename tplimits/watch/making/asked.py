@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.law.unroll import size_of
 from tplimits.program.files.serial import to_json
@@ -81,7 +82,6 @@ class Signal:
         return Signal(self.error, None, self.count)
 
 
-Array = NDArray[Any]
 #: (width, seed) of a run; None stands for all runs
 Pair = tuple[float, int]
 #: numbers that samples of kets take in a recording where nothing is said

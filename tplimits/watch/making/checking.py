@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
@@ -39,7 +39,6 @@ from tplimits.watch.recording import Recording
 if TYPE_CHECKING:
     from tplimits.watch.run import Run
 
-Array = NDArray[Any]
 #: frames of a recording, and probes, where nothing else is said
 _FRAMES, _PROBES = 1000, 64
 #: runs of one recording: each is trained and held

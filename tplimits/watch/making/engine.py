@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.losses import Loss
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
-
-Array = NDArray[Any]
 
 
 class Engine(ABC):

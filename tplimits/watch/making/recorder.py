@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.watch.making.kets import Kets
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
     from tplimits.watch.making.engine import Engine
 
-Array = NDArray[Any]
 #: what is kept of one moment: "parameters", "curves", "values" by name, and "outputs" on the probes under ""
 Frame = Mapping[str, Mapping[str, Array]]
 _PARTS = ("parameters", "curves", "values", "outputs")

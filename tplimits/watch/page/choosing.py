@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 from tplimits.watch.page.views import Curves, Density, Errors, Levels, Matrix, Plane, Trace, Triangle, View
 
 if TYPE_CHECKING:
     from tplimits.watch.page.shown import Shown
 
-Array = NDArray[Any]
 #: the numbers of a value at the last frame, or None where nothing is known of it
 Numbers = Callable[[str], "Array | None"]
 #: more entries than this along an axis are no matrix that can be read

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from tplimits.arrays import AnyArray as Array
 
 #: binary digits that are kept of the largest entry of an array: an error below 1.2e-7 of it
 DIGITS = 22

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError
 from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
 from tplimits.program.nodes.given import positive_number, several, whole_number
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tplimits.watch.recording import Recording
     from tplimits.watch.run import Run
 
-Array = NDArray[Any]
 
 #: about the bytes that a recorded number takes on a page, rounded or with all its digits
 _BYTES, _EXACT = 2.4, 4.0

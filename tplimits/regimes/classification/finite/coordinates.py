@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from tplimits.arrays import Array
 from tplimits.errors import CheckError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.classification.derivation.counting import Counting
     from tplimits.sampling.sampling import Sampling
 
-Array = NDArray[numpy.float64]
 
 #: outputs before training are drawn at no smaller width: of 8 neurons behind a relu all may be dead
 LEAST = 16

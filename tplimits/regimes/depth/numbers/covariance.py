@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers import moments
 from tplimits.numbers.in_digits import valued
@@ -24,7 +24,6 @@ from tplimits.regimes.depth.algebra.products import OPEN, SPAN, Factors
 if TYPE_CHECKING:
     from tplimits.numbers.moments.function import MomentFunction
 
-Array = NDArray[numpy.float64]
 #: a negative eigenvalue is rounding below this part of the trace
 _ROUNDING = 1e-10
 

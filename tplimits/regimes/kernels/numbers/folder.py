@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError
 from tplimits.pages.files import place_of, write_by
 from tplimits.program.files.arrays import mapped, unpack
@@ -33,7 +33,6 @@ from tplimits.regimes.kernels.numbers.symmetry import transposed
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.job import Found, Job
 
-Array = NDArray[Any]
 _MANIFEST = "manifest.json"
 
 

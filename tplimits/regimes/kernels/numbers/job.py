@@ -9,15 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import AnyArray as Array
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of
 from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, refuse_infinite, shape_of
 from tplimits.regimes.kernels.numbers.squares import squares
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
 
-Array = NDArray[Any]
 #: seconds of work that a tile is worth, the most tiles, and inputs a side of the largest
 _TILE, _MOST, _LARGEST = 0.5, 20_000, 4096
 

@@ -14,6 +14,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
-Array = NDArray[numpy.float64]
 #: points of random variables, and how far scalars are moved to see what depends on them
 _POINTS, _MOVE = 8, 1e-6
 #: points of a mean that is too long for quadrature

@@ -17,6 +17,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.arrays import Array
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
-Array = NDArray[numpy.float64]
 _DIGITS = 40
 
 

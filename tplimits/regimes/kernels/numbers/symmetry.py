@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from tplimits.arrays import AnyArray as Array
+
 #: columns that are written together
 _TOGETHER = 64
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
-
-Array = NDArray[numpy.float64]
 
 
 def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:

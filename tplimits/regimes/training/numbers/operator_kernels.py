@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from numpy.typing import NDArray
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import KernelPair, request
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
     from tplimits.regimes.training.numbers.output_biases import OutputBiases
 
-Array = NDArray[numpy.float64]
 #: eigenvalues of a covariance below this, relative to the largest, are zero
 _ROUNDING = 1e-11
 #: errors of a kernel below this, relative to its largest entry, are those of rounding and quadrature

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy
-from numpy.typing import NDArray
-
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.numbers.particles import CONDITIONINGS
 from tplimits.pages.files import place_of
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
-
-
-Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)

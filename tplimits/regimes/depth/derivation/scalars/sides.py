@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import DiracDelta, Expr, S, Symbol
 
+from tplimits.arrays import Array
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.functions import elementary, kinks, step
 
-Array = NDArray[numpy.float64]
 #: a value of data closer to a kink than this is at the kink
 NEAR = 1e-12
 

@@ -149,9 +149,7 @@ class GradientSampler:
 class GradientInquiry(Inquiry):
     """Claims on the laws of log gradient norms."""
 
-    @property
-    def least(self) -> int:
-        return _LEAST
+    least = _LEAST
 
     @property
     def _quantities(self) -> tuple[Quantity, ...]:
