@@ -18,6 +18,7 @@ from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.numbers import near_zero
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.nodes.series import near
+from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -25,14 +26,11 @@ if TYPE_CHECKING:
 
 def continued(program: Program) -> Program:
     """A total program as particles run it, with the removable poles of scalars continued."""
-    written = program.written
-    # series cost a second, and programs are run by many replicates
-    if "continued" not in written:
-        written["continued"] = program.replace(instructions=tuple(s.changed(_continued) for s in program))
-    found: Program = written["continued"]
-    return found
+    return program.replace(instructions=tuple(s.changed(_continued) for s in program))
 
 
+# series cost a second, and programs are run by many replicates
+@remembered(1 << 10)
 def _continued(body: Expr) -> Expr:
     if not any(of_scalars(argument) for _, argument in singular_places(body)):
         return body
