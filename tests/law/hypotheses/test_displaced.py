@@ -87,6 +87,8 @@ def _beside_exponential():
         lambda h, s, x: h / (h * h + s) * h,
         lambda h, s, x: tp.tanh(h + s) / h,
         lambda h, s, x: tp.sin(h * (1 + s)) / (h + s * x),
+        lambda h, s, x: (1 / tp.sqrt(h**2 + s**2) - h**2 / tp.sqrt(h**2 + s**2) ** 3) ** 2,  # its mean is 1/|s|
+        lambda h, s, x: (1 / (tp.abs(h) + tp.abs(s)) - tp.abs(h) / (tp.abs(h) + tp.abs(s)) ** 2) ** 2,
     ],
 )
 def test_poles_that_are_removable_at_the_limit_alone_are_doubted(function):

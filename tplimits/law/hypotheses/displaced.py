@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _TURNS = ((1, 1), (-1, -1), (1, -1), (-1, 1))
 #: displacements are primes over this, from that one on
 _SMALL, _FIRST = 10**7, 200
+#: what a pole is changed by where displacements are small beside it
+_SHARE = Rational(1, 10**4)
 #: two sizes of displacements, to see how arguments move with them
 _UNITS = (Rational(1, 10**3), Rational(1, 10**6))
 
@@ -81,7 +83,7 @@ class Surroundings:
             for order in self._orders(inside):
                 # displaced by the order-th root, the argument moves by as much as it is itself
                 unit = size if order == 1 else abs(size) ** (1 / order)
-                found.append(_Displacement(self, (1, 1), unit, added, kept=argument))
+                found.append(_Displacement(self, (1, 1), unit, added, pole=argument))
         return found
 
     def _orders(self, argument: Expr) -> Sequence[Rational]:
@@ -157,13 +159,15 @@ class _Displacement:
     #: with a unit, scalars with other limits than 0 that are displaced, too
     added: frozenset[Entry] = frozenset()
     #: the pole itself, which displacements that are small beside it change by a small share: its zeros stay forms
-    kept: Expr = S.One
+    pole: Expr = S.One
     sizes: dict[object, Expr] = field(default_factory=dict)
     done: dict[Entry, Expr] = field(default_factory=dict)
 
     def body(self, body: Expr) -> Expr:
         moving = {p: self._positive(p) for p in shifts(body) if self.unit != 1 or p.exp > -1}
-        return put_in(body, {**{e: self.entry(e) for e in entries(body)}, **moving, self.kept: self.kept}, {})
+        # not by none: 1/√(h² + s²) − h²/√(h² + s²)³ is 0 at s = 0 alone
+        share = {} if self.pole == 1 else {self.pole: self.around._still(self.pole) * (1 + _SHARE)}
+        return put_in(body, {**{e: self.entry(e) for e in entries(body)}, **moving, **share}, {})
 
     def entry(self, entry: Entry) -> Expr:
         if entry not in self.done:
