@@ -92,7 +92,7 @@ def test_kernels_are_those_of_separate_matrices(network, apart):
 
 
 def test_one_member_for_both_sides_is_refused():
-    with pytest.raises(tp.NoLimitError, match=r"take independent matrices|outside the class"):
+    with pytest.raises(tp.NoLimitError, match=r"⟨h\|h⟩.* unless the means .* cancel it grows|outside the class"):
         tp.derive(one_for_both.bind(which=2), tp.Kernels())
 
 

@@ -145,10 +145,11 @@ def diverging(where: str, average: str, mean: str, term: str, certain: bool = Tr
     seen = "non-zero mean diverges" if certain else "a mean that is not seen to vanish may diverge"
     # a mean in symbols may still be 0 at some of their values, or be taken away by others
     grows = f"so the term {term} grows" if certain else f"and unless the means of the term {term} cancel it grows"
+    # the mean of logits q·k with one matrix for both is a bracket, no number
+    logits = "" if certain else "; logits of one matrix for queries and keys are divided by n"
     return NoLimitError(
         f"{where}: √n·Avg of a ket with {seen}: `{average}` tends to {mean}, {grows} without bound (hypothesis: a "
-        "fluctuation scalar needs ⟨1|x⟩ = 0). Subtract the mean, or drop the positive power of n; logits of one matrix "
-        "for queries and keys are divided by n."
+        f"fluctuation scalar needs ⟨1|x⟩ = 0). Subtract the mean, or drop the positive power of n{logits}."
     )
 
 
