@@ -48,6 +48,15 @@ def test_it_agrees_with_quadrature(function):
     assert found.route == "tilted" and abs(value - expected) <= 3 * (error + bound) + 1e-9
 
 
+def test_inside_of_another_function_it_stays():
+    """It was taken apart for ever: a RecursionError."""
+    _, entries = law(2)
+    function = sympy.exp(-(A**2)) * B + sympy.tanh(sympy.exp(-A * B) + A)
+    (value, error), (rest, bound) = moment(function, (A, B))(*entries), moment(B * sympy.exp(-(A**2)), (A, B))(*entries)
+    (expected,), (doubt,) = tensor(function, (A, B), numpy.array([entries]))
+    assert abs(value - expected) <= 3 * (error + doubt) + 1e-9 and abs(rest) <= bound + 1e-12
+
+
 def test_an_infinite_mean_is_refused():
     with pytest.raises(EvaluationError, match="is infinite at some of the covariances"):
         moment(sympy.exp(A * B) * sympy.exp(C * D), VARIABLES)(1, 0, 0.9, 0, 1, 0, 0.9, 1, 0, 1)

@@ -41,7 +41,7 @@ class Tilt:
 def tilts(
     function: Expr, variables: Sequence[Symbol], moment: Callable[[Expr, tuple[Symbol, ...]], MomentFunction]
 ) -> tuple[Tilt, ...]:
-    """The function as a sum of such terms; () where no exponential of a quadratic form stands in it.
+    """The function as a sum of such terms; () where no exponential of a quadratic form is a factor of one.
 
     >>> from tplimits.numbers.moments.function import moment
     >>> a, b = sympy.symbols("a b", real=True)
@@ -62,6 +62,9 @@ def tilts(
             left.append(factor)
         rows = tuple(tuple(map(float, form.row(i))) for i in range(len(variables)))
         rests[rows] = rests.get(rows, S.Zero) + sympy.Mul(*left)
+    # inside of another function it stays: the rest is asked again, and would be the same function for ever
+    if not any(map(any, itertools.chain.from_iterable(rests))):
+        return ()
     return tuple(_tilt(form, rest, variables, moment) for form, rest in rests.items())
 
 
