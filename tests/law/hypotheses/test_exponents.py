@@ -10,6 +10,7 @@ import pytest
 import sympy
 from sympy import Rational
 
+import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
@@ -109,3 +110,22 @@ def test_of_many_variables_four_are_looked_at_and_the_others_left_at_zero():
     a, b, c, d, e = law.all
     assert tail(sympy.exp(a**4 - 20 * e**4 + b * c + d), law).kind is Growth.INFINITE
     assert tail(sympy.exp(e**4 - 20 * (a**4 + b**4 + c**4 + d**4)), law).kind is Growth.UNKNOWN
+
+
+def test_exponents_of_names_are_read_as_what_they_stand_for():
+    """In kernels exp(−(x + 1)²) exp(.6(z + 1)) has a name for x + 1, and was refused."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.exp(-((x + 1) ** 2)) * tp.exp(0.3 * (W @ x + 1))
+
+    @tp.network
+    def infinite(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.exp(0.3 * (x + 1) ** 2) * tp.exp(0.3 * (W @ x + 1))
+
+    found = tp.derive(net, tp.Kernels(train=("v",))).evaluate([[0.6, -0.8]]).nngp
+    assert found.item() == pytest.approx(numpy.exp(-2 / 5 + 0.6 + 0.18) / 5**0.5, rel=1e-12)
+    with pytest.raises(tp.TplimitsError, match=r"diverges|no finite second moment"):
+        tp.derive(infinite, tp.Kernels(train=("v",))).evaluate([[0.6, -0.8]])

@@ -10,7 +10,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import eigenvalues
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
     # |exponent| ≤ a + b|g|: all moments are finite, by E exp(c|g|) < ∞ for every c
     if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
         return Tail(Growth.EXPONENTIAL, S.One)
+    exponent = without_names(exponent, gaussians)  # a name may stand for x + 1
+    if bounds(exponent)[1] < sympy.oo:
+        return Tail(Growth.BOUNDED)
     variables = variables_in(exponent, gaussians)
     if not variables:
         return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
