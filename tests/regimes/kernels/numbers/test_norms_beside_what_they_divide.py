@@ -21,15 +21,18 @@ def data(many, seed=0):
     return np.vstack([X, 1.5 * X[:1] + 1e-3, 1e-4 - X[:1]])  # near the first, and near its opposite
 
 
+@pytest.mark.parametrize("multiple", [1, 2, -1])
 @pytest.mark.parametrize("a", [1.0, 0.3, -0.8, -2.0])
 @pytest.mark.parametrize("many", [3, 200])
-def test_a_vector_and_its_norm(a, many):
-    """The determinant of such a sum was taken for that of kernels: .21 was printed for .23."""
+def test_a_vector_and_its_norm(a, many, multiple):
+    """The determinants of the parts were added up: by multiples, K was off by a tenth of its diagonal."""
 
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         h = W @ tp.sum(U * ξ, over="d")
-        return v * tp.relu(h + a * h / tp.sqrt(tp.avg(h**2) + EPS))
+        m = multiple * h  # with a name of its own the sum has tables of two vectors, and no factor c(ξ)
+        y = m / tp.sqrt(tp.avg(m**2) + multiple**2 * EPS)
+        return v * tp.relu(h + np.sign(multiple) * a * y)
 
     X = data(many)
     G = X @ X.T
@@ -42,12 +45,15 @@ def test_a_vector_and_its_norm(a, many):
     assert pair.ntk / size == pytest.approx((expected + 2 * slope * G * np.outer(c, c)) / size, abs=1e-7)
 
 
+@pytest.mark.parametrize("multiple", [2, -1])
 @pytest.mark.parametrize("a", [1.0, -0.8])
-def test_the_same_at_tokens(a):
+def test_the_same_at_tokens(a, multiple):
     @tp.network
     def net(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         h = W @ tp.sum(U * ξ, over="d")
-        return v * tp.relu(h + a * h / tp.sqrt(tp.avg(h**2) + EPS))
+        m = multiple * h  # with a name of its own the sum has tables of two vectors, and no factor c(ξ)
+        y = m / tp.sqrt(tp.avg(m**2) + multiple**2 * EPS)
+        return v * tp.relu(h + np.sign(multiple) * a * y)
 
     X = data(4)
     G = X @ X.T
