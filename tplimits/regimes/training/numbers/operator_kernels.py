@@ -44,9 +44,11 @@ class OutputKernel:
 
     def disturbed(self, rng: numpy.random.Generator) -> OutputKernel:
         """The kernel, off by its errors: symmetric, as errors of pairs of inputs are."""
-        z, many = rng.standard_normal(self.array.shape), len(self.kept)
-        exchanged = z.transpose(1, 0, *range(2 + many, 2 + 2 * many), *range(2, 2 + many))
-        return replace(self, array=self.array + self.error * (z + exchanged) / math.sqrt(2))
+        inputs, _, *places = self.array.shape
+        sizes = (inputs, *places[: len(self.kept)])
+        upper = numpy.triu(rng.standard_normal((math.prod(sizes), math.prod(sizes))))
+        symmetric = (upper + numpy.triu(upper, 1).T).reshape(*sizes, *sizes)
+        return replace(self, array=self.array + self.error * numpy.moveaxis(symmetric, len(sizes), 1))
 
     def __call__(self, χ: Array) -> Array:
         """Σ over inputs and outputs of the kernel times χ (inputs, *axes)."""
