@@ -30,18 +30,18 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return lambda given: njit(given, **options)
     made: Any = numba.njit(**options)(function)
     if hasattr(made, "_cache"):  # NUMBA_DISABLE_JIT leaves functions as they are
-        made._cache = _Kept(made)
+        made._cache = Kept(made, made.py_func)
     return made
 
 
-class _Kept:
-    """What a dispatcher of Numba asks of a cache."""
+class Kept:
+    """What Numba asks of a cache for one function: `made` is all that its code depends on."""
 
     #: Numba prints it among statistics
     cache_path = None
 
-    def __init__(self, made: Any) -> None:
-        self._made, self._digest = made, ""
+    def __init__(self, made: Any, function: Callable[..., Any]) -> None:
+        self._made, self._function, self._digest = made, function, ""
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled function of a signature, None if it has to be compiled."""
@@ -66,8 +66,7 @@ class _Kept:
             self._digest = _digest_of(self._made)
         about = (self._digest, str(signature), codegen.magic_tuple(), sys.version, *_VERSIONS)
         key = hashlib.sha256(repr(about).encode()).hexdigest()[:32]
-        function = self._made.py_func
-        return f"{function.__module__.removeprefix(PREFIX)}.{function.__name__}.{key}"
+        return f"{self._function.__module__.removeprefix(PREFIX)}.{self._function.__name__}.{key}"
 
     def enable(self) -> None:
         """Asked for by Numba."""

@@ -90,9 +90,8 @@ def write(name: str, content: bytes) -> None:
         # in the same folder, since a rename is atomic within one file system alone
         handle, new = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
         with os.fdopen(handle, "wb") as file:
+            # not forced to the disk, which can take longer than compiling: the digest tells what a power cut took
             file.write(_head(name, content) + content)
-            file.flush()
-            os.fsync(file.fileno())  # a name that survives a power cut has its content
         os.replace(new, folder / name)
     except OSError:  # a full disk, or a folder that was taken away: this process alone has it
         with suppress(OSError):

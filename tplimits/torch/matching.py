@@ -177,7 +177,7 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     # the gradient of Σ f χ has the error signal χ, whatever f is
     χ_rows = _in_program(net, χ)
     # one pass: compiling with optimisation would outlast it
-    trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP, speed=0)
+    trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
     parameters = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
     n, ratios = sizes_of(built, arrays)
     run = trainer.start(data, width=n, parameters=parameters, ratios=ratios)

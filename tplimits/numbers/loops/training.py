@@ -181,13 +181,8 @@ class _Driver:
 class Kernel:
     """Compiled training on arrays of its own, at some widths."""
 
-    def __init__(
-        self, asked: Training, widths: Mapping[str, int], inputs: int, draws: int | None = None, speed: int = 2
-    ) -> None:
-        """With `draws`, there are so many copies of the parameters and of what optimizers remember of them.
-
-        speed: how far LLVM rewrites the loops, see `compiled`.
-        """
+    def __init__(self, asked: Training, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> None:
+        """With `draws`, there are so many copies of the parameters and of what optimizers remember of them."""
         self.asked, loops = asked, asked.loops
         self.block = min(inputs, _block(loops, widths, _BLOCK))
         # products of matrices are fast in large blocks
@@ -195,7 +190,7 @@ class Kernel:
         moved = {s.target for s in asked.update} | {a.name for a in loops.of_role(PARAMETER)}
         several = () if draws is None else moved
         self.storage = Storage(loops, {**widths, loops.samples: self.block}, several, draws or 1)
-        self._code = compiled(asked.text, speed)  # held as long as its functions are
+        self._code = compiled(asked.text)  # held as long as its functions are
         self._functions = {name: self._code.function(name, 3) for name in ("outputs", "gradients", "train")}
 
     @property

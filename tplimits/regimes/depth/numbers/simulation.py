@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numba
 import numpy
@@ -22,7 +22,8 @@ from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
-from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.numbers import covariance, moves
+from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch, room
 from tplimits.regimes.depth.numbers.dense import Dense
 from tplimits.regimes.depth.numbers.means import MOST_TOKENS
 from tplimits.regimes.depth.numbers.normals import streams
@@ -34,6 +35,7 @@ from tplimits.regimes.depth.numbers.source import generated as generated_source
 from tplimits.regimes.depth.numbers.tabulated import tables
 
 if TYPE_CHECKING:
+    from tplimits.numbers.native import Native
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.roots import Root
 
@@ -56,11 +58,14 @@ class Simulator:
     coefficients: Form
     isotropic: Expr
     arrays: Mapping[str, Array]
+    symmetric: tuple[bool, ...]
+    move: Move
 
     @property
-    def functions(self) -> Mapping[str, Any]:
-        """Its functions by name, compiled at the first call."""
-        return generated.functions(self.source.text, "sde")
+    def assemble(self) -> Native:
+        """One step, compiled at the first call."""
+        step: Native = generated.functions(self.source.text, "sde")["assemble"]
+        return step
 
 
 def simulator(limit: BlockLimit, method: str) -> Simulator:
@@ -86,11 +91,13 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
     scaled = [
         (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
-    source = generated_source(outputs, method, [r.symmetric for r in root.responses])
+    source = generated_source(outputs, len(root.responses))
     scaled += [c for mean in source.means for c in mean.coefficients]
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
-    return Simulator(method, source, coefficients, root.isotropic, arrays)
+    symmetric = tuple(r.symmetric for r in root.responses)
+    move = Move(method == "euler", bool(source.inside & {"N", "s"}), bool(outputs.added), bool(outputs.factor))
+    return Simulator(method, source, coefficients, root.isotropic, arrays, symmetric, move)
 
 
 def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:
@@ -154,15 +161,16 @@ class CompiledSDE:
         self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False
     ) -> tuple[Array, Array]:
         """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
-        function, moves = self.simulator.functions["assemble"], self.simulator.functions["moves"]
-        function = function.py_func if interpreted else function
-        m, plan = len(V), self.simulator.source.plan
-        d, s, N, D, X = numpy.empty(m), numpy.empty(m), numpy.empty((m, m)), numpy.zeros((m, m)), numpy.zeros((m, m))
-        moves.kernels(V, True, d, s, N)
-        work = [numpy.empty((len(plan.intermediates) + 1, *(m,) * r)) for r in (1, 2, 3)]
-        means = [numpy.empty((len(self.simulator.source.means) + 1, *(m,) * r)) for r in (1, 2)]
-        function(V, d, s, N, *noises, *self.arrays, self.coefficients(h), *work, *means, D, X)
-        return D, X
+        m = len(V)
+        at = room(self.simulator.source, m, self.coefficients(h), self.arrays)
+        at.own["V"][...] = V
+        at.responses[: len(noises)] = noises or 0.0
+        moves.kernels(V, True, at.own["d"], at.own["s"], at.own["N"])
+        if interpreted:
+            self.simulator.assemble.function(m, at.flat)
+        else:
+            self.simulator.assemble(m, at.addresses)
+        return at.own["D"], at.own["X"]
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
         """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
@@ -179,14 +187,16 @@ class CompiledSDE:
                 f"s = {self.isotropic:g}; choose dt ≤ {1 / (self.isotropic * m):.3g}."
             )
         low, high = settings.interval(V0)
-        batch = self.simulator.functions["batch"]
+        symmetric, address = numpy.array(self.simulator.symmetric, dtype=bool), self.simulator.assemble.address
 
         def chunk(start: int) -> int:
             part = slice(start, start + _CHUNK)
-            batch(
-                *(V[part], states[part], steps, halves, c, spread, low, high, *self.arrays, every),
-                *(history[part], stopped[part], clipped[part]),
-            )
+            at = room(self.simulator.source, m, c, self.arrays)
+            own = {name: array for name, array in at.own.items() if name in Step._fields}
+            step = Step(address, at.addresses, at.responses, **own)
+            noise = Noise(states[part], halves, spread, symmetric)
+            ends = Ends(low, high, every, history[part], stopped[part], clipped[part])
+            batch(V[part], steps, noise, step, self.simulator.move, ends)
             return len(V[part])
 
         with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool:

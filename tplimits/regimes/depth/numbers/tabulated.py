@@ -29,7 +29,7 @@ _LEFT_OUT = 1e-13
 
 
 def tables(moment: MomentFunction, instead: str) -> tuple[Array, ...]:
-    """Tables of both sides of every term of a mean, one of one variable.
+    """Tables of both sides of every term of a mean, one of one variable: rows, columns, and the entries row by row.
 
     Raises EvaluationError where the error, measured between the points of the tables, is above TOLERANCE; `instead`
     says what has the numbers then.
@@ -39,7 +39,8 @@ def tables(moment: MomentFunction, instead: str) -> tuple[Array, ...]:
     for highest in HIGHEST:
         try:
             with numpy.errstate(over="ignore"):
-                return tuple(_made(moment, term, side, highest, instead) for term, side in sides)
+                made = (_made(moment, term, side, highest, instead) for term, side in sides)
+                return tuple(numpy.concatenate([table.shape, table.ravel()]) for table in made)
         except EvaluationError:
             if highest == HIGHEST[-1]:
                 raise
@@ -103,7 +104,7 @@ def place(c: float, weights: Any) -> int:
 @njit(nogil=True, error_model="numpy")
 def highest(table: Any) -> float:
     """The highest variance of a table."""
-    return LOWEST * math.exp(_STEP * (table.shape[0] - _POINTS))
+    return LOWEST * math.exp(_STEP * (table[0] - _POINTS))
 
 
 @njit(nogil=True, error_model="numpy")
@@ -116,16 +117,19 @@ def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     i, j = place(c11, v), place(c22, w)
     scale = math.sqrt(max(c11, LOWEST)) * math.sqrt(max(c22, LOWEST))
     rho = min(max(c12 / scale, -1.0), 1.0)
+    # rows lie one behind the other, after their number and their length
+    across, along = int(A[1]), int(B[1])
+    first, other = 2 + i * across, 2 + j * along
     many = 0
     for q in range(_POINTS):
         # a product of coefficients matters only where both do
-        many = max(many, min(int(A[i + q, 0]), int(B[j + q, 0])))
+        many = max(many, min(int(A[first + q * across]), int(B[other + q * along])))
     total, power = 0.0, 1.0
     for k in range(1, many + 1):
         a, b = 0.0, 0.0
         for q in range(_POINTS):
-            a += v[q] * A[i + q, k]
-            b += w[q] * B[j + q, k]
+            a += v[q] * A[first + q * across + k]
+            b += w[q] * B[other + q * along + k]
         total += a * b * power
         power *= rho
         if abs(power) < 1e-16:
@@ -142,5 +146,5 @@ def single(A: Any, c11: float) -> float:
     i = place(c11, v)
     total = 0.0
     for q in range(_POINTS):
-        total += v[q] * A[i + q, 1]
+        total += v[q] * A[3 + (i + q) * int(A[1])]
     return total

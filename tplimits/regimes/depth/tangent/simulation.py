@@ -20,13 +20,16 @@ from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.numbers.batch import Ends, Noise, room
 from tplimits.regimes.depth.numbers.normals import streams
 from tplimits.regimes.depth.numbers.source import Generated, Output
 from tplimits.regimes.depth.numbers.tabulated import tables
+from tplimits.regimes.depth.tangent.batch import JointMove, JointStep, batch
 from tplimits.regimes.depth.tangent.paths import TangentPaths
 from tplimits.regimes.depth.tangent.source import RESPONSES, tangent_source
 
 if TYPE_CHECKING:
+    from tplimits.numbers.native import Native
     from tplimits.regimes.depth.numbers.settings import Settings
     from tplimits.regimes.depth.tangent.forms import Part, TangentForms
 
@@ -45,11 +48,23 @@ class TangentSimulator:
     coefficients: Form
     isotropic: Expr
     arrays: Mapping[str, Array]
+    symmetric: tuple[bool, ...]
+    #: names of what is added and what multiplies that is not zero
+    filled: frozenset[str]
 
     @property
-    def functions(self) -> Mapping[str, Any]:
-        """Its functions by name, compiled at the first call."""
-        return generated.functions(self.source.text, "tangent")
+    def assemble(self) -> Native:
+        """One step, compiled at the first call."""
+        step: Native = generated.functions(self.source.text, "tangent")["assemble"]
+        return step
+
+    def move(self, alike: bool) -> JointMove:
+        """What a step does."""
+        inside, filled = self.source.inside, self.filled
+        of_tangents = bool(inside & {"A", "B", "r"})
+        return JointMove(
+            bool(inside & {"N", "s"}), of_tangents, bool(filled & {"DV", "DC", "DD"}), bool(filled & {"X", "Y"}), alike
+        )
 
 
 def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], rootless: str) -> TangentSimulator:
@@ -90,10 +105,11 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
     add("DD", source, _STEP * _FED, {})
     # C_ab ≠ C_ba: only V and D are filled by halves
     outputs = [Output(name, tuple(found), name in ("DV", "DD")) for name, found in terms.items()]
-    made = tangent_source(outputs, forms.symmetric)
+    made = tangent_source(outputs, len(forms.symmetric))
     every = [c for found in scaled.values() for c in found] + [c for mean in made.means for c in mean.coefficients]
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(every)})
-    return TangentSimulator(made, coefficients, forms.isotropic, known)
+    filled = frozenset(name for name, found in terms.items() if found)
+    return TangentSimulator(made, coefficients, forms.isotropic, known, tuple(forms.symmetric), filled)
 
 
 @dataclass(frozen=True)
@@ -137,14 +153,17 @@ class CompiledTangent:
         c = numpy.array(covariance.numbers(self.simulator.coefficients, {**self.values, _STEP: h, _FED: float(fed)}))
         # the interval is for the state: a tangent may grow or vanish as it likes, its size is kept as a logarithm
         low, high = settings.interval(start[..., : size // 2, : size // 2])
-        batch = self.simulator.functions["batch"]
+        symmetric, address = numpy.array(self.simulator.symmetric, dtype=bool), self.simulator.assemble.address
+        spread, move = math.sqrt(self.isotropic * h / 2), self.simulator.move(not fed)
 
         def chunk(begin: int) -> int:
             part = slice(begin, begin + _CHUNK)
-            batch(
-                *(W[part], states[part], steps, halves, c, math.sqrt(self.isotropic * h / 2), low, high, not fed),
-                *(*self.arrays, every, history[part], logs[part], stopped[part], clipped[part]),
-            )
+            at = room(self.simulator.source, size // 2, c, self.arrays)
+            own = {name: array for name, array in at.own.items() if name in JointStep._fields}
+            step = JointStep(address, at.addresses, at.responses, **own)
+            noise = Noise(states[part], halves, spread, symmetric)
+            ends = Ends(low, high, every, history[part], stopped[part], clipped[part])
+            batch(W[part], steps, noise, step, move, ends, logs[part])
             return len(W[part])
 
         with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool:

@@ -94,7 +94,6 @@ class SizedRecipe:
 
     recipe: Recipe
     loss: Any
-    speed: int = 2
 
     @cached_property
     def code(self) -> Code:
@@ -148,7 +147,7 @@ class SizedRecipe:
 
     def kernel(self, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> Kernel:
         """Compiled code with arrays for some widths."""
-        return Kernel(self.training, widths, inputs, draws, self.speed)
+        return Kernel(self.training, widths, inputs, draws)
 
     def data(self, X: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
         """Inputs as they lie in memory."""

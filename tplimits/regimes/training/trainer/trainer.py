@@ -56,11 +56,9 @@ class Trainer:
         parametrization: Parametrization = MUP,
         weight_decay: Any = 0.0,
         batches: Batches | None = None,
-        speed: int = 2,
     ) -> None:
-        """`speed`: how far LLVM rewrites the loops; 0 for runs of few steps, which compiling would outlast."""
         self.recipe = recipe(net, parametrization, optimizer, lr, weight_decay)
-        self.loss, self.signal, self.batches, self.speed = loss, error_signal(loss), batches, speed
+        self.loss, self.signal, self.batches = loss, error_signal(loss), batches
         if batches is not None and not isinstance(loss, Loss):
             raise EvaluationError(
                 f"batches={batches!r} with error={loss!r:.60}: a batch has a loss of its own; give tp.squared_error(…) "
@@ -116,5 +114,5 @@ class Trainer:
         bound, moved = moving(bound, schedules)
         key = (bound, tuple(moved.values()))
         if key not in self._plans:
-            self._plans[key] = SizedRecipe(replace(self.recipe, net=bound, schedules=moved), self.loss, self.speed)
+            self._plans[key] = SizedRecipe(replace(self.recipe, net=bound, schedules=moved), self.loss)
         return self._plans[key], rest

@@ -35,8 +35,8 @@ class Strip(Axis):
 class Banded(Sweeps):
     """The code of passes with chains among them; lanes are inputs, or pairs of inputs."""
 
-    #: everything is written as it is to run: what LLVM would rewrite takes it twice as long for the same code
-    speed = 0
+    #: everything is written as it is to run: rewriting takes twice as long for the same code
+    rewritten = False
     bands: Bands = field(init=False)
     totals: dict[int, Any] = field(default_factory=dict)
 

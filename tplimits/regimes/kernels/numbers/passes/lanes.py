@@ -38,8 +38,7 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 class Lanes(Repeats):
     """The code of passes."""
 
-    #: of LLVM's optimisation: the rest of its passes takes longer than the loops it would make faster
-    speed = 1
+    rewritten = True
     #: where it is counted how many flags are met
     met: Any = field(init=False)
 

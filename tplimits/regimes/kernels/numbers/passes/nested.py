@@ -69,7 +69,7 @@ class Nested:
     def __post_init__(self) -> None:
         if self.bytes > _MOST_ROOM:
             raise NotNested("more room than a cache has")
-        self.code = compiled(str(self.lanes.module), self.lanes.speed)
+        self.code = compiled(str(self.lanes.module), self.lanes.rewritten)
         self.call = self.code.function("run", 3)
         self.tables = [t.ctypes.data for t in self.lanes.tables]
         passes = self.passes

@@ -1,0 +1,148 @@
+"""The loop over paths and steps, compiled once: what differs between SDEs is behind the address of one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.arrays import Array
+from tplimits.numbers.jit import njit
+from tplimits.numbers.native import called
+from tplimits.regimes.depth.numbers import matrices, moves, normals, products
+from tplimits.regimes.depth.numbers.source import OF_STATE, Generated
+
+#: arrays of one index among what a step has; all others have two
+_VECTORS = frozenset({"d", "s", "r"})
+_STATE = OF_STATE.index("V")
+
+
+class Room(NamedTuple):
+    """What one step reads and fills: shaped arrays by name, the responses, and all of it flat, in the step's order.
+
+    Compiled code knows the arrays by their addresses alone: whoever calls it holds on to this.
+    """
+
+    own: dict[str, Array]
+    responses: Array
+    flat: tuple[Array, ...]
+
+    @property
+    def addresses(self) -> NDArray[numpy.int64]:
+        """Where the arrays lie."""
+        return numpy.array([a.ctypes.data for a in self.flat], dtype=numpy.int64)
+
+
+def room(source: Generated, m: int, coefficients: Array, given: Sequence[Array]) -> Room:
+    """Room for a step of m tokens; `given` are the constant arrays and the tables of the means."""
+    own = {name: numpy.zeros((m,) if name in _VECTORS else (m, m)) for name in source.own}
+    own["c"] = coefficients
+    responses = numpy.zeros((max(len(source.responses), 1), m, m))
+    between = [numpy.empty(m**rank) for rank in source.between]
+    every = (*own.values(), *responses[: len(source.responses)], *given, *between)
+    return Room(own, responses, tuple(a.reshape(-1) for a in every))
+
+
+class Noise(NamedTuple):
+    """A stream of random bits for each path, normals added up for one step, √(s h/2), and which R are symmetric."""
+
+    streams: Any
+    halves: int
+    spread: float
+    symmetric: Any
+
+
+class Step(NamedTuple):
+    """The compiled step, the addresses it takes and those of its arrays that the loop fills or reads."""
+
+    address: int
+    table: Any
+    R: Any
+    d: Any
+    s: Any
+    N: Any
+    D: Any
+    X: Any
+
+
+class Move(NamedTuple):
+    """Whether steps are of Euler's method, need s and N, add, and multiply."""
+
+    is_euler: bool
+    rooted: bool
+    added: bool
+    factored: bool
+
+
+class Ends(NamedTuple):
+    """Where paths stop, how often they are written down, and what of them is."""
+
+    low: float
+    high: float
+    every: int
+    history: Any
+    stopped: Any
+    clipped: Any
+
+
+@njit(nogil=True, error_model="numpy")
+def count(symmetric: Any, size: int) -> int:
+    """The normals of all responses."""
+    total = 0
+    for each in symmetric:
+        total += size * (size + 1) // 2 if each else size * size
+    return total
+
+
+@njit(nogil=True, error_model="numpy")
+def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> None:
+    """Paths from V (paths × token × token), which are moved in place."""
+    m = V.shape[1]
+    K, B, Bt = numpy.zeros((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
+    spare, other, fresh = numpy.empty((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
+    noisy, centre = noise.spread > 0.0, numpy.empty(m)
+    moves.centres(noise.spread, centre)
+    isotropic = m * (m + 1) // 2 if noisy else 0
+    gaussians = numpy.empty(isotropic + count(noise.symmetric, m))
+    more, state = numpy.empty(gaussians.shape[0]), numpy.empty(normals.SIZE, numpy.uint64)
+    for path in range(V.shape[0]):
+        W = V[path]
+        step.table[_STATE] = W.ctypes.data
+        normals.start(noise.streams[path], state)
+        ends.stopped[path], ends.clipped[path] = -1, 0
+        if matrices.is_outside(W, ends.low, ends.high, spare):
+            ends.stopped[path] = 0
+        elif not matrices.root(W, B, spare):
+            ends.clipped[path] += 1
+        products.transpose(B, Bt)
+        if ends.every > 0:
+            products.copy(W, ends.history[path, 0])
+        for k in range(1, steps + 1):
+            if ends.stopped[path] < 0:
+                normals.draw(state, noise.halves, gaussians, more)
+                if noisy and move.is_euler:
+                    moves.symmetric_noise(gaussians, noise.spread, K)
+                elif noisy:
+                    moves.triangular_noise(gaussians, noise.spread, centre, K)
+                start = isotropic
+                for i in range(noise.symmetric.shape[0]):
+                    moves.response(B, Bt, m, gaussians[start:], noise.symmetric[i], step.R[i], spare, other)
+                    start += count(noise.symmetric[i : i + 1], m)
+                moves.kernels(W, move.rooted, step.d, step.s, step.N)
+                called(step.address, m, step.table.ctypes.data)
+                if move.is_euler:
+                    ends.clipped[path] += moves.add(W, step.D, K, noisy, B, Bt, spare, other, fresh)
+                else:
+                    ends.clipped[path] += moves.multiply_and_add(
+                        W, step.D, move.added, step.X, move.factored, K, noisy, B, Bt, m, spare, other, fresh
+                    )
+                if matrices.is_finite(fresh):
+                    products.copy(fresh, W)
+                    if matrices.is_outside(W, ends.low, ends.high, spare):
+                        ends.stopped[path] = k
+                else:
+                    ends.stopped[path] = k
+            if ends.every > 0 and k % ends.every == 0:
+                products.copy(W, ends.history[path, k // ends.every])
