@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -20,6 +19,7 @@ from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.determinants import refuse_indefinite
 from tplimits.numbers.near_zero import continued
+from tplimits.numbers.number import standard_error
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.evaluate import evaluate
@@ -147,7 +147,7 @@ def _drawn(
         z = _points(len(variables), replicate) @ roots.T
         values = evaluate(function, dict(zip(variables, z.T, strict=True)))
         found.append(float(numpy.broadcast_to(values, _POINTS).mean()))
-    return float(numpy.mean(found)), _TOLD * float(numpy.std(found, ddof=1)) / math.sqrt(_REPLICATES)
+    return float(numpy.mean(found)), _TOLD * float(standard_error(numpy.array(found)))
 
 
 @lru_cache(maxsize=2 * _REPLICATES)

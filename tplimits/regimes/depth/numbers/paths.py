@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
@@ -34,8 +34,7 @@ class Estimate(NamedTuple):
 
 def _estimate(values: Array) -> Estimate:
     """The mean over the first dimension, with its standard error."""
-    count = len(values)
-    error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(values.shape[1:], numpy.nan)
+    error = standard_error(values) if len(values) > 1 else numpy.full(values.shape[1:], numpy.nan)
     return Estimate(values.mean(axis=0), error)
 
 

@@ -17,6 +17,7 @@ from sympy import Dummy, Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
@@ -48,9 +49,8 @@ class Drift:
 
     def at(self, V: Array) -> Estimate:
         """b at one covariance matrix, with its standard error."""
-        means = [self._replicate(V, r) for r in range(_REPLICATES)]
-        error = numpy.std(means, axis=0, ddof=1) / math.sqrt(_REPLICATES)
-        return Estimate(numpy.mean(means, axis=0) + self._known(V), error)
+        means = numpy.array([self._replicate(V, r) for r in range(_REPLICATES)])
+        return Estimate(means.mean(axis=0) + self._known(V), standard_error(means))
 
     def finite_at(self, V: Array) -> Estimate:
         """The same; EvaluationError where functions of the draws are too large for numbers."""
