@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.number import standard_error
+from tplimits.numbers.roots import root
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
@@ -133,10 +134,8 @@ class Paths(Reported):
         if self.V.shape[0] * self.V.shape[1] * samples * 8 > MEMORY:
             raise EvaluationError(f"samples={samples} of {len(self.V)} paths take more than {MEMORY >> 30} GB.")
         seeds = [self.seed, 1] if seed is None else seed_number(seed, EvaluationError)
-        values, vectors = numpy.linalg.eigh(self.V)
-        root = vectors * numpy.sqrt(numpy.clip(values, 0.0, None))[:, None, :]
         rng = numpy.random.default_rng(seeds)
-        return numpy.asarray(root @ rng.standard_normal((*self.V.shape[:2], samples)))
+        return numpy.asarray(root(self.V) @ rng.standard_normal((*self.V.shape[:2], samples)))
 
     def eigenvalues(self, recorded: bool = False) -> Array:
         """Eigenvalues in ascending order, (paths, m) or (paths, times, m)."""

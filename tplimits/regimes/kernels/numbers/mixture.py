@@ -15,6 +15,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError, shown
 from tplimits.numbers.number import standard_error
+from tplimits.numbers.roots import root
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.regimes.kernels.numbers.drawn import sampled
 from tplimits.regimes.kernels.numbers.request import GramRequest, shape_of
@@ -58,8 +59,7 @@ class KernelSample:
         draws, inputs, *_ = self.nngp.shape
         rows = inputs * math.prod(outputs)
         order = (0, 1, *range(3, 3 + len(outputs)), 2, *range(3 + len(outputs), self.nngp.ndim))
-        values, vectors = numpy.linalg.eigh(self.nngp.transpose(order).reshape(draws, rows, rows))
-        roots = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[:, None, :]
+        roots = root(self.nngp.transpose(order).reshape(draws, rows, rows))
         rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
         white = rng.standard_normal((draws, count, rows))
         return numpy.einsum("dij,dcj->dci", roots, white).reshape(draws, count, inputs, *outputs)

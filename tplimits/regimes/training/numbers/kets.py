@@ -15,6 +15,7 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.columns import AntitheticPopulation, Array, Population
+from tplimits.numbers.roots import root
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
@@ -63,8 +64,7 @@ def roots(asked: TangentRequest) -> dict[int, Array]:
             gram = evaluate(request(tables, X, None, asked.without_biases(asked.values), asked.ratios)).nngp
         except (EvaluationError, NoLimitError):  # no route to the number: these images are drawn as others are
             continue
-        values, vectors = numpy.linalg.eigh((gram + gram.T) / 2)
-        found[position] = vectors * numpy.sqrt(numpy.maximum(values, 0.0))
+        found[position] = root(gram)
     return found
 
 
