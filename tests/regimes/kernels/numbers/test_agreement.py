@@ -151,7 +151,7 @@ def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(by_plan, bound
         monkeypatch.setattr(evaluation, "are_many_by_now", lambda *_: False)
     for one, two in zip(found.evaluate(X), wanted, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-13)
-    assert any(p.plan.is_nested for p in planned) == by_plan
+    assert any(p.plan.is_compiled for p in planned) == by_plan
 
 
 @pytest.mark.parametrize("tile", [1, 40, 1 << 21])

@@ -144,7 +144,7 @@ def _step(asked: GramRequest, plan: KernelPlan) -> int:
     room = step_of(plan, _TILE)
     if not asked.symmetric:
         return room
-    worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_nested else 0
+    worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
     return min(room, -(-several // _LEAST) * _LEAST)
 
@@ -165,12 +165,12 @@ class Planned:
         self.asked, self.kernels = asked, kernels
         plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = replace(plan, is_compiled=True) if compiled else plan.settled(pairs) if settled else plan
+        self.plan = replace(plan, is_compiled=plan.has_form) if compiled else plan.settled(pairs) if settled else plan
         if not (settled or compiled):
             self.plan.expect(pairs)
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
-        self.single = asked.single and worth and self.plan.is_nested
+        self.single = asked.single and worth and self.plan.is_compiled
         self.rounding = 0.0
 
     @cached_property
@@ -184,7 +184,7 @@ class Planned:
     @cached_property
     def laid_out(self) -> dict[int, Own]:
         """The same as loops over pairs read it."""
-        if not self.plan.is_nested:
+        if not self.plan.is_compiled:
             return self.owns
         lanes, dtype = self.plan.lanes(self.single, self.asked.other.many)
         one = self.owns[1].laid_out(lanes, dtype)
@@ -304,7 +304,7 @@ def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fa
     if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
         return None
     planned = Planned(asked, kernels, compiled=True)
-    return planned if planned.plan.is_nested else None
+    return planned if planned.plan.is_compiled else None
 
 
 def _is_plain(asked: GramRequest) -> bool:
