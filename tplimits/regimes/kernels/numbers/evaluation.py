@@ -52,7 +52,7 @@ _PAIRS, _SINGLE = 64, 1 << 24
 _FEW_ALIKE = 0.25
 #: entries of the largest table of one tile
 _TILE = 1 << 15
-#: inputs a side of one tile of the compiled loop for all pairs
+#: inputs a side of one tile of a recursion of one pair
 _WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
@@ -116,7 +116,7 @@ class Pieces:
 
 
 def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
-    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere.
+    """Tiles by the statements of one pair where these are few and have no axes, by the plan of the recursion elsewhere.
 
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
@@ -128,7 +128,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
-            pair = _fused(part, settled)
+            pair = _fused(part)
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
@@ -313,13 +313,13 @@ def _is_plain(asked: GramRequest) -> bool:
     return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
 
 
-def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
-    """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
+def _fused(asked: GramRequest) -> KernelPair | None:
+    """Both kernels by the statements of one pair, where the recursion has no finite axes and closed forms alone."""
     if not _is_plain(asked):
         return None
     try:
         with numpy.errstate(all="ignore"):
-            options = asked.symmetric, asked.dtype, settled
+            options = asked.symmetric, asked.dtype
             return KernelPair(*fused_pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
