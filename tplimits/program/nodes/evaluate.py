@@ -66,6 +66,11 @@ def _truncated(x: Any, c: Any) -> Any:
     return numpy.sign(x) * numpy.minimum(numpy.where(share < 0.5, near, far), c)
 
 
+def stream(seed: int, *key: int) -> numpy.random.Generator:
+    """Random numbers that those of other keys are independent of, whichever are drawn first."""
+    return numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(seed, spawn_key=key)))
+
+
 #: beyond ±38 the normal density is zero in double precision
 _RANGE = 38
 #: entries of one intermediate array of a mean inside a mean

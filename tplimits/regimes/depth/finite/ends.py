@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.errors import CheckError
 from tplimits.numbers.number import standard_error
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
@@ -34,11 +34,6 @@ LEAST_DRAWS = 64
 _MOST_STOPPED = 0.01
 #: a standard deviation of a variance over paths below this is none
 _HELD = 1e-12
-
-
-def pairs(m: int) -> list[tuple[int, int]]:
-    """The pairs α ≤ β in row order."""
-    return [(a, b) for a in range(m) for b in range(a, m)]
 
 
 def end_labels(m: int) -> tuple[str, ...]:

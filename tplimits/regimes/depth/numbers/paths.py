@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.roots import root
@@ -72,12 +72,14 @@ class Paths(Reported):
         """Where the paths end: means of covariances, and the density of the first correlation; its course in time."""
         m = self.V.shape[-1]
         mean, error = self.mean()
-        pairs = [(a, b) for a in range(m) for b in range(a, m)][:_MOST_PAIRS]
+        shown = [(f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs(m)]
         return Report(
             title=f"Paths of a covariance of {m} tokens",
             answer=repr(self),
             text=repr(self),
-            numbers=tuple((f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs),
+            numbers=tuple(
+                (f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs(m)[:_MOST_PAIRS]
+            ),
             picture="".join(_pictures(self)),
             seed=self.seed,
             document=document(

@@ -18,6 +18,7 @@ from tplimits.numbers.columns import AntitheticPopulation, Array, Population
 from tplimits.numbers.roots import root
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.evaluate import stream
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
 from tplimits.program.nodes.parity import signs
 from tplimits.program.optimizers.linear import SGD
@@ -118,8 +119,7 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
     # two blocks at least: left factors are moved on by one
     block = min(asked.block, asked.particles // 2)
     execution = HalvedExecution if _gains_from_halves(asked, total, block) else KetExecution
-    seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
-    rng = numpy.random.Generator(numpy.random.SFC64(seed))
+    rng = stream(asked.seed, 1, number)
     names = [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
     run = execution(
         roots,
