@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy
 from markupsafe import escape
 
+from tplimits.arrays import AnyArray
 from tplimits.pages.report import harmless
 
 _COLOURS = ("#2f7ed8", "#e0702b", "#2ca05a", "#b04fc4", "#c8a415", "#d6336c", "#159aa8", "#8a6d5b")
@@ -46,6 +48,12 @@ def drawn(curves: Sequence[Curve], across: str, logarithmic: bool = False) -> st
         parts += [*_one(curve, frame, _COLOURS[number]), *_named(curve, number)]
     size = f'viewBox="0 0 {_W:.0f} {_H:.0f}" width="{_W:.0f}" height="{_H:.0f}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" class="c" role="img" {size}>{_STYLE}{"".join(parts)}</svg>'
+
+
+def density(name: str, values: AnyArray) -> Curve:
+    """The histogram of some numbers as a curve."""
+    found, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
+    return Curve(name, tuple(((edges[:-1] + edges[1:]) / 2).tolist()), tuple(found.tolist()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.rules.reading import key_of
+from tplimits.law.kets import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
 from tplimits.numbers.expansion.explicit import Explicit

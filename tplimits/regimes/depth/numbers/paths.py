@@ -14,7 +14,7 @@ from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.roots import root
-from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number
@@ -77,9 +77,7 @@ class Paths(Reported):
             title=f"Paths of a covariance of {m} tokens",
             answer=repr(self),
             text=repr(self),
-            numbers=tuple(
-                (f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs(m)[:_MOST_PAIRS]
-            ),
+            numbers=tuple(shown[:_MOST_PAIRS]),
             picture="".join(_pictures(self)),
             seed=self.seed,
             document=document(
@@ -192,9 +190,7 @@ def _pictures(paths: Paths) -> Iterator[str]:
     values = paths.correlation(0, 1) if several else paths.V[:, 0, 0]
     values = values[numpy.isfinite(values)]
     if len(values) > 1:
-        density, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
-        middles = (edges[:-1] + edges[1:]) / 2
-        yield drawn([Curve("density", tuple(middles.tolist()), tuple(density.tolist()))], f"{name} at the end")
+        yield drawn([density("density", values)], f"{name} at the end")
 
 
 def ended(
