@@ -228,3 +228,25 @@ def test_what_bounded_entries_do_not_reach_is_no_pole(kind, law, function, value
 
     with pytest.raises(tp.NoLimitError, match="no finite second moment"):
         tp.derive(reached, tp.FiniteWidth())
+
+
+def test_truncated_entries_are_odd_and_have_digits():
+    x = sympy.Symbol("x", real=True)
+    assert truncated(-2 * x, S(3)) == -truncated(2 * x, S(3))
+    at = truncated(Rational(1, 2), Rational(3, 2)).evalf(30)
+    assert abs(scipy.stats.truncnorm(-1.5, 1.5).cdf(float(at)) - scipy.stats.norm.cdf(0.5)) < 1e-15
+
+    @tp.program
+    def odd(x: tp.Vector.truncated(1, 1.5)):
+        return tp.sqrt(tp.n) * tp.avg(tp.sin(x))
+
+    assert tp.derive(odd).evaluate()["return"].variance == pytest.approx(
+        HALF_BEYOND_ONE.expect(lambda t: np.sin(t) ** 2), rel=1e-9
+    )
+
+    @tp.network
+    def jumping(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector.truncated(1, 1.5), v: tp.Vector):
+        return v * tp.relu(b) * tp.sum(U * ξ, over="d") * tp.sign(b - 1)
+
+    found = tp.derive(jumping, tp.Kernels(train=("v",))).evaluate([[1.0], [2.0]])
+    assert found.nngp == pytest.approx(HALF_BEYOND_ONE.var() / 2 * np.array([[1, 2], [2, 4]]), rel=1e-9)
