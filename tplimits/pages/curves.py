@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from markupsafe import escape
 
-from tplimits.arrays import AnyArray
 from tplimits.pages.report import harmless
 
 _COLOURS = ("#2f7ed8", "#e0702b", "#2ca05a", "#b04fc4", "#c8a415", "#d6336c", "#159aa8", "#8a6d5b")
@@ -50,7 +50,7 @@ def drawn(curves: Sequence[Curve], across: str, logarithmic: bool = False) -> st
     return f'<svg xmlns="http://www.w3.org/2000/svg" class="c" role="img" {size}>{_STYLE}{"".join(parts)}</svg>'
 
 
-def density(name: str, values: AnyArray) -> Curve:
+def density(name: str, values: Any) -> Curve:
     """The histogram of some numbers as a curve."""
     found, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
     return Curve(name, tuple(((edges[:-1] + edges[1:]) / 2).tolist()), tuple(found.tolist()))
