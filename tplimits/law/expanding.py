@@ -31,10 +31,7 @@ OPEN_HEADS = (
 _SUMS = frozenset((sympy.Add, sympy.Mul, sympy.Symbol))
 
 #: heads that are straight between kinks: one inside another is still a product of steps and polynomials
-PIECEWISE_LINEAR = (
-    *functions.JUMPS,
-    *(sympy.Abs, sympy.DiracDelta, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum),
-)
+PIECEWISE_LINEAR = (*functions.BENT, sympy.DiracDelta)
 
 
 def is_long(expr: Expr) -> bool:

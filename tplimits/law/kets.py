@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, S, Symbol
 
+from tplimits.program.parts import remembered
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.entries import Entry
+
 #: (position of the instruction, index along its finite axes)
 Key = tuple[int, tuple[int, ...]]
+
+
+@remembered(1 << 14)
+def key_of(entry: Entry) -> Key:
+    """The instruction and the index an entry reads."""
+    return entry.source, tuple(int(i) for i in entry.indices)
 
 
 @dataclass(frozen=True)

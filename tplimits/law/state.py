@@ -17,7 +17,7 @@ from tplimits.law.gaussians import CopySource, Gaussians, HatSource, View
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.hypotheses.zero import vanishes_where_looked
-from tplimits.law.kets import Ket, Key, Reference, Step
+from tplimits.law.kets import Ket, Key, Reference, Step, key_of
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
@@ -137,18 +137,15 @@ class Derivation:
     def around(self) -> Surroundings:
         """What hypotheses ask of scalars that are a little beside their limits."""
 
-        def key(entry: Entry) -> Key:
-            return entry.source, tuple(int(i) for i in entry.indices)
-
         def limit(expr: Expr) -> Expr:
-            value = expr.xreplace({e: self.scalars[key(e)] for e in entries(expr) if key(e) in self.scalars})
+            value = expr.xreplace({e: self.scalars[key_of(e)] for e in entries(expr) if key_of(e) in self.scalars})
             return value.xreplace({s: self._number(s) for s in value.free_symbols if s in self.engine.moments})
 
         def inside(entry: Entry) -> Expr:
             s = self.program[entry.source]
-            return self.unroller.at(made_of(s), s.axes, key(entry)[1])
+            return self.unroller.at(made_of(s), s.axes, key_of(entry)[1])
 
-        known = (lambda e: key(e) in self.exact), (lambda e: key(e) in self.nonnegative)
+        known = (lambda e: key_of(e) in self.exact), (lambda e: key_of(e) in self.nonnegative)
         return Surroundings(self.program, limit, inside, *known)
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import grading, off_the_edges
 from tplimits.numbers.frame import Array
+from tplimits.program.nodes.evaluate import density
 
 if TYPE_CHECKING:
     from tplimits.numbers.cuts import Cutting
@@ -185,7 +186,7 @@ class _Rule:
             misplaced = _MISPLACED * numpy.spacing(cut[~clear])
             share[~clear] = misplaced / numpy.maximum(reach[~clear], misplaced)
         lost = numpy.repeat(boxes.piece[:, k], repeats)[:, None] > edges.shape[-1] - 2
-        factor = speed * (high - low) * (end - start) * numpy.exp(-(there**2) / 2) / math.sqrt(2 * math.pi)
+        factor = speed * (high - low) * (end - start) * density(there)
         return there, numpy.where(lost, 0.0, factor), clear, share
 
     def _edges(self, k: int, u: Array) -> Array:

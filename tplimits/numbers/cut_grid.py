@@ -7,7 +7,6 @@ Gauss-Legendre nodes.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import numpy
 
 from tplimits.numbers.budget import TooManyAtOnce
 from tplimits.numbers.cuts import Cutting, Planes
+from tplimits.program.nodes.evaluate import density, legendre, panels
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -42,12 +42,6 @@ MAX_DIMENSION = 5
 _TINY = 1e-60
 #: rules of no more nodes are kept for the next integral
 _KEPT = 1_000_000
-
-
-@lru_cache(maxsize=64)
-def legendre(count: int) -> tuple[Array, Array]:
-    """Nodes and weights on [−1, 1]."""
-    return numpy.polynomial.legendre.leggauss(count)
 
 
 @lru_cache(maxsize=16)
@@ -112,7 +106,7 @@ def _cut(
             # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else legendre
             u, w = _between(edges, rule(piece))
-        w = w * numpy.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+        w = w * density(u)
         wide = numpy.broadcast_to(nodes[:, :, None, :], (*u.shape, k))
         nodes = numpy.concatenate([wide, u[..., None]], axis=-1).reshape(outer, -1, k + 1)
         weights = (weights[:, :, None] * w).reshape(outer, -1)
@@ -130,11 +124,9 @@ def _affordable(count: int, rank: int) -> None:
 
 def _between(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
     """Nodes and weights on the pieces between edges (outer, count, pieces + 1)."""
-    x, w = rule
-    half = (edges[..., 1:] - edges[..., :-1])[..., None] / 2
-    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
-    u = off_the_edges(middle + half * x, edges[..., :-1, None], edges[..., 1:, None])
-    return u.reshape(*edges.shape[:2], -1), (half * w).reshape(*edges.shape[:2], -1)
+    nodes, weights = panels(edges, rule)
+    u = off_the_edges(nodes, edges[..., :-1, None], edges[..., 1:, None])
+    return u.reshape(*edges.shape[:2], -1), weights.reshape(*edges.shape[:2], -1)
 
 
 def off_the_edges(u: Array, low: Array, high: Array) -> Array:

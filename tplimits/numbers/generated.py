@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from tplimits.numbers import kept
-
 #: what the names of generated modules begin with
 PREFIX = "tplimits_generated_"
 
@@ -24,7 +22,7 @@ _LOCK = threading.RLock()
 
 def functions(text: str, kind: str) -> Mapping[str, Any]:
     """What a text defines, by name; `kind` begins the name of its module."""
-    name = _name(text, kind)
+    name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     with _LOCK:
         names = _LOADED[name] = _LOADED.pop(name, {}) or _run(name, text)
         while len(_LOADED) > _MOST:
@@ -45,12 +43,3 @@ def _forget(name: str) -> None:
     del _LOADED[name]
     sys.modules.pop(PREFIX + name, None)
     linecache.cache.pop(f"<{name}>", None)
-
-
-def _name(text: str, kind: str) -> str:
-    return f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-
-
-def is_compiled(text: str, kind: str) -> bool:
-    """Whether a compiled function of this text has been kept."""
-    return kept.holds(f"{_name(text, kind)}.")

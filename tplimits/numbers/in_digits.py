@@ -28,6 +28,9 @@ _HEADS: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
     "softplus": lambda x: max(x, mpmath.mpf(0)) + mpmath.log1p(mpmath.exp(-abs(x))),
     "gelu": lambda x: x * mpmath.ncdf(x),
+    "truncated": lambda x, c: (
+        mpmath.sqrt(2) * mpmath.erfinv(mpmath.erf(c / mpmath.sqrt(2)) * mpmath.erf(x / mpmath.sqrt(2)))
+    ),
 }
 #: the density is below 1e−31 beyond
 _RANGE = 12

@@ -20,6 +20,7 @@ from tplimits.law.moments import OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import plan
+from tplimits.numbers.roots import composed, spectrum
 from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import found
@@ -183,13 +184,8 @@ def _placed(entries: Array, normals: Array) -> Array:
     covariances = numpy.zeros((normals.shape[1], size, size))
     rows, columns = numpy.tril_indices(size)
     covariances[:, rows, columns] = covariances[:, columns, rows] = entries.T
-    return numpy.einsum("pij,jp->ip", _roots(covariances), normals)
-
-
-def _roots(covariances: Array) -> Array:
-    """The symmetric roots of covariances."""
-    eigenvalues, vectors = numpy.linalg.eigh(covariances)
+    eigenvalues, vectors = spectrum(covariances)
     # of an eigenvalue that is rounding the root would be 1e-8, no zero any more
     largest = abs(eigenvalues).max(axis=-1, initial=0.0, keepdims=True)
     eigenvalues = numpy.where(eigenvalues > _ROUNDING * numpy.maximum(1.0, largest), eigenvalues, 0.0)
-    return numpy.einsum("pik,pk,pjk->pij", vectors, numpy.sqrt(eigenvalues), vectors)
+    return numpy.einsum("pij,jp->ip", composed(numpy.sqrt(eigenvalues), vectors), normals)

@@ -109,15 +109,6 @@ def _clear(folder: Path) -> None:
                     os.unlink(entry.path)
 
 
-def holds(beginning: str) -> bool:
-    """Whether a file of that beginning is there, without a look into it."""
-    folder = trusted_folder()
-    try:
-        return folder is not None and any(folder.glob(f"{beginning}*"))
-    except OSError:
-        return False
-
-
 def _head(name: str, content: bytes) -> bytes:
     """What a file begins with: a content under another's name is no content of its own."""
     return _HEAD + hashlib.sha256(name.encode() + b"\0" + content).digest()

@@ -26,6 +26,7 @@ from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
 
@@ -38,8 +39,15 @@ _RADII, _SHARE = tuple(2.0 * 0.5 ** (k / 2) for k in range(16)), 0.5
 _POINTS, _KEPT, _ASKED, _DIGITS = 128, 32, 8, 60
 #: what counts as zero, and how much larger than in the middle a function may be on its circle to tell
 _ZERO, _UNEVEN = mpmath.mpf(10) ** -30, 1e8
-#: analytic where they are finite, and what has no elementary form in the language
-_ANALYTIC = (*ENTIRE, sympy.log, sympy.tan, sympy.asin, sympy.acos, sympy.atanh)
+#: analytic where they are finite, with values off the real line, and what has no elementary form in the language
+_ANALYTIC = (
+    *(head for head in ENTIRE if head is not truncated),
+    sympy.log,
+    sympy.tan,
+    sympy.asin,
+    sympy.acos,
+    sympy.atanh,
+)
 _HEADS = {"softplus": lambda x: mpmath.log(1 + mpmath.exp(x))}
 
 

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy
 import scipy  # loads its parts on first use: intervals alone need statistics
 
+from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 
 
@@ -47,6 +49,11 @@ class Number:
         """The interval of the given level: Student's t for particles, value ± error otherwise."""
         half = float(scipy.stats.t.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
         return self.value - half, self.value + half
+
+
+def standard_error(values: Array) -> Array:
+    """Of the mean over the first axis, from the spread of independent values."""
+    return numpy.asarray(values.std(axis=0, ddof=1) / math.sqrt(len(values)))
 
 
 def all_finite(numbers: Mapping[str, Number]) -> dict[str, Number]:

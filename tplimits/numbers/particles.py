@@ -25,7 +25,7 @@ from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
-from tplimits.numbers.number import Number
+from tplimits.numbers.number import Number, standard_error
 from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import drawn
@@ -270,6 +270,6 @@ def evaluate(
             raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
         rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))
         # equal replicates, as of what white particles do exactly, would claim no error at all
-        error = math.hypot(float(column.std(ddof=1)) / math.sqrt(replicates), rounding)
+        error = math.hypot(float(standard_error(column)), rounding)
         result[o.label] = Number(float(column.mean()), error, "particles", degrees=replicates - 1)
     return result

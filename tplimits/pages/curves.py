@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy
 from markupsafe import escape
 
 from tplimits.pages.report import harmless
@@ -46,6 +48,12 @@ def drawn(curves: Sequence[Curve], across: str, logarithmic: bool = False) -> st
         parts += [*_one(curve, frame, _COLOURS[number]), *_named(curve, number)]
     size = f'viewBox="0 0 {_W:.0f} {_H:.0f}" width="{_W:.0f}" height="{_H:.0f}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" class="c" role="img" {size}>{_STYLE}{"".join(parts)}</svg>'
+
+
+def density(name: str, values: Any) -> Curve:
+    """The histogram of some numbers as a curve."""
+    found, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
+    return Curve(name, tuple(((edges[:-1] + edges[1:]) / 2).tolist()), tuple(found.tolist()))
 
 
 @dataclass(frozen=True)

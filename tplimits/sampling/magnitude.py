@@ -19,9 +19,8 @@ import sympy
 from sympy import DiracDelta, Expr, Symbol
 
 from tplimits.arrays import Array
-from tplimits.law.kets import Key
+from tplimits.law.kets import Key, key_of
 from tplimits.law.observables import BracketObservable, Observable
-from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import Unroller
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate

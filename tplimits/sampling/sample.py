@@ -22,6 +22,7 @@ from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.numbers.threads import one_thread
+from tplimits.program.nodes.evaluate import stream
 from tplimits.program.nodes.execution import Execution
 from tplimits.sampling.magnitude import Magnitudes, magnitudes, mean_squares, product_mean_square, read
 from tplimits.sampling.work import batch_size, work
@@ -125,10 +126,7 @@ class Sampler:
 
     def executed(self, n: int, index: int, draws: int) -> Execution:
         """The networks of a batch."""
-        # the spawn key keeps streams apart without an order in which they are made
-        seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
-        rng = numpy.random.Generator(numpy.random.SFC64(seeds))
-        return Execution(self.program, n, draws, rng, self.ratios, self.given).run()
+        return Execution(self.program, n, draws, stream(self.seed, n, index), self.ratios, self.given).run()
 
     def observed(self, execution: Execution, n: int) -> Draws:
         """What is read off networks of a width."""

@@ -12,6 +12,7 @@ import numpy
 
 from tplimits.arrays import AnyArray as Array
 from tplimits.errors import EvaluationError, shown
+from tplimits.numbers.number import standard_error
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.data import inputs_of
@@ -162,8 +163,8 @@ class Recording(Reported):
             ]
         )
         scale = float(abs(found).max()) or 1.0  # squares of outputs of 1e200 are no numbers
-        spread = (found / scale).std(axis=0, ddof=1) * scale
-        return Average(found.mean(axis=0), spread / math.sqrt(len(seeds)), spread)
+        error = standard_error(found / scale) * scale
+        return Average(found.mean(axis=0), error, error * math.sqrt(len(seeds)))
 
     def _held(self, run: Run, at: int) -> dict[str, Any]:
         moving = {name: values[at] for name, values in self.settings.get("schedules", {}).items()}

@@ -54,6 +54,18 @@ def test_difference_quotients_have_means(function, square):
     assert number.error < 1e-9
 
 
+def test_irrational_factors_are_numbers_as_others():
+    """E (sin √2x − sin √2y)/(x − y) = √2 ∫ E cos(√2 (y + t(x − y))) dt = √2 ∫ exp(−t² − (1 − t)²) dt."""
+
+    @tp.program
+    def quotient(x: tp.Vector, y: tp.Vector):
+        return tp.avg((tp.sin(tp.sqrt(2) * x) - tp.sin(tp.sqrt(2) * y)) / (x - y))
+
+    number = tp.derive(quotient).evaluate()["return"]
+    assert number.value == pytest.approx(math.sqrt(math.pi / math.e) * math.erf(math.sqrt(0.5)), abs=1e-12)
+    assert number.error < 1e-12
+
+
 @pytest.mark.parametrize(
     ("expr", "kind"),
     [

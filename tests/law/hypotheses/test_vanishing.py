@@ -170,6 +170,7 @@ SEEN = (
         sympy.S(2),
     ),
     *(x + y**2 * sin(z), functions.where(x, y, z), functions.maximum(x, y), sin(x) + y**3 - 1, x * tanh(y) + z),
+    sin(x) + sympy.sqrt(2) * y**3 - 1,
 )
 NOT_SEEN = (
     *(relu(x), functions.step(x), sympy.S.Zero, functions.maximum(x, relu(y)), functions.where(x, y, relu(z))),

@@ -10,7 +10,8 @@ import pytest
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, density, mapped, times
+from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, mapped, times
+from tplimits.program.nodes.evaluate import density
 
 LINE = numpy.linspace(-9, 9, 61)
 

@@ -20,6 +20,7 @@ LAWS = {
     "cut far out": (truncated_normal(S(1), S(9)), scipy.stats.truncnorm(-9, 9)),
     "normal": (Law(S(1), S(2)), scipy.stats.norm(1, 2)),
 }
+HALF_BEYOND_ONE = scipy.stats.truncnorm(-1.5, 1.5)
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -194,3 +195,58 @@ def test_the_slope_of_a_cut_normal_is_the_ratio_of_densities(cut):
         low, middle, high = evaluate(truncated(x, sympy.Rational(cut)), known)
         assert float(evaluate(slope, known)[1]) == pytest.approx((high - low) / 2e-5, rel=1e-6)
         assert abs(middle) < cut
+
+
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [(lambda x: 1 / (2 - x), lambda t: 1 / (2 - t)), (lambda x: tp.log(2 + x), lambda t: np.log(2 + t))],
+    ids=["pole", "logarithm"],
+)
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [(tp.Vector.uniform(-1, 1), scipy.stats.uniform(-1, 2)), (tp.Vector.truncated(1, 1.5), HALF_BEYOND_ONE)],
+    ids=["uniform", "truncated"],
+)
+def test_what_bounded_entries_do_not_reach_is_no_pole(kind, law, function, value):
+    """Limits, and √(C/n) of averages of independent entries, by SciPy's law."""
+
+    @tp.program
+    def kept_off(x: kind):
+        return tp.avg(function(x))
+
+    mean, square = (law.expect(lambda t, k=k: value(t) ** k) for k in (1, 2))
+    assert tp.derive(kept_off).evaluate()["return"].value == pytest.approx(mean, rel=1e-10)
+    at = tp.derive(kept_off, tp.FiniteWidth()).evaluate()["return"]
+    assert (at.bias.value, at.variance.value) == (
+        pytest.approx(0, abs=1e-10),
+        pytest.approx(square - mean**2, rel=1e-8),
+    )
+
+    @tp.program
+    def reached(x: tp.Vector):
+        return tp.avg(function(x))
+
+    with pytest.raises(tp.NoLimitError, match="no finite second moment"):
+        tp.derive(reached, tp.FiniteWidth())
+
+
+def test_truncated_entries_are_odd_and_have_digits():
+    x = sympy.Symbol("x", real=True)
+    assert truncated(-2 * x, S(3)) == -truncated(2 * x, S(3))
+    at = truncated(Rational(1, 2), Rational(3, 2)).evalf(30)
+    assert abs(scipy.stats.truncnorm(-1.5, 1.5).cdf(float(at)) - scipy.stats.norm.cdf(0.5)) < 1e-15
+
+    @tp.program
+    def odd(x: tp.Vector.truncated(1, 1.5)):
+        return tp.sqrt(tp.n) * tp.avg(tp.sin(x))
+
+    assert tp.derive(odd).evaluate()["return"].variance == pytest.approx(
+        HALF_BEYOND_ONE.expect(lambda t: np.sin(t) ** 2), rel=1e-9
+    )
+
+    @tp.network
+    def jumping(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector.truncated(1, 1.5), v: tp.Vector):
+        return v * tp.relu(b) * tp.sum(U * ξ, over="d") * tp.sign(b - 1)
+
+    found = tp.derive(jumping, tp.Kernels(train=("v",))).evaluate([[1.0], [2.0]])
+    assert found.nngp == pytest.approx(HALF_BEYOND_ONE.var() / 2 * np.array([[1, 2], [2, 4]]), rel=1e-9)

@@ -15,9 +15,10 @@ ENTIRE = (
 )
 
 
-def is_entire(expr: Expr, *variables: Expr) -> bool:
-    """Whether it is a sum of products and whole powers of analytic heads, in some variables and numbers alone."""
+def is_entire(expr: Expr, *variables: Expr, beside: tuple[type, ...] = ()) -> bool:
+    """Whether it is a sum of products and whole powers of analytic heads, or of heads `beside` these, in some variables
+    and numbers alone."""
     if isinstance(expr, sympy.Pow) and not (expr.exp.is_Integer and expr.exp.is_positive):
         return expr.is_number
-    known = expr in variables or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE))
-    return known and all(is_entire(a, *variables) for a in expr.args)
+    known = expr in variables or expr.is_number or isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE, *beside))
+    return known and all(is_entire(a, *variables, beside=beside) for a in expr.args)

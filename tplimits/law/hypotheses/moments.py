@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -32,6 +31,7 @@ from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import SIDES
+from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, put_in
 
@@ -50,8 +50,6 @@ _BELOW = (
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
-#: what is divided by a branch that is zero
-_NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 #: shares of a power that a first summand takes, a second one the rest
 _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 #: so many functions are written by their branches, one inside the other
@@ -93,9 +91,9 @@ def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
         if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
             sides = (*sides, S.Zero)
         ways = [put_in(expr, {node: branch}, {}) for branch in sides]
-        whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *_NOT_NUMBERS)])
+        whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *NOT_NUMBERS)])
         # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
-        if whole.established and not any(found(way, *_NOT_NUMBERS) for way in ways):
+        if whole.established and not any(found(way, *NOT_NUMBERS) for way in ways):
             return whole
     return growth
 

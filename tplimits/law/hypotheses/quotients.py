@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.entire import ENTIRE
+from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes import functions
@@ -76,7 +76,8 @@ def divided(pole: Pole, beside: Sequence[Expr], gaussians: Randomness) -> tuple[
 def _slope(factor: Expr, form: Expr, gaussians: Randomness) -> tuple[int, Expr] | None:
     """(k, ∂ᵏF along the form) of a factor F that is O(ℓᵏ) for all values of the other variables."""
     written = without_names(factor, gaussians)
-    if not _is_smooth(written):
+    # functions with derivatives that grow no faster than polynomials or they themselves
+    if not is_entire(written, *written.free_symbols, beside=_LIPSCHITZ):
         return None
     variable = variables_in(form, gaussians)[0]
     slope = form.diff(variable)
@@ -87,11 +88,3 @@ def _slope(factor: Expr, form: Expr, gaussians: Randomness) -> tuple[int, Expr] 
     while k < most and vanishes(along.xreplace({_FORM: S.Zero})):
         k, along = k + 1, along.diff(_FORM)
     return (k, along.xreplace({_FORM: form})) if k else None
-
-
-def _is_smooth(expr: Expr) -> bool:
-    """Whether it is made of functions with derivatives that grow no faster than polynomials or they themselves."""
-    if isinstance(expr, sympy.Pow):
-        return bool(expr.exp.is_Integer and expr.exp.is_positive) and _is_smooth(expr.base)
-    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *ENTIRE, *_LIPSCHITZ))
-    return bool(known) and all(map(_is_smooth, expr.args))

@@ -24,7 +24,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import POSITIVE, bounds
-from tplimits.law.hypotheses.entire import ENTIRE
+from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
@@ -109,7 +109,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:  # of a negative one the base has to be finite
         return almost_never_zero(expr.base, gaussians)
     # an analytic function that is not identically 0 vanishes on a null set, and one point tells that it is not
-    return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
+    return _is_affine(expr, gaussians) or (is_entire(expr, *expr.free_symbols) and _is_seen(expr, gaussians))
 
 
 def without_even_signs(expr: Expr, gaussians: Randomness) -> Expr:
@@ -139,13 +139,6 @@ def _is_affine(expr: Expr, gaussians: Randomness) -> bool:
         if slope != 0 and z not in others and all(gaussians.covariance(z, w) == 0 for w in others):
             return almost_never_zero(slope, gaussians)
     return False
-
-
-def _is_analytic(expr: Expr) -> bool:
-    if isinstance(expr, sympy.Pow):
-        return bool(expr.exp.is_Integer and expr.exp.is_positive) and _is_analytic(expr.base)
-    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *ENTIRE))
-    return bool(known) and all(_is_analytic(a) for a in expr.args)
 
 
 def _is_seen(expr: Expr, gaussians: Randomness) -> bool:

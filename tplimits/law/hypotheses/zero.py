@@ -22,7 +22,7 @@ from tplimits.program.nodes.entries import entries
 from tplimits.program.parts import remembered
 
 #: heads that may vanish on more than a null set
-_FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+_FLAT = functions.BENT
 #: nodes of a limit that is multiplied out to see whether it is zero; a longer one is looked at with numbers
 LONG = 400
 #: digits to which a constant without symbols is told from zero, and what then counts as zero

@@ -19,9 +19,9 @@ from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
+from tplimits.law.kets import key_of
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
-from tplimits.law.rules.reading import key_of
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.rules.small import in_powers_of_n
 from tplimits.law.span import negligible

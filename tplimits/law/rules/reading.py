@@ -14,19 +14,13 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, has_flat
+from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.parts import put_in, remembered
 
 if TYPE_CHECKING:
-    from tplimits.law.kets import Key
     from tplimits.law.state import Derivation
-
-
-@remembered(1 << 14)
-def key_of(entry: Entry) -> Key:
-    """The instruction and the index an entry reads."""
-    return entry.source, tuple(int(i) for i in entry.indices)
 
 
 @remembered(1 << 14)

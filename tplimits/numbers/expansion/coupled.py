@@ -25,6 +25,7 @@ from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.resolutions import observed
 from tplimits.numbers.expansion.samples import Spread
+from tplimits.numbers.number import standard_error
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -195,4 +196,4 @@ def centre(table: Table, observables: Sequence[Observable], places: Sequence[int
         held = Pass(table.program, table.numbers, averages, table.seen.exist)
         with numpy.errstate(all="ignore"):
             found.append(averages.total(held, observables, table.value.total[list(places)])[0])
-    return numpy.mean(found, axis=0), numpy.std(found, axis=0, ddof=1) / REPLICATES**0.5
+    return numpy.mean(found, axis=0), standard_error(numpy.array(found))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.given import Given
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 #: what is left of a token beside the ones before, as a part of its square, where it is a combination of them
 _SINGULAR = 1e-10
-
-
-def pairs(m: int) -> list[tuple[int, int]]:
-    """The pairs a ≤ b in row order: entries of a covariance as a vector."""
-    return [(a, b) for a in range(m) for b in range(a, m)]
 
 
 def fixed(V: Array) -> Given:

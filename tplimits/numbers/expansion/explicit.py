@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from tplimits.numbers.expansion.bodies import Bodies
     from tplimits.numbers.expansion.turning import Turning
 
-_BENT = (
-    sympy.Abs,
-    sympy.sign,
-    functions.step,
-    functions.relu,
-    functions.leaky_relu,
-    functions.maximum,
-    functions.minimum,
-    functions.where,
-)
-
 
 class Explicit:
     """Such bodies in one pass."""
@@ -85,7 +74,7 @@ class Explicit:
     def _has_kink_or_growth(self, bodies: Bodies, expr: Expr) -> bool:
         if not expr.has(Entry):
             return False
-        if expr.has(*_BENT) or _most(bodies, expr) > 0:
+        if expr.has(*functions.BENT) or _most(bodies, expr) > 0:
             return True
         return any(p.base.has(Entry) and not p.exp.is_Integer for p in expr.atoms(sympy.Pow))
 
@@ -131,7 +120,7 @@ class Explicit:
         """A product with a positive power of n, or with a root or quotient of a mean over functions of n."""
         if not isinstance(expr, sympy.Mul) or not expr.has(*bodies.widths):
             return False
-        if any(head.has(*bodies.widths) for head in expr.atoms(*_BENT)):
+        if any(head.has(*bodies.widths) for head in expr.atoms(*functions.BENT)):
             return False  # Taylor's series ends at a kink
         (power, _), others = bodies.powers_of_widths(expr)
         if power > 0:
@@ -187,7 +176,7 @@ def _distributed(bodies: Bodies, expr: Expr) -> Expr:
     """Powers of n times a sum of functions with kinks, term by term."""
     if not isinstance(expr, sympy.Mul):
         return expr
-    sums = [f for f in expr.args if isinstance(f, sympy.Add) and f.has(*_BENT) and len(set(entries(f))) > 1]
+    sums = [f for f in expr.args if isinstance(f, sympy.Add) and f.has(*functions.BENT) and len(set(entries(f))) > 1]
     if len(sums) != 1 or bodies.powers_of_widths(expr)[0][0] == 0:
         return expr
     return sympy.Add(*(expr / sums[0] * a for a in sums[0].args))

@@ -16,6 +16,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.evaluate import density, hermite, legendre, panels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -201,7 +202,8 @@ class Frame:
         elif number in self.rough or number >= APART:
             made = _even(number, axis, self.step)
         else:
-            made = _hermite(number, axis, self.few or min(8 + round(1 / self.step), _MOST_HERMITE))
+            count = self.few or min(8 + round(1 / self.step), _MOST_HERMITE)
+            made = Variable(number, axis, (), *hermite(count))
         self.variables[number] = made
         return Field(made.dims, made.nodes)
 
@@ -270,17 +272,6 @@ def _even(number: int, axis: str, step: float) -> Variable:
     return Variable(number, axis, (), nodes, step * density(nodes))
 
 
-def _hermite(number: int, axis: str, count: int) -> Variable:
-    """Gauss–Hermite nodes, exact for polynomials of degrees below twice their number."""
-    nodes, weights = numpy.polynomial.hermite_e.hermegauss(count)
-    return Variable(number, axis, (), nodes, weights / math.sqrt(2 * math.pi))
-
-
-def density(g: Array) -> Array:
-    """The standard normal density."""
-    return numpy.exp(-(g**2) / 2) / math.sqrt(2 * math.pi)
-
-
 def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Variable:
     """Gauss–Legendre nodes between places, and one node of hardly any weight on each place."""
     parents = union(*places)
@@ -290,10 +281,9 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     ends = numpy.clip(numpy.sort(marks, axis=-1), -_REACH, _REACH)
     edge = numpy.full((*shape, 1), _REACH)
     ends = numpy.concatenate([-edge, ends, edge], axis=-1)
-    x, w = numpy.polynomial.legendre.leggauss(math.ceil(0.7 * _REACH / step) + 10)
-    half = numpy.diff(ends, axis=-1)[..., None] / 2
-    nodes = (ends[..., :-1, None] + half * (1 + x)).reshape(*shape, -1)
-    weights = (half * w).reshape(*shape, -1) * density(nodes)
+    rule = legendre(math.ceil(0.7 * _REACH / step) + 10)
+    nodes, weights = (part.reshape(*shape, -1) for part in panels(ends, rule))
+    weights = weights * density(nodes)
     nodes = numpy.concatenate([nodes, marks], axis=-1)
     if nodes.size > MOST_ENTRIES:
         raise TooLarge

@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.rules.reading import key_of
+from tplimits.law.kets import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
 from tplimits.numbers.expansion.explicit import Explicit
@@ -160,7 +160,7 @@ class Pass(Reading[Jet]):
         return self.fluctuations[key] if key in self.fluctuations else self.jets[key]
 
     def _inside(self, entry: Entry) -> Expr | None:
-        """The body of a function of vectors, the number of a scalar."""
+        """The body of a function of vectors, an initial vector by its law, the number of a scalar."""
         s, key = self.program[entry.source], key_of(entry)
         if entry.neuron == NO_NEURON:
             number = float(self.jets[key].value.values) if key in self.jets else 0.0
@@ -168,7 +168,7 @@ class Pass(Reading[Jet]):
             return S.Zero if abs(number) < self.frame.tolerance else sympy.Float(number)
         if isinstance(s, OuterNonlin) and not s.slots:
             return self._unroller.at(s.body, s.axes, key[1])
-        return None
+        return s.law.image(Symbol(f"x {entry}", real=True)) if isinstance(s, InitialVector) else None
 
     def _grows(self, expr: Expr) -> bool:
         return self._explicit is not None and bool(self._bodies.powers_of_widths(expr)[0][0] > 0)

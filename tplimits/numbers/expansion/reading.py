@@ -12,7 +12,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.rules.reading import key_of
+from tplimits.law.kets import key_of
 from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors

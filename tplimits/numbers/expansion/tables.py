@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,7 @@ from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
 from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
-from tplimits.numbers.number import Number
+from tplimits.numbers.number import Number, standard_error
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate as on_arrays
 from tplimits.program.nodes.given import by_name, real_array, width_ratios
@@ -232,7 +231,7 @@ def _on_points(
             "fewer."
         ) from None
     mean = _combined(lambda *a: numpy.mean(a, axis=0), *runs)
-    error = _combined(lambda *a: numpy.std(a, axis=0, ddof=1) / math.sqrt(count), *runs)
+    error = _combined(lambda *a: standard_error(numpy.array(a)), *runs)
     return Table(program, numbers, seen, tuple(o.label for o in observables), mean, error, "particles", count - 1)
 
 

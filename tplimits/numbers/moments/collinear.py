@@ -14,6 +14,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.numbers.moments.panels import RADIUS, UNSEEN, Kinked, nodes_between, scale_edges, with_kinks
+from tplimits.program.nodes.evaluate import density, hermite
 
 _INNER = 9.0
 _SMOOTH = 0.25
@@ -51,7 +52,7 @@ def _outer(
             parts += [centre - reach, centre + reach, numpy.array([centre])]
     edges = numpy.unique(numpy.clip(numpy.concatenate(parts), -RADIUS, RADIUS))
     z, w = nodes_between(edges, count)
-    weighted = f(deviation * z) * numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * w
+    weighted = f(deviation * z) * density(z) * w
     values = weighted * _smoothed(h, slope * z, s, inner)
     sizes = abs(values).reshape(-1, count).sum(axis=1)
     infinite = numpy.isin(edges, [*(t / deviation for t in f.infinite), *(t / slope for t in h.infinite if s == 0)])
@@ -64,8 +65,8 @@ def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
         return h(means)
     # a smooth h over a narrow law: Gauss–Hermite, without panels
     if s <= _SMOOTH and not h.kinks:
-        e, w = numpy.polynomial.hermite_e.hermegauss(count)
-        return h(means[:, None] + s * e) @ (w / math.sqrt(2 * math.pi))
+        e, w = hermite(count)
+        return h(means[:, None] + s * e) @ w
     edges = numpy.arange(-_INNER, _INNER + 1, 1.0 if count > 20 else 1.5)
     found = numpy.empty(len(means))
     block = 512
@@ -79,9 +80,8 @@ def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
             parts.append(numpy.clip((numpy.array(h.near)[None, :] - m[:, None]) / s, -_INNER, _INNER))
         cut = numpy.sort(numpy.concatenate(parts, axis=1), axis=1)
         e, w = nodes_between(cut, 12 if count > 20 else 10)
-        density = numpy.exp(-(e**2) / 2) / math.sqrt(2 * math.pi) * w
         values = h(m[:, None] + s * e)
         if h.undefined:  # at a node that rounding puts on the pole, in a panel of no length to speak of
             values = numpy.where(numpy.isfinite(values), values, 0.0)
-        found[start : start + block] = (values * density).sum(axis=1)
+        found[start : start + block] = (values * density(e) * w).sum(axis=1)
     return found

@@ -12,6 +12,7 @@ each step gives the new Δ as a sum of terms that are never negative, from the o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,14 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
     chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
     return writer.let(f"{number(m * m)}*{kernel.first}*{kernel.second}*{chosen}")
+
+
+def full(upper: Sequence[Array], size: int) -> Array:
+    """Covariances (N, size, size) from the arrays (N,) of their upper triangle, row by row."""
+    found = numpy.empty((len(upper[0]), size, size))
+    for entry, i, j in zip(upper, *numpy.triu_indices(size), strict=True):
+        found[:, i, j] = found[:, j, i] = entry
+    return found
 
 
 def refuse_indefinite(grams: Array) -> None:

@@ -14,6 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
+from tplimits.program.nodes.evaluate import density
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)
@@ -139,7 +140,7 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
     if not may_lie_far_out(f.function):
         return
     z, w = nodes_between(edges)
-    sizes = abs(f(deviation * z)) ** power * w * _density(z)
+    sizes = abs(f(deviation * z)) ** power * w * density(z)
     # what lies just inside the edge tells what lies outside
     if sizes[abs(z) > RADIUS - 0.5].sum() > _OUTSIDE * sizes.sum():
         raise FarOutError(
@@ -155,7 +156,7 @@ def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple
     if any(t != 0 for t in f.cuts):
         z, w = nodes_between(with_kinks(edges, f.cuts, deviations))
         values = f.weighed(deviations[:, None] * z, w)
-        return _moving(values * w, z, order), (values**2 * w * _density(z)).sum(axis=1)
+        return _moving(values * w, z, order), (values**2 * w * density(z)).sum(axis=1)
     kept = slice(None)
     if f.parity is not None:  # half of the nodes, twice, and half of the orders
         edges, kept = numpy.unique(abs(edges)), slice(f.parity, None, 2)
@@ -169,11 +170,7 @@ def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple
         # the density is shared between both factors: Hermite polynomials alone overflow at high orders
         weights = w[some] * numpy.exp(-(z[some] ** 2) / 4)
         found[:, kept] += values[:, some] @ (_functions(z[some], order)[kept] * weights).T
-    return found, values**2 @ (w * _density(z))
-
-
-def _density(z: Array) -> Array:
-    return numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return found, values**2 @ (w * density(z))
 
 
 def _functions(z: Array, order: int) -> Array:

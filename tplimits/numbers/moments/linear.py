@@ -23,7 +23,7 @@ from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_vanish_below
 from tplimits.law.hypotheses.entire import is_entire
 from tplimits.numbers.forms import lower
-from tplimits.numbers.moments.determinants import gram_determinant, refuse_indefinite
+from tplimits.numbers.moments.determinants import full, gram_determinant, refuse_indefinite
 from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
 from tplimits.program.parts import addends
@@ -125,9 +125,7 @@ def _without(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) -> 
 
 def mean_of_parts(known: Sequence[Part], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
     """(value, error) at arrays (N,) of the upper triangle of the covariance of `size` variables."""
-    grams = numpy.empty((len(covariances[0]), size, size))
-    for entry, i, j in zip(covariances, *numpy.triu_indices(size), strict=True):
-        grams[:, i, j] = grams[:, j, i] = entry
+    grams = full(covariances, size)
     refuse_indefinite(grams)
     value, error = numpy.zeros(len(grams)), numpy.zeros(len(grams))
     for weights, rows, mean in known:

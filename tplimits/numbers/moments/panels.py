@@ -17,11 +17,10 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.numbers.cut_grid import legendre
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels
 from tplimits.program.parts import remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding
@@ -238,11 +237,9 @@ def scale_edges(deviation: float) -> Array:
 
 def nodes_between(edges: Array, count: int = NODES) -> tuple[Array, Array]:
     """Legendre nodes and weights of all panels; edges (…, panels + 1), nodes (…, panels · count)."""
-    x, w = legendre(count)
-    half = numpy.diff(edges, axis=-1)[..., None] / 2
-    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    nodes, weights = panels(edges, legendre(count))
     shape = (*edges.shape[:-1], -1)
-    return (middle + half * x).reshape(shape), numpy.broadcast_to(half * w, (*half.shape[:-1], count)).reshape(shape)
+    return nodes.reshape(shape), weights.reshape(shape)
 
 
 def with_kinks(edges: Array, kinks: tuple[float, ...], deviations: Array) -> Array:
@@ -296,6 +293,6 @@ def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple
     place = numpy.clip(numpy.searchsorted(edges, (cut[1:] + cut[:-1]) / 2, side="right") - 1, 0, len(edges) - 2)
     total = numpy.zeros(len(edges) - 1)
     numpy.add.at(total, place, sums)
-    square = float((values**2 * numpy.exp(-(z**2) / 2) * w).sum()) / math.sqrt(2 * math.pi)
+    square = float((values**2 * density(z) * w).sum())
     # a function that is 0 has no scale: doubts stay absolute
     return total, math.sqrt(square) or 1.0

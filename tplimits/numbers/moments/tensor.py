@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -20,7 +19,9 @@ from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.determinants import refuse_indefinite
 from tplimits.numbers.near_zero import continued
+from tplimits.numbers.number import standard_error
 from tplimits.numbers.quadrature import Quadrature
+from tplimits.numbers.roots import root
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
@@ -136,18 +137,17 @@ def _drawn(
     function: Expr, variables: Sequence[Symbol], gram: Array, budgets: list[Budget] | None
 ) -> tuple[float, float]:
     """The mean over points that are spread evenly, and four standard errors of it."""
-    lengths, vectors = numpy.linalg.eigh(gram)
-    roots = vectors * numpy.sqrt(lengths.clip(0.0))
+    along = root(gram)
     budget = Budget(QUADRATURE)
     budget.spend(_REPLICATES * _POINTS, operations(function))
     if budgets is not None:
         budgets.append(budget)
     found = []
     for replicate in range(_REPLICATES):
-        z = _points(len(variables), replicate) @ roots.T
+        z = _points(len(variables), replicate) @ along.T
         values = evaluate(function, dict(zip(variables, z.T, strict=True)))
         found.append(float(numpy.broadcast_to(values, _POINTS).mean()))
-    return float(numpy.mean(found)), _TOLD * float(numpy.std(found, ddof=1)) / math.sqrt(_REPLICATES)
+    return float(numpy.mean(found)), _TOLD * float(standard_error(numpy.array(found)))
 
 
 @lru_cache(maxsize=2 * _REPLICATES)

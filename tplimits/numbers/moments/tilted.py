@@ -18,6 +18,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.moments.determinants import full
 from tplimits.numbers.moments.linear import mean_of_parts, parts
 from tplimits.program.parts import addends, found
 
@@ -85,9 +86,7 @@ def _quadratic(exponent: Expr, variables: Sequence[Symbol]) -> sympy.Matrix | No
 
 def mean_of_tilts(known: Sequence[Tilt], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
     """(value, error) at arrays (N,) of the upper triangle of the covariance of `size` variables."""
-    grams = numpy.empty((len(covariances[0]), size, size))
-    for entry, i, j in zip(covariances, *numpy.triu_indices(size), strict=True):
-        grams[:, i, j] = grams[:, j, i] = entry
+    grams = full(covariances, size)
     value, error = numpy.zeros(len(grams)), numpy.zeros(len(grams))
     for tilt in known:
         weight, wider, near = _tilted(numpy.array(tilt.form), grams, tilt.rest.integrand)

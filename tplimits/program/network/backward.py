@@ -94,6 +94,11 @@ class Backward:
         for name in ("gradients", "shift_gradients", "adjoints", "outputs", "shift_outputs"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
+    def uses(self, name: str) -> list[tuple[Use, Mapping[str, str]]]:
+        """All uses of a parameter, those behind the readout first, each with the output axes that it has."""
+        readout = [(use, self.outputs) for use in self.gradients.get(name, ())]
+        return readout + [(use, self.shift_outputs) for use in self.shift_gradients.get(name, ())]
+
 
 def backpropagation(program: Program, train: Container[str] | None = None) -> Backward:
     """The total program of a network: forward, then the gradient of its output with respect to everything on the way.

@@ -68,10 +68,7 @@ def returned_values(total: TotalProgram, run: Execution) -> tuple[Array, Array]:
 
 def gradient_rows(total: TotalProgram, name: str, run: Execution) -> list[Rows]:
     """The rows of all uses of a parameter in the first draw of an execution."""
-    backward = total.backward
-    uses = [(use, backward.outputs) for use in backward.gradients[name]]
-    uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
-    found = [rows_of_use(total, name, use, outputs, run) for use, outputs in uses]
+    found = [rows_of_use(total, name, use, outputs, run) for use, outputs in total.backward.uses(name)]
     firsts = (replace(r, left=r.left[0], right=None if r.right is None else r.right[0]) for r in found)
     return [one for one in firsts if len(one.family)]
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import sympy
 from sympy import Expr, S
 
+#: what a division by zero leaves in an expression
+NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 #: digits to which a number is told from zero
 _DIGITS = 40
 

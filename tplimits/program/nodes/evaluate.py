@@ -1,9 +1,10 @@
-"""Bodies on arrays: how NumPy evaluates each head of the language."""
+"""Bodies on arrays: how NumPy evaluates each head of the language; rules for means over normal variables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -65,11 +66,43 @@ def _truncated(x: Any, c: Any) -> Any:
     return numpy.sign(x) * numpy.minimum(numpy.where(share < 0.5, near, far), c)
 
 
+def stream(seed: int, *key: int) -> numpy.random.Generator:
+    """Random numbers that those of other keys are independent of, whichever are drawn first."""
+    return numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(seed, spawn_key=key)))
+
+
 #: beyond ±38 the normal density is zero in double precision
 _RANGE = 38
 #: entries of one intermediate array of a mean inside a mean
 _BLOCK = 200_000
-_NODES, _WEIGHTS = numpy.polynomial.legendre.leggauss(20)
+#: nodes of a panel of the means of this module
+_COUNT = 20
+
+
+def density(z: Array) -> Array:
+    """The standard normal density."""
+    return numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+@lru_cache(maxsize=64)
+def legendre(count: int) -> tuple[Array, Array]:
+    """Gauss–Legendre nodes and weights on [−1, 1]."""
+    return numpy.polynomial.legendre.leggauss(count)
+
+
+@lru_cache(maxsize=64)
+def hermite(count: int) -> tuple[Array, Array]:
+    """Gauss–Hermite nodes and weights of a standard normal variable, exact for polynomials below degree 2·count."""
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(count)
+    return nodes, weights / math.sqrt(2 * math.pi)
+
+
+def panels(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Nodes and weights of a rule on the pieces between edges (…, pieces + 1): (…, pieces, nodes)."""
+    x, w = rule
+    half = (edges[..., 1:] - edges[..., :-1])[..., None] / 2
+    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    return middle + half * x, half * w
 
 
 @remembered(512)
@@ -85,10 +118,9 @@ def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any
     """The mean over one normal variable; arrays in `known` have a last dimension of length 1 for its nodes."""
     # panels of one deviation, with kinks as ends: between them Gauss–Legendre converges exponentially
     ends = numpy.unique([*range(-_RANGE, _RANGE + 1), *_crossings(integrand, variable, known)])
-    half = numpy.diff(ends)[:, None] / 2
-    nodes = (ends[:-1, None] + half + half * _NODES).ravel()
-    weights = (half * _WEIGHTS).ravel() * numpy.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi)
-    block = max(_NODES.size, _BLOCK // max(1, *(numpy.size(v) for v in known.values()), 1))
+    nodes, weights = (part.ravel() for part in panels(ends, legendre(_COUNT)))
+    weights = weights * density(nodes)
+    block = max(_COUNT, _BLOCK // max(1, *(numpy.size(v) for v in known.values()), 1))
     total: Any = 0.0
     with numpy.errstate(all="ignore"):
         for start in range(0, nodes.size, block):

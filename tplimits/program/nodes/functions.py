@@ -277,6 +277,10 @@ HEADS: dict[str, tuple[type, int | None]] = {
 
 #: heads that jump where their first argument crosses zero
 JUMPS = (step, sympy.sign, where)
+#: heads with a kink where their argument crosses zero, or their arguments each other
+KINKS = (sympy.Abs, relu, leaky_relu, maximum, minimum)
+#: heads that are not smooth
+BENT = (*JUMPS, *KINKS)
 
 
 def elementary(expr: Expr) -> Expr:

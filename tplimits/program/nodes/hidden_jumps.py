@@ -16,7 +16,7 @@ import sympy
 from sympy import DiracDelta, Dummy, Expr, Function, S, Symbol
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.functions import HEADS, JUMPS
+from tplimits.program.nodes.functions import HEADS, JUMPS, KINKS
 from tplimits.program.parts import found, holds, remembered
 
 #: digits, and the two distances from a zero
@@ -34,7 +34,6 @@ _GRID, _OFF = 8, mpmath.mpf("0.0123")
 #: stand for what does not jump
 _NUMBERS = tuple(Dummy(f"c{k}", real=True) for k in range(8))
 Numeric = Callable[..., Any]
-_KINKS = (sympy.Abs, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum)
 _KNOWN: tuple[type, ...] = tuple({head for head, _ in HEADS.values()} - {DiracDelta})
 
 
@@ -162,7 +161,7 @@ def _may_hide(expr: Expr) -> bool:
         return False
     roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_Integer and not p.base.is_number)
     inside = (f for f in found(expr, *_KNOWN) if not isinstance(f, (sympy.Add, sympy.Mul, sympy.Pow)) and divisors(f))
-    return holds(expr, *_KINKS) or any(True for _ in roots) or any(True for _ in inside)
+    return holds(expr, *KINKS) or any(True for _ in roots) or any(True for _ in inside)
 
 
 def divisors(expr: Expr) -> list[Expr]:

@@ -31,7 +31,9 @@ class truncated(Real):
 
     @classmethod
     def eval(cls, x: Expr, c: Expr) -> Expr | None:
-        return S.Zero if x.is_zero else None
+        if x.is_zero:
+            return S.Zero
+        return -cls(-x, c) if x.could_extract_minus_sign() else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         if argindex != 1:
@@ -41,6 +43,12 @@ class truncated(Real):
 
     def definition(self) -> Expr:
         return self
+
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        x, c = (a / sympy.sqrt(2) for a in self.args)
+        if not (x.is_number and c.is_number):
+            return None
+        return (sympy.sqrt(2) * sympy.erfinv(sympy.erf(c) * sympy.erf(x)))._eval_evalf(prec)
 
 
 #: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived

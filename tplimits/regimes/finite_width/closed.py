@@ -21,6 +21,7 @@ from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.numbers.expansion.averages import ROOT
 from tplimits.program.network.differentiate import partials
+from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.entries import Entry, GaussMean, axis_symbol
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.parts import found, holds, put_in
@@ -30,7 +31,6 @@ from tplimits.regimes.finite_width.shorter import tidy
 _BINARY = 1 << 30
 #: nodes of a coefficient of a mean that are still simplified
 _PATIENCE = 2000
-_NOT_NUMBERS = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 
 
 class NoClosedForm(EvaluationError):
@@ -226,6 +226,6 @@ class ClosedAverages:
 
     def _at(self, expr: Expr, values: Mapping[Expr, Expr]) -> Expr:
         value = expr.xreplace(dict(values))
-        if found(value, *_NOT_NUMBERS):
+        if found(value, *NOT_NUMBERS):
             raise NoClosedForm(f"`{sympy.sstr(expr)[:200]}` is not finite at the limit of its arguments.")
         return value

@@ -11,8 +11,8 @@ import sympy
 from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.kets import key_of
 from tplimits.law.observables import Observable, ScalarObservable, keys
-from tplimits.law.rules.reading import key_of
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.averages import ROOT
 from tplimits.numbers.expansion.reading import Reading, Use

@@ -20,7 +20,6 @@ from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
-from tplimits.regimes.kernels.derivation.leaves import DrawMean
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.stored import StoredKernels
@@ -170,7 +169,7 @@ class KernelLimit(OfData, Mixture, Written):
     @property
     def is_drawn(self) -> bool:
         """Whether numbers come from draws of random logits, with standard errors."""
-        return any(t.definition.has(DrawMean) for t in self.tables)
+        return self.derivation.is_drawn
 
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""

@@ -13,12 +13,11 @@ from tplimits.law.closed_forms.tilting import InfiniteMoment
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses import universality
-from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.average import average
 from tplimits.law.rules.initial import initial_scalar, initial_vector
 from tplimits.law.rules.matmul import matmul
 from tplimits.law.rules.outer import outer, scalar
-from tplimits.law.rules.reading import key_of
 from tplimits.law.state import Derivation
 from tplimits.law.unroll import indices
 from tplimits.program.nodes.entries import Entry

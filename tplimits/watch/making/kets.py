@@ -11,6 +11,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.numbers.threads import one_thread
 from tplimits.program.files.arrays import flat, nested
 from tplimits.program.network.gradient_rows import gradient_rows
@@ -97,8 +98,7 @@ class Kets(Engine):
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
-        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
-        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
+        stderr = standard_error(numpy.array([replicate.f[-1] for replicate in self.replicates]))
         return self._gradients() | {"error of f": float(numpy.sqrt((stderr**2).mean()))}
 
     def _gradients(self) -> dict[str, float]:

@@ -136,22 +136,18 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("by_plan", "bound"), [(False, "_INTERPRETED"), (True, "_INTERPRETED"), (True, "_REPEATED")])
-def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(by_plan, bound, monkeypatch):
+@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED"])
+def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found, planned = limit("relu", 1, 0.5), []
     monkeypatch.setattr(fused_run, "_REPEATED", 1 << 40)
     wanted = found.evaluate(X)
     monkeypatch.setattr(fused_run, bound, 0)
-    monkeypatch.setattr(fused_run, "_BLOCK", 7)
-    if by_plan:
-        made = evaluation.Planned
-        monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])
-    else:
-        monkeypatch.setattr(evaluation, "are_many_by_now", lambda *_: False)
+    made = evaluation.Planned
+    monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])
     for one, two in zip(found.evaluate(X), wanted, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-13)
-    assert any(p.plan.is_nested for p in planned) == by_plan
+    assert any(p.plan.is_compiled for p in planned)
 
 
 @pytest.mark.parametrize("tile", [1, 40, 1 << 21])

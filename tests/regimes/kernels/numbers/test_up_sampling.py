@@ -113,10 +113,10 @@ def test_u_nets(seed, monkeypatch):
         np.testing.assert_allclose(found, wanted, rtol=1e-7)  # by hand, an arccosine at equal places
     asked = request.request(limit.derivation, X, None, {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
-    pairs = [x for x in made.labels if {"input 1", "input 2"} <= set(x)]
+    pairs = [x for x in made.functions[0].labels if {"input 1", "input 2"} <= set(x)]
     assert not [x for x in pairs if any(i.startswith("tap") for i in x)], "no array of taps × places × places"
     made.is_compiled, made.calls = True, 1  # as at a second call, which compiles what is done once for inputs too
-    assert made.is_nested
+    assert made.has_form
     for found, wanted in zip(limit.evaluate(X), arrays, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 

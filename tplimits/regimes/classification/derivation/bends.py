@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.functions import KINKS
 from tplimits.program.parts import remembered
 
-_BENDS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
 _T = sympy.Dummy("t", real=True)
 #: a number beside which all constants are small, and one that stands for n
 _FAR, _N = sympy.Integer(10) ** 60, sympy.Integer(10) ** 12
@@ -41,11 +40,11 @@ def bent(node: Expr, widths: frozenset[sympy.Symbol]) -> Bent | None:
     (True, 0, (3,), True)
     """
     factors = [f for a in sympy.Add.make_args(node) for f in sympy.Mul.make_args(a)]
-    heads = {f for f in factors if isinstance(f, _BENDS) and any(_constant(a) != 0 for a in f.args)}
+    heads = {f for f in factors if isinstance(f, KINKS) and any(_constant(a) != 0 for a in f.args)}
     for argument in sorted({_argument(h) for h in heads} - {None}, key=sympy.default_sort_key):
         terms = [(a, a.subs(argument, _T)) for a in sympy.Add.make_args(node)]
         g = sympy.Add(*(b for _, b in terms if not _reads(b)))
-        inside = {_constant(a) for h in g.atoms(*_BENDS) for a in h.args} - {sympy.S.Zero}
+        inside = {_constant(a) for h in g.atoms(*KINKS) for a in h.args} - {sympy.S.Zero}
         if inside and _is_of_bends(g):
             return Bent(
                 argument,
@@ -74,7 +73,7 @@ def _argument(head: Expr) -> Expr | None:
         if _reads(a):
             moving = sympy.Add(*(b for b in sympy.Add.make_args(a) if _reads(b)))
             inner = moving.as_coeff_Mul()[1]
-            if isinstance(inner, _BENDS):
+            if isinstance(inner, KINKS):
                 return _argument(inner)
             # relu(c + x) and relu(c − x) are bends of one argument
             return -moving if moving.could_extract_minus_sign() else moving
@@ -87,7 +86,7 @@ def _is_of_bends(g: Expr) -> bool:
         return True
     if isinstance(g, sympy.Mul):
         return sum(a.has(_T) for a in g.args) == 1 and all(map(_is_of_bends, g.args))
-    return isinstance(g, (sympy.Add, *_BENDS)) and all(map(_is_of_bends, g.args))
+    return isinstance(g, (sympy.Add, *KINKS)) and all(map(_is_of_bends, g.args))
 
 
 def _at_zero(g: Expr, widths: frozenset[sympy.Symbol]) -> Expr:

@@ -27,7 +27,7 @@ NOTHING = float("-inf")
 HALF = Fraction(1, 2)
 
 #: f(λx) = λ f(x), so that powers pass
-HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+HOMOGENEOUS = functions.KINKS
 #: f(x) ~ x at 0, bounded at infinity
 SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
 #: others whose slope is counted as of order 1, and may be smaller where the argument grows

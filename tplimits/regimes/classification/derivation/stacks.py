@@ -134,7 +134,7 @@ def stacked(program: Program, factor: float) -> Stacked:
     sums = [values[p] for p, s in enumerate(program) if isinstance(s, OuterNonlin) and len(summed(program, s.body)) > 1]
     gradients = dict.fromkeys((name for name, p in program.initial_names.items() if p not in program.inputs), 0.0)
     for name in gradients:
-        for use in (*backward.gradients.get(name, ()), *backward.shift_gradients.get(name, ())):
+        for use, _ in backward.uses(name):
             through = values[use.operand.source].size if use.operand is not None else 1.0
             gradients[name] += values[use.gradient.source].size * through
     return Stacked(max((v.size for v in sums), default=1.0), gradients)

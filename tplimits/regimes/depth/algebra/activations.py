@@ -196,6 +196,10 @@ class Moment(NamedTuple):
     roots: int
     factors: Factors
 
+    def times(self, other: Moment) -> Moment:
+        """The product."""
+        return Moment(self.number * other.number, self.roots + other.roots, self.factors + other.factors)
+
 
 Column = tuple[tuple[Basis, int], ...]
 
@@ -269,9 +273,7 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
             factor = moment(tuple(column[i] for i in block))
             if factor is None:
                 return None
-            terms = [
-                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor
-            ]
+            terms = [a.times(b) for a in terms for b in factor]
         found += terms
     return tuple(found)
 

@@ -271,7 +271,5 @@ def written_out(factors: Factors) -> list[Moment] | None:
             value = cumulant(tuple(zip(label.column, at, strict=True)))
             if value is None:
                 return None
-            terms = [
-                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value
-            ]
+            terms = [a.times(b) for a in terms for b in value]
     return terms

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.numbers.threads import one_thread
+from tplimits.program.nodes.evaluate import stream
 from tplimits.regimes.depth.finite.controls import LEAST_PER_CONTROL, controls, enough, moments
-from tplimits.regimes.depth.finite.ends import end_labels, end_values, pairs
+from tplimits.regimes.depth.finite.ends import end_labels, end_values
 from tplimits.regimes.depth.finite.expected import Expectation
 from tplimits.regimes.depth.finite.layer import Layer, Weights
 from tplimits.regimes.depth.finite.states import Mirrored, Start, covariance
@@ -110,17 +111,14 @@ class ChainSampler:
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
-        rng = self._rng(n, index)
+        rng = stream(self.seed, n, index)
         with numpy.errstate(all="ignore"):
             values = self._one_layer(n, draws, rng) if self.depth is None else self._end(n, draws, rng)
         return Draws(n, values, (values**2).mean(axis=0))
 
     def along(self, n: int, index: int, draws: int, layers: int) -> Iterator[Array]:
         """V before and after each of some layers, in batch number `index` at width n."""
-        yield from self._along(n, draws, self._rng(n, index), layers)
-
-    def _rng(self, n: int, index: int) -> numpy.random.Generator:
-        return numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(self.seed, spawn_key=(n, index))))
+        yield from self._along(n, draws, stream(self.seed, n, index), layers)
 
     def _along(self, n: int, draws: int, rng: numpy.random.Generator, layers: int) -> Iterator[Array]:
         layer = self._layer(n, draws, rng)

@@ -8,15 +8,15 @@ of V can be claimed too, but have no value in the limit where paths may explode:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.errors import CheckError
+from tplimits.numbers.number import standard_error
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
@@ -34,11 +34,6 @@ LEAST_DRAWS = 64
 _MOST_STOPPED = 0.01
 #: a standard deviation of a variance over paths below this is none
 _HELD = 1e-12
-
-
-def pairs(m: int) -> list[tuple[int, int]]:
-    """The pairs α ≤ β in row order."""
-    return [(a, b) for a in range(m) for b in range(a, m)]
 
 
 def end_labels(m: int) -> tuple[str, ...]:
@@ -121,7 +116,7 @@ def end_claims(paths: Paths) -> list[Claim]:
     labels = path_labels(m)
     values, squares = (part[..., -len(labels) :] for part in statistics(end_values(paths.halved.V), m))
     coarse = statistics(end_values(paths.V), m)[0].mean(axis=0)[-len(labels) :]
-    means, noise = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    means, noise = values.mean(axis=0), standard_error(values)
     unknown = stopped * numpy.abs(values - means).max(
         axis=0
     )  # what these paths may move, wherever they would have gone

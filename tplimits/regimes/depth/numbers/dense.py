@@ -17,6 +17,7 @@ from sympy import Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.roots import composed, spectrum
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.numbers import covariance, normals
 from tplimits.regimes.depth.numbers.paths import Paths, ended
@@ -61,11 +62,11 @@ class Dense:
         # one normal for each pair α ≤ β: the noise is symmetric, and Σ over all m² pairs would be singular
         noise[:, a, b] = noise[:, b, a] = (_roots(diffusion[finite]) @ gaussians[finite][..., None])[..., 0]
         moved = V[finite] + h * drift[finite] + numpy.sqrt(h) * noise
-        # the drift is symmetric up to the order of its sums only, and eigh reads one triangle
-        values, vectors = numpy.linalg.eigh((moved + numpy.swapaxes(moved, 1, 2)) / 2)
+        # the drift is symmetric up to the order of its sums only
+        values, vectors = spectrum(moved)
         negative = values[:, 0] < 0
-        kept = (vectors * values.clip(min=0.0)[:, None, :]) @ numpy.swapaxes(vectors, 1, 2)
-        found[finite], clipped[finite] = numpy.where(negative[:, None, None], kept, moved), negative
+        kept = numpy.where(negative[:, None, None], composed(values, vectors), moved)
+        found[finite], clipped[finite] = kept, negative
         return found, clipped
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
@@ -126,15 +127,14 @@ def advance(
 
 def _roots(diffusion: Array) -> Array:
     """Symmetric roots; EvaluationError where a matrix is not positive."""
-    values, vectors = numpy.linalg.eigh(diffusion)
+    values, vectors = spectrum(diffusion)
     # beyond rounding a negative eigenvalue is no noise: clipping it would be the law of another SDE
     if (values[:, 0] < -_ROUNDING * numpy.abs(values).sum(axis=1)).any():
         raise EvaluationError(
             f"Σ is not positive: it has the eigenvalue {float(values[:, 0].min()):.6g} at a V of a path; there is no "
             "such noise at these constants."
         )
-    roots = numpy.sqrt(values.clip(min=0.0))
-    return numpy.asarray((vectors * roots[:, None, :]) @ numpy.swapaxes(vectors, 1, 2))
+    return composed(numpy.sqrt(values.clip(0.0)), vectors)
 
 
 def _outside(V: Array, interval: tuple[float, float]) -> NDArray[numpy.bool_]:

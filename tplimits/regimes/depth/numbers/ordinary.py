@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.arrays import Array
+from tplimits.numbers.roots import composed, spectrum
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.numbers.dense import advance
 from tplimits.regimes.depth.numbers.paths import Paths, ended
@@ -79,7 +80,7 @@ def _positive(V: Array) -> tuple[Array, bool]:
     """V without negative eigenvalues, and whether it had some beyond rounding."""
     if not numpy.isfinite(V).all():
         return V, False
-    values, vectors = numpy.linalg.eigh((V + V.T) / 2)
+    values, vectors = spectrum(V)
     if values[0] >= 0:
         return (V + V.T) / 2, False
-    return (vectors * values.clip(min=0.0)) @ vectors.T, bool(values[0] < -1e-12 * values[-1])
+    return composed(values, vectors), bool(values[0] < -1e-12 * values[-1])

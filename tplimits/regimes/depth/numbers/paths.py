@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
-from tplimits.pages.curves import Curve, drawn
+from tplimits.numbers.number import standard_error
+from tplimits.numbers.roots import root
+from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number
@@ -34,8 +35,7 @@ class Estimate(NamedTuple):
 
 def _estimate(values: Array) -> Estimate:
     """The mean over the first dimension, with its standard error."""
-    count = len(values)
-    error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(values.shape[1:], numpy.nan)
+    error = standard_error(values) if len(values) > 1 else numpy.full(values.shape[1:], numpy.nan)
     return Estimate(values.mean(axis=0), error)
 
 
@@ -72,12 +72,12 @@ class Paths(Reported):
         """Where the paths end: means of covariances, and the density of the first correlation; its course in time."""
         m = self.V.shape[-1]
         mean, error = self.mean()
-        pairs = [(a, b) for a in range(m) for b in range(a, m)][:_MOST_PAIRS]
+        shown = [(f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs(m)]
         return Report(
             title=f"Paths of a covariance of {m} tokens",
             answer=repr(self),
             text=repr(self),
-            numbers=tuple((f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs),
+            numbers=tuple(shown[:_MOST_PAIRS]),
             picture="".join(_pictures(self)),
             seed=self.seed,
             document=document(
@@ -134,10 +134,8 @@ class Paths(Reported):
         if self.V.shape[0] * self.V.shape[1] * samples * 8 > MEMORY:
             raise EvaluationError(f"samples={samples} of {len(self.V)} paths take more than {MEMORY >> 30} GB.")
         seeds = [self.seed, 1] if seed is None else seed_number(seed, EvaluationError)
-        values, vectors = numpy.linalg.eigh(self.V)
-        root = vectors * numpy.sqrt(numpy.clip(values, 0.0, None))[:, None, :]
         rng = numpy.random.default_rng(seeds)
-        return numpy.asarray(root @ rng.standard_normal((*self.V.shape[:2], samples)))
+        return numpy.asarray(root(self.V) @ rng.standard_normal((*self.V.shape[:2], samples)))
 
     def eigenvalues(self, recorded: bool = False) -> Array:
         """Eigenvalues in ascending order, (paths, m) or (paths, times, m)."""
@@ -192,9 +190,7 @@ def _pictures(paths: Paths) -> Iterator[str]:
     values = paths.correlation(0, 1) if several else paths.V[:, 0, 0]
     values = values[numpy.isfinite(values)]
     if len(values) > 1:
-        density, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
-        middles = (edges[:-1] + edges[1:]) / 2
-        yield drawn([Curve("density", tuple(middles.tolist()), tuple(density.tolist()))], f"{name} at the end")
+        yield drawn([density("density", values)], f"{name} at the end")
 
 
 def ended(

@@ -17,6 +17,8 @@ from sympy import Dummy, Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
+from tplimits.numbers.roots import composed, spectrum
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
@@ -48,9 +50,8 @@ class Drift:
 
     def at(self, V: Array) -> Estimate:
         """b at one covariance matrix, with its standard error."""
-        means = [self._replicate(V, r) for r in range(_REPLICATES)]
-        error = numpy.std(means, axis=0, ddof=1) / math.sqrt(_REPLICATES)
-        return Estimate(numpy.mean(means, axis=0) + self._known(V), error)
+        means = numpy.array([self._replicate(V, r) for r in range(_REPLICATES)])
+        return Estimate(means.mean(axis=0) + self._known(V), standard_error(means))
 
     def finite_at(self, V: Array) -> Estimate:
         """The same; EvaluationError where functions of the draws are too large for numbers."""
@@ -105,10 +106,9 @@ class Drift:
             ]
             for p, a in zip(positions, shapes, strict=True)
         ]
-        eigenvalues, vectors = numpy.linalg.eigh(numpy.block(blocks))
+        values, vectors = spectrum(numpy.block(blocks))
         # the symmetric root, which moves smoothly with V where eigenvalues meet
-        root = (vectors * numpy.sqrt(eigenvalues.clip(min=0.0))) @ vectors.T
-        drawn = self._normals(sum(counts), replicate) @ root
+        drawn = self._normals(sum(counts), replicate) @ composed(numpy.sqrt(values.clip(0.0)), vectors)
         parts = numpy.split(drawn, numpy.cumsum(counts)[:-1], axis=1)
         return {p: x.reshape(-1, *shape) for p, x, shape in zip(positions, parts, shapes, strict=True)}
 

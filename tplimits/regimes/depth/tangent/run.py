@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.roots import root
 from tplimits.program.nodes.given import positive_number, real_array
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.algebra.forms import Form
@@ -240,12 +241,11 @@ def _largest(form: Form, V: Array, values: Any, arrays: Any, more: Mapping[str, 
 
 def _response(V: Array, symmetric: bool, members: Sequence[int], seed: int) -> Array:
     """L G Lᵀ, or L (G + Gᵀ) Lᵀ, with L Lᵀ = V, for every path and, as last indices, the members of families."""
-    values, vectors = numpy.linalg.eigh(V)
-    root = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[..., None, :]
     # a stream beside those of the paths, which are seeded by the number alone
     G = numpy.random.default_rng([seed, 7]).standard_normal((*V.shape, *members))
     G = G + numpy.swapaxes(G, 1, 2) if symmetric else G
-    return numpy.einsum("pab,pbc...,pdc->pad...", root, G, root, optimize=True)
+    L = root(V)
+    return numpy.einsum("pab,pbc...,pdc->pad...", L, G, L, optimize=True)
 
 
 def _row(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.regimes.depth.numbers.influence import of_quantile
 from tplimits.regimes.depth.tangent.paths import gram
@@ -236,9 +236,7 @@ class Gradients(Reported):
         for row in self.rows:
             logs = row.logs[numpy.isfinite(row.logs)]
             if row.layer == 0 and logs.size > 1 and numpy.ptp(logs) > 0:
-                density, edges = numpy.histogram(logs, bins=min(40, max(4, len(logs) // 20)), density=True)
-                middles = (edges[:-1] + edges[1:]) / 2
-                densities.append(Curve(row.of, tuple(middles.tolist()), tuple(density.tolist())))
+                densities.append(density(row.of, logs))
         yield drawn(densities, "log(|∂L/∂θ|²/n), first layer")
 
 

@@ -18,6 +18,7 @@ from tplimits.arrays import Array
 from tplimits.errors import CheckError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, sizes_of
+from tplimits.program.nodes.evaluate import stream
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number, stated_array
@@ -129,8 +130,7 @@ class KernelSampler:
         """Batch number `index` at width n."""
         if self.growing:
             return self.at(n).run(n, index, draws)
-        seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
-        rng = numpy.random.Generator(numpy.random.SFC64(seeds))
+        rng = stream(self.seed, n, index)
         found = self.gradients.kernels(self.X, None, n, draws, rng, self.ratios, self.given)
         shape = (draws, self.count, self.count, self.outputs, self.outputs)
         values, squares = [], []

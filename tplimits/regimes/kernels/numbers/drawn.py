@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.derivation.leaves import SECOND
@@ -74,9 +74,8 @@ def drawn(
 
 
 def _averaged(asked: GramRequest, found: list[list[Array]]) -> KernelPair:
-    many = len(found)
     means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, -1)]  # the NNGP twice where there is no NTK
-    errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, -1)]
+    errors = [standard_error(numpy.array([f[i] for f in found])) for i in (0, -1)]
     refuse_infinite(asked, KERNELS, means)
     return KernelPair(means[0], means[1], errors[0], errors[1])
 

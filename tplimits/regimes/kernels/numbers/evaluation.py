@@ -52,7 +52,7 @@ _PAIRS, _SINGLE = 64, 1 << 24
 _FEW_ALIKE = 0.25
 #: entries of the largest table of one tile
 _TILE = 1 << 15
-#: inputs a side of one tile of the compiled loop for all pairs
+#: inputs a side of one tile of a recursion of one pair
 _WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
@@ -116,7 +116,7 @@ class Pieces:
 
 
 def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
-    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere.
+    """Tiles by the statements of one pair where these are few and have no axes, by the plan of the recursion elsewhere.
 
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
@@ -128,7 +128,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
-            pair = _fused(part, settled)
+            pair = _fused(part)
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
@@ -144,7 +144,7 @@ def _step(asked: GramRequest, plan: KernelPlan) -> int:
     room = step_of(plan, _TILE)
     if not asked.symmetric:
         return room
-    worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_nested else 0
+    worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
     return min(room, -(-several // _LEAST) * _LEAST)
 
@@ -165,12 +165,12 @@ class Planned:
         self.asked, self.kernels = asked, kernels
         plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = replace(plan, is_compiled=True) if compiled else plan.settled(pairs) if settled else plan
+        self.plan = replace(plan, is_compiled=plan.has_form) if compiled else plan.settled(pairs) if settled else plan
         if not (settled or compiled):
             self.plan.expect(pairs)
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
-        self.single = asked.single and worth and self.plan.is_nested
+        self.single = asked.single and worth and self.plan.is_compiled
         self.rounding = 0.0
 
     @cached_property
@@ -184,7 +184,7 @@ class Planned:
     @cached_property
     def laid_out(self) -> dict[int, Own]:
         """The same as loops over pairs read it."""
-        if not self.plan.is_nested:
+        if not self.plan.is_compiled:
             return self.owns
         lanes, dtype = self.plan.lanes(self.single, self.asked.other.many)
         one = self.owns[1].laid_out(lanes, dtype)
@@ -304,7 +304,7 @@ def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fa
     if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
         return None
     planned = Planned(asked, kernels, compiled=True)
-    return planned if planned.plan.is_nested else None
+    return planned if planned.plan.is_compiled else None
 
 
 def _is_plain(asked: GramRequest) -> bool:
@@ -313,13 +313,13 @@ def _is_plain(asked: GramRequest) -> bool:
     return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
 
 
-def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
-    """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
+def _fused(asked: GramRequest) -> KernelPair | None:
+    """Both kernels by the statements of one pair, where the recursion has no finite axes and closed forms alone."""
     if not _is_plain(asked):
         return None
     try:
         with numpy.errstate(all="ignore"):
-            options = asked.symmetric, asked.dtype, settled
+            options = asked.symmetric, asked.dtype
             return KernelPair(*fused_pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None

@@ -26,6 +26,7 @@ from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.numbers.near_zero import continued
+from tplimits.numbers.roots import along, spectrum
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
@@ -200,13 +201,13 @@ class MeanPoints:
         pairs = list(itertools.combinations_with_replacement(range(size), 2))
         for k, (i, j) in enumerate(pairs):
             grams[:, i, j] = grams[:, j, i] = rows[:, k]
-        lengths, vectors = numpy.linalg.eigh(grams)
+        lengths, vectors = spectrum(grams)
         trace = numpy.einsum("kii->k", grams)
         # entries that are means of a layer below were drawn too, at points of their own: off by about 1/points
         if (lengths[:, 0] < -max(_ROUNDING, 1 / self.many) * numpy.maximum(trace, 0.0)).any():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
         written = continued(moment.integrand, independent(moment.variables))
-        roots = vectors * numpy.sqrt(numpy.clip(lengths, 0.0, None))[:, None, :]
+        roots = along(lengths, vectors)
         parameters = {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
 
         def at(u: Array) -> Array:

@@ -14,6 +14,8 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError, shown
+from tplimits.numbers.number import standard_error
+from tplimits.numbers.roots import root
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.regimes.kernels.numbers.drawn import sampled
 from tplimits.regimes.kernels.numbers.request import GramRequest, shape_of
@@ -57,8 +59,7 @@ class KernelSample:
         draws, inputs, *_ = self.nngp.shape
         rows = inputs * math.prod(outputs)
         order = (0, 1, *range(3, 3 + len(outputs)), 2, *range(3 + len(outputs), self.nngp.ndim))
-        values, vectors = numpy.linalg.eigh(self.nngp.transpose(order).reshape(draws, rows, rows))
-        roots = vectors * numpy.sqrt(numpy.maximum(values, 0.0))[:, None, :]
+        roots = root(self.nngp.transpose(order).reshape(draws, rows, rows))
         rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
         white = rng.standard_normal((draws, count, rows))
         return numpy.einsum("dij,dcj->dci", roots, white).reshape(draws, count, inputs, *outputs)
@@ -94,7 +95,7 @@ def excess_kurtosis(asked: GramRequest, draws: int, seed: int) -> Kurtosis:
         )
     with numpy.errstate(invalid="ignore", divide="ignore"):
         influence = 3 * ((C**2 - m2) / m1**2 - 2 * m2 * (C - m1) / m1**3)
-        return Kurtosis(3 * (m2 / m1**2 - 1), influence.std(axis=0, ddof=1) / math.sqrt(len(C)))
+        return Kurtosis(3 * (m2 / m1**2 - 1), standard_error(influence))
 
 
 def _batches(asked: GramRequest, draws: int, seed: int) -> Iterator[tuple[Array, Array]]:

@@ -259,14 +259,9 @@ class _Unrolling:
         """What a parameter is at step t + 1."""
         position = self.source.initial_names[name]
         s, λ = self.source[position], self.recursion.weight_decay[name]
-        backward = self.total.backward
         rows: list[tuple[Expr, Expr | None]] = []
-        for uses, outputs in (
-            (backward.gradients[name], backward.outputs),
-            (backward.shift_gradients[name], backward.shift_outputs),
-        ):
-            for use in uses:
-                rows += self._rows(s, use, outputs, at, χ)
+        for use, outputs in self.total.backward.uses(name):
+            rows += self._rows(s, use, outputs, at, χ)
         lr = self.lr(t)[name]
         self.rates[name].append(lr)
         self.rows[name].append(rows)

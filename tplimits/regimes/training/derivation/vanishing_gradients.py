@@ -43,7 +43,7 @@ def vanishing_gradients(total: TotalProgram) -> tuple[str, ...]:
     limits = _zeros(program, lambda p: p not in state.judged.unread and _is_zero(state, p))
     for name in total.trained:
         members: dict[tuple[Expr, ...], list[set[int]]] = {}
-        for use in (*back.gradients.get(name, ()), *back.shift_gradients.get(name, ())):
+        for use, _ in back.uses(name):
             # indices that run may be those of any member
             fixed = all(isinstance(i, Integer) for i in use.indices)
             factors = {e.source for e in (use.gradient, use.operand) if e is not None}

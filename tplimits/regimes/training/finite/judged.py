@@ -22,6 +22,7 @@ from tplimits.errors import CheckError, EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, sizes_of
 from tplimits.program.network.loss import error_signal
+from tplimits.program.nodes.evaluate import stream
 from tplimits.program.nodes.given import by_name, sent_to, whole_from
 from tplimits.regimes.training.derivation.labels import output_labels
 from tplimits.regimes.training.finite.networks import Networks
@@ -123,8 +124,7 @@ class OutputSampler:
         """Batch number `index` at width n."""
         if self.growing:
             return self.at(n).run(n, index, draws)
-        seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
-        rng = numpy.random.Generator(numpy.random.SFC64(seeds))
+        rng = stream(self.seed, n, index)
         networks = Networks(self.recipe, n, draws, rng, self.given, self.ratios)
         try:
             f = networks.trained(self.X, error_signal(self.error), self.steps, start=self.start).f

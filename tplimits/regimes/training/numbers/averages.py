@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 
 
 def mean_and_error(values: Array) -> tuple[Array, Array]:
     """The mean over the first axis and its standard error; EvaluationError where they are too large for numbers."""
     with numpy.errstate(all="ignore"):
-        mean, stderr = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+        mean, stderr = values.mean(axis=0), standard_error(values)
     if not (numpy.isfinite(mean).all() and numpy.isfinite(stderr).all()):
         raise EvaluationError(
             "the outputs are beyond 1e150, where their errors are no numbers: training diverges. Give a smaller lr."

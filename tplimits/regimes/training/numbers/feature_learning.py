@@ -15,6 +15,7 @@ from tplimits.numbers.columns import Array, OverflowingError, State
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
+from tplimits.program.nodes.evaluate import stream
 from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
@@ -47,14 +48,13 @@ class Replicate:
 
     def __init__(self, asked: TrainingRequest, number: int, total: TotalProgram | None = None) -> None:
         self.asked, self.number = asked, number
-        seed = numpy.random.SeedSequence(asked.seed, spawn_key=(number,))
         self.execution = TrainingExecution(
             asked.recursion.total if total is None else total,
             asked.recursion.optimizers,
             asked.X,
             asked.particles,
             asked.block,
-            numpy.random.Generator(numpy.random.SFC64(seed)),
+            stream(asked.seed, number),
             asked.white,
             asked.ratios,
             asked.given,

@@ -19,13 +19,14 @@ from sympy import Expr
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes, with_names
 from tplimits.program.nodes.functions import JUMPS, maximum, minimum, relu
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
-from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution

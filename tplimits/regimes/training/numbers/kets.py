@@ -15,8 +15,10 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.columns import AntitheticPopulation, Array, Population
+from tplimits.numbers.roots import root
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.evaluate import stream
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
 from tplimits.program.nodes.parity import signs
 from tplimits.program.optimizers.linear import SGD
@@ -63,8 +65,7 @@ def roots(asked: TangentRequest) -> dict[int, Array]:
             gram = evaluate(request(tables, X, None, asked.without_biases(asked.values), asked.ratios)).nngp
         except (EvaluationError, NoLimitError):  # no route to the number: these images are drawn as others are
             continue
-        values, vectors = numpy.linalg.eigh((gram + gram.T) / 2)
-        found[position] = vectors * numpy.sqrt(numpy.maximum(values, 0.0))
+        found[position] = root(gram)
     return found
 
 
@@ -118,8 +119,7 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
     # two blocks at least: left factors are moved on by one
     block = min(asked.block, asked.particles // 2)
     execution = HalvedExecution if _gains_from_halves(asked, total, block) else KetExecution
-    seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
-    rng = numpy.random.Generator(numpy.random.SFC64(seed))
+    rng = stream(asked.seed, 1, number)
     names = [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
     run = execution(
         roots,

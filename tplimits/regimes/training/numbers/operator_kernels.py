@@ -10,6 +10,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.roots import root, spectrum
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import KernelPair, request
 
@@ -163,13 +164,13 @@ def _drawn(mean: Array, z: Array, covariance: Array, first: Array | None) -> Arr
     """Gaussian columns with one covariance from standard normals z, given their first rows if these are known."""
     if first is not None:
         mean, covariance = _conditioned(mean, covariance, first)
-    return mean + _root(covariance) @ z
+    return mean + root(covariance) @ z
 
 
 def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, Array]:
     """Means and covariance of Gaussian columns whose first rows are known."""
     k = len(first)
-    values, vectors = numpy.linalg.eigh(covariance[:k, :k])
+    values, vectors = spectrum(covariance[:k, :k])
     # combinations without variance are known already, and no f0 may give them another value
     kept = values > _ROUNDING * max(values[-1], 0.0)
     off = vectors[:, ~kept].T @ (first - mean[:k])
@@ -186,8 +187,3 @@ def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, A
     # nothing is left to draw where f0 is given
     rest[:k] = rest[:, :k] = 0
     return found, rest
-
-
-def _root(covariance: Array) -> Array:
-    values, vectors = numpy.linalg.eigh((covariance + covariance.T) / 2)
-    return vectors * numpy.sqrt(numpy.maximum(values, 0.0))

@@ -15,6 +15,7 @@ import numpy
 import scipy.special
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
 from tplimits.numbers.threads import one_thread
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.numbers import checkpoint
@@ -32,11 +33,6 @@ ERRORS, ROUNDING = 4.0, 1e-12
 ENOUGH = 8
 #: error signals are lost where one replicate's are off by more than this part of the largest ones so far
 _LOST = 0.5
-
-
-def standard_error(values: Array) -> Array:
-    """Of the mean over the first axis."""
-    return values.std(axis=0, ddof=1) / numpy.sqrt(len(values))
 
 
 def may_vanish(values: Array) -> Array:

@@ -19,11 +19,12 @@ from sympy import Expr, S
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.rules import removable
+from tplimits.numbers.number import standard_error
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
-from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array

@@ -186,9 +186,7 @@ class Outline:
 
         `member` chooses one of a family, by axis.
         """
-        backward = self.recursion.total.backward
-        uses = [(use, backward.outputs) for use in backward.gradients[name]]
-        uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
+        uses = self.recursion.total.backward.uses(name)
         terms = (self._term(name, use, outputs, t, member or {}) for use, outputs in uses)
         return self._sum(list(filter(None, terms))) or "0"
 

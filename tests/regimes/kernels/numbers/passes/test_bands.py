@@ -107,7 +107,6 @@ def test_few_inputs_are_compiled_at_the_second_call(monkeypatch):
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     compiles, own = [], plan.KernelPlan.own_nested
     monkeypatch.setattr(plan.KernelPlan, "own_nested", lambda *given: compiles.append(given[1]) or own(*given))
-    monkeypatch.setattr(plan.KernelPlan, "_is_worth", lambda *_: True)
     monkeypatch.setattr(plan, "_BETWEEN", 0)
     monkeypatch.setattr(plan, "_FEW", 0)
     first = limit.evaluate(X)

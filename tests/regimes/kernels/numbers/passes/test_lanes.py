@@ -9,7 +9,7 @@ import tapped_networks as nets
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, request
-from tplimits.regimes.kernels.numbers.passes import lanes, passes, planning
+from tplimits.regimes.kernels.numbers.passes import lanes, planning
 from tplimits.regimes.kernels.numbers.passes.blocks import Blocks
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
@@ -25,7 +25,7 @@ def compiled(limit: tp.KernelLimit, *X: Array) -> tp.KernelPair:
     asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled, made.calls = True, 1  # as at a second call, which compiles what is done once for inputs too
-    assert made.is_nested
+    assert made.has_form
     assert all(made.own_nested(side) is not None for side in (1, 2))
     return limit.evaluate(*X)
 
@@ -198,7 +198,7 @@ def test_taps_of_a_grid_need_no_table():
     limit = tp.derive(nets.network(nets.image(4), 16, nets.image(4), True), tp.Kernels())
     asked = request.request(limit.derivation, data(2, 16), None, {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
-    code = lanes.Lanes(passes.Passes(made.pair, made.labels, made.sizes, ("input 1", "input 2"), 2), 8, False)
+    code = lanes.Lanes(made.functions[0].passes(), 8, False)
     assert code.axes[16].border == (1, 1)
     assert not code.tables
 

@@ -22,13 +22,13 @@ def planned(*places):
 def test_sides_of_one_size_share_their_tape():
     plan = planned(3, 3)
     assert plan.rows[2] is plan.rows[1] and plan.tables[2] is plan.tables[1] and plan.functions[2] is plan.functions[1]
-    assert plan.own_loops[2] is plan.own_loops[1] and plan.many[1] == plan.many[2] >= 2
+    assert plan.many[1] == plan.many[2] >= 2
     assert plan.watched_rows[1] == plan.watched_rows[2] and plan.row_entries[1] == plan.row_entries[2]
 
 
 def test_sides_of_two_sizes_do_not():
     plan = planned(3, 4)
     assert plan.rows[2] is not plan.rows[1] and plan.functions[2] is not plan.functions[1]
-    assert plan.own_loops[2] is not plan.own_loops[1] and plan.tables[2] is not plan.tables[1]
+    assert plan.tables[2] is not plan.tables[1]
     # the kernels of inputs with themselves are those of the first side alone
     assert plan.many[1] > plan.many[2] >= 1 and plan.row_entries[1] > plan.row_entries[2]

@@ -37,7 +37,7 @@ def planned(network: tp.Program, data=X):
     asked = request.request(limit.derivation, data, None, {}, None)
     made = planning.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
     made.is_compiled, made.calls = True, 1
-    assert made.is_nested
+    assert made.has_form
     return limit, made
 
 

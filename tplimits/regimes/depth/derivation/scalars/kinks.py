@@ -14,7 +14,7 @@ import sympy
 from sympy import Dummy, Expr
 
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
-from tplimits.program.nodes.functions import elementary, leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.functions import BENT, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT
 from tplimits.regimes.depth.algebra.products import Poly, lowest
 from tplimits.regimes.depth.derivation.scalars.scalars import insist_on_small, parts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _SCALARS = (Entry, ArrayEntry, AxisSum)
 #: powers beyond this are those of one Gaussian, and not written out
 _MOST_PAIRED = 4
-_BENT = (sympy.Abs, sympy.sign, step, relu, leaky_relu, maximum, minimum, where)
 
 
 def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None:
@@ -38,7 +37,7 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     if not _has_kink(written) or not lowering.reading.is_scalar(written):
         return None
     # relu of a constant is a number: no kink that the state could meet
-    constants = {c: Dummy(real=True) for c in written.atoms(*_BENT) if not c.has(*_SCALARS)}
+    constants = {c: Dummy(real=True) for c in written.atoms(*BENT) if not c.has(*_SCALARS)}
     written = written.xreplace(constants).replace(_is_even_root, lambda p: abs(p.base.base) ** (p.base.exp * p.exp))
     back = {d: c for c, d in constants.items()}
     body = elementary(written)
@@ -98,7 +97,7 @@ def _greater(x: Expr, y: Expr) -> Expr:
 
 
 def _has_kink(expr: Expr) -> bool:
-    if any(h.has(Entry) for h in expr.atoms(*_BENT)):
+    if any(h.has(Entry) for h in expr.atoms(*BENT)):
         return True
     return any(_is_root(p) for p in expr.atoms(sympy.Pow))
 

@@ -1,6 +1,6 @@
-"""The statements of a fused recursion on arrays, for calls whose work is less than compiling a loop.
+"""The statements of a recursion on arrays, for calls whose work is less than compiling, and for nearly singular pairs.
 
-Two straight functions of NumPy: quantities of one input each, and the careful statements for arrays of pairs.  A call
+Two straight functions of NumPy: quantities of one input each, and the statements for arrays of pairs.  A call
 with a few inputs is a hundred array operations, however many layers of bookkeeping stand behind the text.
 """
 
@@ -120,7 +120,7 @@ class FusedArrays:
 
     @cached_property
     def _own(self) -> tuple[Callable[..., Any], tuple[Gram | Expr, ...], tuple[float, ...]] | None:
-        text = OwnText(self.derivation, self.constants, careful=True, scalar=False)
+        text = OwnText(self.derivation, self.constants)
         try:
             kernels = text.kernels(1)
             results = [*(text.value(on_first(e)) for e in (*self.left, *self.right)), *kernels]
@@ -173,7 +173,7 @@ class FusedArrays:
 
 def fused_arrays(derivation: KernelTables, constants: Mapping[Expr, float]) -> FusedArrays:
     """The functions of a recursion; NotFused where it needs arrays with axes."""
-    text = Text(derivation, constants, careful=True, scalar=False)
+    text = Text(derivation, constants)
     results = text.kernels(2)
     lines = [f"{name} = L[{k}]" for k, name in enumerate(text.left.values())]
     lines += [f"{name} = R[{k}]" for k, name in enumerate(text.right.values())]

@@ -1,4 +1,4 @@
-"""Which determinant rule goes with which part of a recursion: the careful version of the fused loop.
+"""Which determinant rule goes with which part of a recursion.
 
 A law (K11, K12, K22) keeps an accurate determinant where K12 is a Gram matrix of data, a table that has one, aK + b, a
 sum of such, a K divided by a function of each input, or the mean of a piecewise linear function.  All of these are
@@ -79,7 +79,7 @@ class Determinants:
         place = list(self.text.grams.values()).index(name) if name in self.text.grams.values() else None
         if place is None:
             return "0.0"
-        read = f"d{place} = D[{place}{', i, 0' if self.text.scalar else ''}]"
+        read = f"d{place} = D[{place}]"
         if read not in self.reads:
             self.reads.append(read)
         return f"d{place}"

@@ -1,10 +1,8 @@
 """The statements of one pair of inputs, for a recursion without finite axes: all layers one after the other.
 
 Their text is generated from the tables.  What depends on one input alone is computed beforehand, row by row of `left`
-and `right`; Gram matrices of the data come from matrix products.  There are two versions: a fast one, which takes
-determinants from the entries of each 2×2 covariance, and a careful one, which carries them along the recursion; pairs
-that come near a singular law in the first are done again by the second.  `fused_loops` makes compiled loops of them,
-`fused_arrays` functions of arrays of pairs, which need no compilation.
+and `right`; determinants of covariances are carried along the recursion (`determinants`).  `arrays` makes a function of
+arrays of pairs of them.
 """
 
 from __future__ import annotations
@@ -28,11 +26,6 @@ from tplimits.regimes.kernels.numbers.tables.singular import KINKED
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
-#: a law with a determinant below this share of c11·c22 is handed to the careful version
-NEARLY_SINGULAR = 1e-6
-#: the same for negative correlations, where means of kinked functions vanish like the cube of an angle
-NEARLY_OPPOSITE = 1e-2
-
 
 class NotFused(Exception):
     """The recursion has parts that are evaluated by arrays."""
@@ -44,20 +37,16 @@ class Text:
 
     derivation: KernelTables
     constants: Mapping[Expr, float]
-    careful: bool
-    #: statements of one pair, or of arrays of pairs
-    scalar: bool = True
     lines: list[str] = field(default_factory=list)
     known: dict[Any, str] = field(default_factory=dict)
     grams: dict[Expr, str] = field(default_factory=dict)
     left: dict[Expr, str] = field(default_factory=dict)
     right: dict[Expr, str] = field(default_factory=dict)
     numbers: dict[Expr, str] = field(default_factory=dict)
-    laws: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.determinants = Determinants(self)
-        self.writer = Writer(scalar=self.scalar, prefix="m", series=self.careful)
+        self.writer = Writer(scalar=False, prefix="m", series=True)
         self.flushed = 0
 
     def let(self, key: Any, text: str) -> str:
@@ -162,20 +151,10 @@ class Text:
             c11, c12, c22 = (self.value(c) for c in law)
             entries = c11, c12, c22
             kinked = any(m.integrand.has(*KINKED) for m in moments)
-            det = self.determinants.of_law(law, entries, kinked) if self.careful else self._plain(entries, kinked)
+            det = self.determinants.of_law(law, entries, kinked)
             for moment, function in zip(moments, functions, strict=True):
                 self.known[moment] = closed_text(self.writer, function, (*entries, det))
             self.flush()
-
-    def _plain(self, entries: tuple[str, ...], kinked: bool) -> str:
-        c11, c12, c22 = entries
-        size = self.let("size", f"{c11}*{c22}")
-        raw = self.let("det", f"{size} - {c12}*{c12}")
-        least = self.let("least", f"{NEARLY_SINGULAR} if {c12} > 0.0 else {NEARLY_OPPOSITE}")
-        if kinked:  # means of smooth functions do not mind
-            # negative where the pair has to be done again
-            self.let("near", f"{raw} - {least}*{size}")
-        return self.let("positive", f"{raw} if {raw} > 0.0 else 0.0")
 
     def flush(self) -> None:
         """What the writer of formulas has added, in its place among the statements."""

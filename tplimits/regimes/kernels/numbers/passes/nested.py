@@ -23,8 +23,8 @@ from tplimits.regimes.kernels.numbers.tables.laws import half_squared_distance
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.passes import Passes
 
-#: bytes of what one thread keeps between passes
-_MOST_ROOM = 1 << 26
+#: bytes of what one thread keeps between passes; beyond its cache, too, they are faster than passes over whole arrays
+_MOST_ROOM = 1 << 30
 #: pairs times kept vectors from which on threads share the work
 _SHARED = 1 << 22
 #: inputs of the widest vector
@@ -68,7 +68,7 @@ class Nested:
 
     def __post_init__(self) -> None:
         if self.bytes > _MOST_ROOM:
-            raise NotNested("more room than a cache has")
+            raise NotNested("more room than a thread has")
         self.code = compiled(str(self.lanes.module), self.lanes.rewritten)
         self.call = self.code.function("run", 3)
         self.tables = [t.ctypes.data for t in self.lanes.tables]

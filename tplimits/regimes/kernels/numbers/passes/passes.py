@@ -20,7 +20,6 @@ from tplimits.regimes.kernels.numbers.tables import entrywise
 from tplimits.regimes.kernels.numbers.tables.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, bare, contracted, renamed
 from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
-from tplimits.regimes.kernels.numbers.tables.singular import nearly_singular
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep
@@ -90,20 +89,12 @@ class Passes:
         inner = [x for x in self.labels[n] if x not in self.inputs]
         if any(x not in self.sizes for x in inner):
             return False
-        fixed = any(isinstance(v, Labelled) and v.labels for v in step.values)
-        if fixed and step.function is not bare(contracted) and nearly_singular not in step.fixed:
-            return False
         if is_pointwise(step):
             return True
         if step.function is bare(contracted):
-            arrays = [v for v in step.values if not isinstance(v, Labelled) or v.labels]
-            names = {x for v in arrays for x in self.labels_of(v)}
-            return (
-                len(arrays) <= 2
-                and not names & set(self.inputs) & set(step.fixed[0])
-                and names <= {*self.inputs, *self.sizes}
-            )
-        return self.is_gather(n)
+            names = {x for v in step.values for x in self.labels_of(v)}
+            return not names & set(self.inputs) & set(step.fixed[0]) and names <= {*self.inputs, *self.sizes}
+        return self.is_gather(n) and not any(isinstance(v, Labelled) and v.labels for v in step.values)
 
     def is_gather(self, n: int) -> bool:
         """Whether a step reads entries at other places than its own."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 from tplimits.regimes.kernels.numbers.passes.alone import data_of
 from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
-from tplimits.regimes.kernels.numbers.passes.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.passes.paired import Paired
-from tplimits.regimes.kernels.numbers.tables.extents import sizes_of, steps
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 from tplimits.regimes.kernels.numbers.tables.places import batch
 from tplimits.regimes.kernels.numbers.tables.singular import blocks, suspects, suspicious
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 17
 #: seconds of an array pass over one entry
 _SECONDS = 2e-9
-#: work in seconds, for each step of the tapes, above which loops are compiled; entries below which a loop is too short
+#: work in seconds, for each step of the tapes, above which a function is compiled; entries below which it is too short
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
@@ -42,8 +40,6 @@ _REPEATED = 1 << 20
 _BESIDE = 64
 #: how much more a step takes where one function goes over pairs of places as well
 _BETWEEN = 4
-#: how much more it takes where loops are compiled one by one
-_BY_LOOPS = 40
 
 
 @dataclass(eq=False)
@@ -59,8 +55,6 @@ class KernelPlan:
     tables: tuple[Tables, ...]
     watched: list[Mapping[int, int]]
     watched_rows: dict[int, int]
-    labels: Sequence[tuple[str, ...]]
-    sizes: Mapping[str, int]
     #: entries of all steps for one pair, and for one input of a side
     entries: int
     row_entries: Mapping[int, int]
@@ -71,33 +65,13 @@ class KernelPlan:
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
 
-    @cached_property
-    def loops(self) -> CompiledSchedule:
-        """The tape of pairs with its pointwise steps in compiled loops."""
-        return compiled(self.pair, self.labels, self.sizes)
-
-    @cached_property
-    def own_loops(self) -> dict[int, CompiledSchedule]:
-        """The same of the tapes of inputs."""
-        found: dict[int, CompiledSchedule] = {}
-        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
-            assert tables.tape is not None
-            known = self.rows[side] is self.rows[1] and 1 in found
-            sizes = sizes_of(self.rows[side], tables.tape, tables)
-            found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
-        return found
-
     def nested(self, single: bool, columns: int) -> Nested | None:
         """The tape of pairs as one compiled function, where it has a form."""
         return self.functions[0].of(single, columns)
 
     @property
-    def is_nested(self) -> bool:
-        """Whether pairs are done by one compiled function."""
-        return self.is_compiled and self._has_form
-
-    @property
-    def _has_form(self) -> bool:
+    def has_form(self) -> bool:
+        """Whether pairs can be done by one compiled function."""
         return self.functions[0].banded or self.nested(False, 8) is not None
 
     def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
@@ -111,7 +85,7 @@ class KernelPlan:
         return self.functions[side].of(False, many)
 
     def expect(self, pairs: int) -> None:
-        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known.
+        """Compile where the work of all calls so far passes what compiling costs.
 
         Who asks twice asks many times: one function for all pairs is made for the second call.
         """
@@ -121,18 +95,12 @@ class KernelPlan:
         if self.is_compiled or work <= _FEW:
             return
         # compiling waits until it costs no more than the work so far
-        if self.worth > self._least:
-            self.is_compiled = self._is_worth(self.worth) or self._are_kept
-        elif self.calls > 1 and work >= _REPEATED:
-            self.is_compiled = self._has_form
+        if self.worth > self._least or (self.calls > 1 and work >= _REPEATED):
+            self.is_compiled = self.has_form
 
     def settled(self, pairs: int) -> KernelPlan:
-        """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
-        return replace(self, is_compiled=self._is_worth(pairs * self.seconds), calls=0)
-
-    def _is_worth(self, seconds: float) -> bool:
-        """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
-        return seconds > self._least and (self._has_form or seconds > _BY_LOOPS * _WORTHWHILE * steps(self))
+        """This plan, compiled where so many pairs are worth it, whatever was asked before."""
+        return replace(self, is_compiled=pairs * self.seconds > self._least and self.has_form, calls=0)
 
     @property
     def _least(self) -> float:
@@ -142,7 +110,7 @@ class KernelPlan:
         return many * _WORTHWHILE * sum(step is not None for _, step, _ in self.pair.steps)
 
     def _own_are_worth(self, side: int, inputs: int) -> bool:
-        """Whether loops over single inputs are worth compiling: at a first call array passes over few cost less."""
+        """Whether a function of single inputs is worth compiling: at a first call array passes over few cost less."""
         seconds = inputs * self.row_entries[side] * _SECONDS
         return self.is_compiled and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
 
@@ -150,10 +118,6 @@ class KernelPlan:
     def seconds(self) -> float:
         """What array passes over one pair take."""
         return self.entries * _SECONDS
-
-    @property
-    def _are_kept(self) -> bool:
-        return self.loops.are_kept and all(loops.are_kept for loops in self.own_loops.values())
 
     @property
     def subtracts(self) -> bool:
@@ -167,19 +131,18 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
-        worth = self._own_are_worth(side, inputs.many)
-        nest = self.own_nested(side, inputs.many) if worth else None
+        nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,))
             if not flagged.any():
                 return Own(rows, flagged)
-        schedule, parts = (self.own_loops if worth and nest is None else self.rows)[side], []
+        parts = []
         step = max(1, min(together, _BLOCK // self.largest_row))
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
-            parts.append(schedule.run(partial(data_of, self.tables[0], some)))
+            parts.append(self.rows[side].run(partial(data_of, self.tables[0], some)))
         found = [joined([p[k] for p in parts]) for k in range(len(parts[0]))]
         many = len(found) - self.watched_rows[side]
         values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
@@ -218,7 +181,8 @@ class KernelPlan:
         # row by row array passes do half of the pairs; short ones cost more in calls than they save
         if above and one.many > 1 and self.largest >= _FEW:
             return self._row_by_row(one, other, owns)
-        found = self._interpreted(self._given(one, other, owns))
+        with numpy.errstate(all="ignore"):
+            found = self.pair.run(self._given(one, other, owns))
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
 
@@ -270,10 +234,6 @@ class KernelPlan:
             return Labelled(laid(owns[side].row(place).array), labels)
 
         return given
-
-    def _interpreted(self, given: Callable[[Any], Labelled]) -> list[Labelled]:
-        with numpy.errstate(all="ignore"):
-            return (self.loops if self.is_compiled else self.pair).run(given)
 
     def _near(self, found: Sequence[Labelled], one: Inputs, other: Inputs) -> NDArray[numpy.bool_]:
         """Pairs with a flag, but not at the same data."""

@@ -85,8 +85,6 @@ def _made(
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
-        pair.labels,
-        sizes_of(schedule, pair, both),
         entries(schedule, pair, both),
         {side: entries(own[side], tables.tape, tables) for side, tables in ((1, first), (2, second)) if tables.tape},
         functions=functions,

@@ -54,14 +54,8 @@ def sizes_of(schedule: TapeSchedule, tape: Tape, tables: Tables) -> dict[str, in
     return found
 
 
-def steps(plan: KernelPlan) -> int:
-    """Steps of all tapes, which the time that compiling takes goes with."""
-    tapes = {id(tape): tape for tape in (plan.pair, *plan.rows.values())}.values()
-    return sum(step is not None for tape in tapes for _, step, _ in tape.steps)
-
-
 def step_of(plan: KernelPlan, block: int) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
-    if plan.is_nested:
+    if plan.is_compiled:
         return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import sympy
 from numpy.typing import NDArray
 
-from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.functions import BENT
 from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped
 from tplimits.regimes.kernels.numbers.tables.places import batch
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 NEARLY = 1e-8
 
 #: functions whose means have a root at coinciding inputs
-KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign)
+KINKED = BENT
 
 Flags = NDArray[numpy.bool_]
 

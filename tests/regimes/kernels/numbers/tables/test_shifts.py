@@ -1,4 +1,4 @@
-"""Sums over taps by slices, by gathering and by compiled loops, beside the sum written out."""
+"""Sums over taps by slices and by gathering, beside the sum written out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from tplimits.regimes.kernels.numbers.passes.taps import summed_by_loops
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 from tplimits.regimes.kernels.numbers.tables.shifts import Read, moved, summed_entries
 
@@ -54,9 +53,8 @@ def summed(array, reads):
     return found
 
 
-@pytest.mark.parametrize("by", [summed_entries, summed_by_loops])
 @pytest.mark.parametrize("name", PLACES)
-def test_sums_over_taps(name, by):
+def test_sums_over_taps(name):
     """Of one index at the end or in the middle of a table, and of two."""
     places, size = PLACES[name]
     one, other = (Read(label, places, (f"to {label}",)) for label in "ij")
@@ -67,7 +65,7 @@ def test_sums_over_taps(name, by):
         (6, RNG.standard_normal((3, size, 2)), ("a", "i", "b"), (one,)),
         (2, RNG.standard_normal((2, size, size)), ("b", "i", "j"), (one, other)),
     ):
-        found = by([Labelled(array, labels)], reads)
+        found = summed_entries([Labelled(array, labels)], reads)
         rest = [x for x in labels if x in "ab"]
         wanted = summed(Labelled(array, labels).at([*rest, *(r.label for r in reads)]), reads)
         assert wanted.reshape(batch, -1).shape[1] == places.shape[1] ** len(reads)
