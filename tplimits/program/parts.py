@@ -18,7 +18,7 @@ from sympy import Expr
 
 Answer = TypeVar("Answer")
 #: as SymPy sorts factors
-_IN_ORDER = functools.cmp_to_key(lambda a, b: a.compare(b))
+_IN_ORDER = functools.cmp_to_key(sympy.Basic.compare)
 #: answers that are remembered
 _MOST = 1 << 14
 #: derivations between two times of forgetting: what some in a row share is worked out once more in so many

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.bounds import POSITIVE, bounds
+from tplimits.law.hypotheses.bounds import POSITIVE, bounds, never_negative
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
