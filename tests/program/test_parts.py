@@ -41,6 +41,31 @@ def test_values_are_put_in_as_sympy_does_it(body, head):
     )
 
 
+PRODUCTS = [
+    sympy.sqrt(2) * X[0] * sympy.exp(-(X[1] ** 2) / 2) / sympy.sqrt(sympy.pi),
+    -3 * X[0] * sympy.erf(sympy.sqrt(2) * X[1] / 2) * sympy.exp(-(X[2] ** 2)),
+    X[0] * sympy.sqrt(X[1]) * X[2] ** 2 / X[3],
+    2 * X[0] * sympy.exp(X[1]) * sympy.tanh(X[2] * X[3]),
+    sympy.Rational(1, 2) * sympy.asinh(X[0] / X[1]) * sympy.atan(X[2] ** 2) * relu(X[3]),
+    sympy.pi ** X[0] * X[1] * Entry(sympy.Integer(2), X[2]),
+]
+
+
+@pytest.mark.parametrize("body", PRODUCTS)
+def test_products_are_put_together_as_sympy_does_it(body):
+    """Over values that have nothing to do with one another, that have bases in common, that are numbers or sums."""
+    x, y, z = X[9:]
+    e, log = sympy.exp, sympy.log
+    several = (x, y, -x, 2 * x, x * y, x**2, 1 / x, sympy.sqrt(x), x + y, -x - y, x - y, e(x), e(-y), e(x + 1), log(x))
+    numbers = (sympy.Integer(0), sympy.Integer(1), -sympy.sqrt(2), sympy.sqrt(sympy.pi), sympy.E, sympy.pi / 3)
+    for i, first in enumerate((*several, *numbers)):
+        for second in (*several[i % 3 :: 3], *numbers[i % 2 :: 2]):
+            values = {X[0]: first, X[1]: second, X[2]: z * first, X[3]: first + second}
+            if first == 0 or second == 0 or first + second == 0:
+                values = {X[0]: first, X[2]: -second}
+            assert put_in(body, values, {}) == body.xreplace(values)
+
+
 def test_exponentials_of_logarithms_are_seen_whatever_stood_there_before():
     """e^(log a), e^(2 log a) and e^(x + log a) for a symbol, a multiple and a sum."""
     x, y, z = X[:3]

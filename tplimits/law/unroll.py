@@ -62,6 +62,8 @@ class Unroller:
 
     def _given(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> dict[Expr, Expr]:
         """Where each axis stands, under the symbol that the body itself holds: an equal one is not met at a glance."""
+        if not axes:
+            return {}
         key = (body, axes)
         if key not in self._running:
             own = {s: s for s in found(body, Symbol)}

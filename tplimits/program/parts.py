@@ -17,6 +17,8 @@ import sympy
 from sympy import Expr
 
 Answer = TypeVar("Answer")
+#: as SymPy sorts factors
+_IN_ORDER = functools.cmp_to_key(sympy.Basic.compare)
 #: answers that are remembered
 _MOST = 1 << 14
 #: derivations between two times of forgetting: what some in a row share is worked out once more in so many
@@ -112,18 +114,25 @@ def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> E
 
 
 def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
-    """The head of an expression over other arguments; of a sum of real terms an odd head is f(x) or −f(−x)."""
-    if isinstance(expr, _ODD) and (inner := args[0]).is_Add and not inner.is_number and not found(inner, *_SPECIAL):
+    """The head of an expression over other arguments; an odd head of real terms is f(x) or −f(−x)."""
+    if isinstance(expr, _ODD) and _is_plain(inner := args[0]):
         turned = inner.could_extract_minus_sign()
         value = type(expr)(-inner if turned else inner, evaluate=False)
         return -value if turned else value
     if isinstance(expr, _PERIODIC) and isinstance(args[0], _PLAIN):  # SymPy would ask whether tanh(…) is real, by gcds
         return type(expr)(args[0], evaluate=False)
-    if expr.is_Mul and len(args) == 2:
-        return product(*args)
-    if isinstance(expr, sympy.exp) and _is_leaf(args[0], expr.args[0]):
+    if expr.is_Mul:
+        return _beside_one_another(expr, args) or product(*args)
+    if isinstance(expr, sympy.exp) and not (
+        args[0].is_Add or args[0].is_number or holds(args[0], sympy.log, *_SPECIAL)
+    ):
         return sympy.exp(args[0], evaluate=False)
     return expr.func(*args)
+
+
+def _is_plain(expr: Expr) -> bool:
+    """Whether an odd head rewrites nothing in it but its sign: no inverse function, and no number."""
+    return not (expr.is_Function or expr.is_number or found(expr, *_SPECIAL))
 
 
 def addends(expr: Expr) -> Iterator[Expr]:
@@ -139,21 +148,33 @@ def addends(expr: Expr) -> Iterator[Expr]:
 
 
 @remembered(_MOST)
-def product(a: Expr, b: Expr) -> Expr:
-    """a·b; of two bare factors with different bases there is nothing to simplify, and SymPy looks for it long.
+def product(*factors: Expr) -> Expr:
+    """Their product; of two bare factors with different bases there is nothing to simplify, but SymPy looks for it.
 
     >>> x, y = sympy.symbols("x y")
     >>> product(y, x) == x * y, product(x, 1 / x), product(sympy.S(2), x + y)
     (True, 1, 2*x + 2*y)
     """
-    if _is_bare(a) and _is_bare(b) and a.as_base_exp()[0] != b.as_base_exp()[0]:
-        return sympy.Mul._from_args((a, b) if a.compare(b) < 0 else (b, a))
-    return a * b
+    if len(factors) == 2 and all(map(_is_bare, factors)) and len(set(map(_base, factors))) == 2:
+        return sympy.Mul._from_args(tuple(sorted(factors, key=_IN_ORDER)))
+    # factor by factor: of two SymPy asks whether the first is zero, which takes long and is never known
+    return sympy.Mul(*itertools.chain.from_iterable(map(sympy.Mul.make_args, factors)))
 
 
-def _is_leaf(new: Expr, old: Expr) -> bool:
-    """Whether an argument is a symbol, or an entry for an entry: no exponential of it is simpler."""
-    return bool(new.is_Symbol or (type(new) is type(old) and not (new.is_Add or new.is_Mul)))
+def _beside_one_another(expr: sympy.Mul, args: Sequence[Expr]) -> Expr | None:
+    """A product over other factors, where the new ones have nothing to do with one another or with the rest."""
+    new = [a for a, b in zip(args, expr.args, strict=True) if a is not b]
+    bases = {_base(a) for a, b in zip(args, expr.args, strict=True) if a is b}
+    known = len(bases | set(map(_base, new))) == len(bases) + len(new)
+    # a number in front of a sum is multiplied into it
+    if not known or not all(map(_is_bare, new)) or (len(args) == 2 and args[0].is_Number and args[1].is_Add):
+        return None
+    first = int(args[0].is_Number)
+    return sympy.Mul._from_args((*args[:first], *sorted(args[first:], key=_IN_ORDER)))
+
+
+def _base(factor: Expr) -> Expr:
+    return factor.as_base_exp()[0]
 
 
 def _is_bare(factor: Expr) -> bool:

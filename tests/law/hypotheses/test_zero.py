@@ -28,7 +28,7 @@ class Seen:
     still: tuple = field(default=())
 
     def bounds(self, _):
-        return self.low, self.high
+        return sympy.S(self.low), sympy.S(self.high)
 
     def limit(self, _):
         return self.limits

@@ -71,18 +71,22 @@ class Law:
         rows = tuple((*row, S.Zero) for row in self.covariance)
         return Law((*rows, (S.Zero,) * self.size + (variance,)))
 
-    def density(self, form: Affine) -> Expr:
-        """The density of an affine form of g at 0: E[δ(form) F] is this times E[F | form = 0]."""
+    def variance(self, form: Affine) -> Expr:
+        """Of what a delta is taken of: that of a constant is 0 or infinite, no mean."""
         variance = self.inner(form.slope, form.slope)
-        # a delta of what is constant is 0 or infinite, no mean
         if variance == 0:
             raise NotClosed
+        return variance
+
+    def density(self, form: Affine) -> Expr:
+        """The density of an affine form of g at 0: E[δ(form) F] is this times E[F | form = 0]."""
+        variance = self.variance(form)
         return sympy.exp(-(form.constant**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
 
     def given(self, form: Affine) -> tuple[tuple[Expr, ...], Law]:
         """Mean and law of g given that an affine form of it vanishes."""
         ca = self.times(form.slope)
-        variance = self.inner(form.slope, form.slope)
+        variance = self.variance(form)
         mean = tuple(tidy(-form.constant * c / variance) for c in ca)
         rows = tuple(
             tuple(tidy(self.covariance[i][j] - ca[i] * ca[j] / variance) for j in range(self.size))

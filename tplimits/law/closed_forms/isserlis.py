@@ -142,9 +142,9 @@ def delta_mean(
     law: Law, exponents: Exponents, form: Affine, steps: tuple[Affine, ...], orthant: OrthantProbability
 ) -> Expr:
     """E[δ(form) · g^exponents · Π step]."""
-    density = law.density(form)
     mean, conditional = law.given(form)
     terms = shifted(exponents, mean)
     # given ℓ = −c the other forms move by their regression on ℓ, and their law is the conditional one
     moved = tuple(s.shifted(mean) for s in steps)
-    return density * GaussianMoments(conditional, orthant).polynomial(terms.items(), moved)
+    given = GaussianMoments(conditional, orthant).polynomial(terms.items(), moved)
+    return law.density(form) * given if given != 0 else S.Zero

@@ -57,8 +57,16 @@ def may_lie_far_out(function: Expr) -> bool:
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
-    """Lower and upper bounds by interval arithmetic (infinite where nothing better is known)."""
+    """Lower and upper bounds by interval arithmetic (infinite where nothing better is known).
+
+    Signs are asked of their assumptions: `low.is_extended_negative` takes a thousandth of the time of −∞ < 0.
+    """
     return (expr, expr) if expr.is_Rational else _bounds(expr)
+
+
+def never_negative(expr: Expr) -> bool:
+    """Whether the lower bound says so."""
+    return bool(bounds(expr)[0].is_extended_nonnegative)
 
 
 @remembered(1 << 12)
@@ -80,7 +88,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
         low, high = _of_sum(expr)
-        return _stationary(expr, low, high) if low < 0 < high else (low, high)
+        return _stationary(expr, low, high) if low.is_extended_negative and high.is_extended_positive else (low, high)
     if isinstance(expr, sympy.Mul):
         low, high = S.One, S.One
         for least, most in _factors(expr.args):
@@ -96,12 +104,13 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         low, high = bounds(expr.base)
         if expr.exp.is_Integer and expr.exp % 2 == 0:
             # even powers: the least lies inside where the base may be 0, else at the nearer end
-            least, most = S.Zero if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+            apart = low.is_extended_positive or high.is_extended_negative
+            least, most = min(abs(low), abs(high)) if apart else S.Zero, max(abs(low), abs(high))
             if expr.exp > 0:
                 return least**expr.exp, most**expr.exp
             return (S.Zero if most is S.Infinity else most**expr.exp), (sympy.oo if least == 0 else least**expr.exp)
         # a fractional power of what may be negative is not real: nothing is known of it but in this case
-        if low >= 0:
+        if low.is_extended_nonnegative:
             if expr.exp > 0:
                 return low**expr.exp, high**expr.exp
             return (S.Zero if high is S.Infinity else high**expr.exp), (sympy.oo if low == 0 else low**expr.exp)
@@ -153,10 +162,10 @@ def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES)
     curvature = slope.diff(_x)
     least, most = _of_sum(curvature)
     # that of e^x + e^(−x) − 2 − x² is never negative by its own; that of sin 2x − 2 sin x cos x is asked for ever
-    if curvature.is_Add and least < 0 < most and left:
+    if curvature.is_Add and least.is_extended_negative and most.is_extended_positive and left:
         least, most = _stationary(curvature, least, most, left - 1)
     at = function.xreplace({_x: S.Zero})
-    return (at if least >= 0 else low), (at if most <= 0 else high)
+    return (at if least.is_extended_nonnegative else low), (at if most.is_extended_nonpositive else high)
 
 
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
@@ -176,7 +185,7 @@ def keeps_off(limit: Expr) -> bool:
     """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
     if isinstance(limit, sympy.Add):
         # one summand that keeps off is enough if no other can take it away
-        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
+        return all(map(never_negative, limit.args)) and any(map(keeps_off, limit.args))
     if isinstance(limit, sympy.Mul):
         return all(map(keeps_off, limit.args))
     if isinstance(limit, sympy.Pow):

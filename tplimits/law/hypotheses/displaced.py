@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Rational, S
 
-from tplimits.law.hypotheses.bounds import bounds, keeps_off
+from tplimits.law.hypotheses.bounds import bounds, keeps_off, never_negative
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
@@ -127,7 +127,7 @@ class Surroundings:
         terms = sympy.Add.make_args(argument)
         vectors = sympy.Add(*(t for t in terms if any(map(_is_vector, entries(t)))))
         # numbers of limits last: in deep programs they cost more than all else
-        if vectors == 0 or bounds(vectors)[0] < 0 or not keeps_off(vectors):
+        if vectors == 0 or not never_negative(vectors) or not keeps_off(vectors):
             return bool(vectors != 0)
         return self.limit(_without_shifts(argument - vectors)) != 0
 

@@ -20,7 +20,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, divided, merged
 from tplimits.law.hypotheses.reader import Doubt, Randomness
@@ -157,7 +157,7 @@ class _Analysis:
         inner, (low, high) = of_sum([self.growth(a) for a in chosen]), bounds(expr)
         if inner.unreal or (low > -sympy.oo and high < sympy.oo):
             return inner if inner.unreal else _BOUNDED
-        positive = all(bounds(a)[0] >= 0 for a in chosen)
+        positive = all(map(never_negative, chosen))
         if isinstance(expr, functions.minimum) and positive and not inner.established:
             good = [t for t in map(self.growth, chosen) if t.established]
             return max(good, key=lambda t: t.power) if good else replace(inner, kind=Growth.UNKNOWN)
@@ -222,7 +222,7 @@ class _Analysis:
 
     def _beside_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> list[Expr] | None:
         """What stands beside |f|ᵏ / (|f|ᵐ + non-negative terms)^(k/m), at most 1 as softmax weights are; or None."""
-        if not power.is_Rational or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
+        if not power.is_Rational or not isinstance(base, sympy.Add) or not all(map(never_negative, base.args)):
             return None
         for term in (terms := base.args):
             factors = {sympy.Abs(f) ** -power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])}
@@ -237,9 +237,9 @@ class _Analysis:
     def _logarithm(self, argument: Expr) -> Tail:
         low, _ = bounds(argument)
         # certain only with a point where it was seen to be negative; the interval bound alone may be loose
-        if low < 0 and self.signs.takes_negative(argument):
+        if low.is_extended_negative and self.signs.takes_negative(argument):
             return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
-        if low < 0:
+        if low.is_extended_negative:
             return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
@@ -261,14 +261,14 @@ class _Analysis:
                 )
             return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not known")
         # (f²)^p of what is never negative
-        if isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0:
+        if isinstance(base, (sympy.Pow, sympy.Abs)) and never_negative(base.args[0]):
             within = base.exp if base.is_Pow else S.One
             if within.is_Rational:
                 return self._power(base.args[0], within * power, others, free)
         inner = self.growth(base)
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
-        if not power.is_Integer and low < 0:
+        if not power.is_Integer and low.is_extended_negative:
             if self.signs.takes_negative(base):
                 reason = f"({base})**({power}) is not real with positive probability"
                 return Tail(Growth.INFINITE, reason=reason, unreal=True)
@@ -280,7 +280,7 @@ class _Analysis:
                 # the root of what has no second moment may have one
                 return inner if power >= 1 else replace(inner, kind=Growth.UNKNOWN)
             return Tail(inner.kind, inner.degree * power, power=inner.power / power)
-        if low > 0 or high < 0:
+        if low.is_extended_positive or high.is_extended_negative:
             return Tail(Growth.BOUNDED)
         reached = integrable(base, -power, others if free is None else free, self.gaussians)
         if reached is not None and reached > 2:
@@ -300,7 +300,7 @@ class _Analysis:
             return self._exponential(-power * base.args[0])
         if isinstance(base, (functions.softplus, functions.sigmoid, sympy.sech)):  # at least c exp(−|x|)
             return self._exponential(power * sympy.Abs(base.args[0]))
-        if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+        if isinstance(base, sympy.Add) and all(map(never_negative, base.args)):
             # a sum of non-negative terms is at least each of them
             single = [self._power(t, -power, []) for t in base.args]
             # of forms alone the weight is known, and has told

@@ -25,13 +25,17 @@ HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
     # what is never negative at finite width may tend to 0: √(avg(x²)) → 0 is harmless
-    ends = [(node, a) for node, a in ends_of_domains(body) if reader.moves(a) and reader.bounds(a)[0] < 0]
+    ends = [(node, a) for node, a in ends_of_domains(body) if reader.moves(a) and _may_be_negative(reader, a)]
     doubts = kept_from_zero(reader, "root", [_place(reader, node, a) for node, a in ends], where)
     # logarithms at 0 are poles, judged there; of them only entries that may turn negative are asked here
     ends += [
-        (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0
+        (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and _may_be_negative(reader, a)
     ]
     return doubts + [doubt for node, a in ends for doubt in _touching(reader, node, a, where)]
+
+
+def _may_be_negative(reader: Reader, argument: Expr) -> bool:
+    return bool(reader.bounds(argument)[0].is_extended_negative)
 
 
 def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:

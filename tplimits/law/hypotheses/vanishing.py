@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.bounds import POSITIVE, bounds
+from tplimits.law.hypotheses.bounds import POSITIVE, bounds, never_negative
 from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
@@ -232,7 +232,7 @@ def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
     low, high = bounds(base)
-    if low > 0 or high < 0:
+    if low.is_extended_positive or high.is_extended_negative:
         return []
     if isinstance(base, sympy.Pow) and base.exp.is_Rational and base.exp.is_positive:
         return [(f, a * base.exp) for f, a in _forms(base.base, gaussians)]
@@ -248,7 +248,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]
-    if isinstance(base, (sympy.Add, functions.maximum)) and all(bounds(t)[0] >= 0 for t in base.args):
+    if isinstance(base, (sympy.Add, functions.maximum)) and all(map(never_negative, base.args)):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
     inner = _without_offset(base, gaussians)
     if inner is not None:

@@ -19,7 +19,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import entries
-from tplimits.program.parts import remembered
+from tplimits.program.parts import holds, remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = functions.BENT
@@ -70,7 +70,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
         return Zero(Kind.NEVER)
     # what holds at every finite width holds in the limit
     low, high = reader.bounds(expr)
-    if low > 0 or high < 0:
+    if low.is_extended_positive or high.is_extended_negative:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)
     if limit == 0 or (not longer(limit, LONG) and (sympy.expand(limit) == 0 or _is_nothing(limit))):
@@ -160,6 +160,8 @@ def is_nothing_by_halves(expr: Expr) -> bool:
     >>> is_nothing_by_halves(relu(x - y) - relu(y - x) - x + y)
     False
     """
+    if not holds(expr, functions.relu, sympy.Abs):
+        return False
     read, terms = entries(expr), [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
     least = min(abs(c) for c, _ in terms)
     if len(read) != 1 or len(terms) > _EXACT or not all(abs(c) in (least, 2 * least) for c, _ in terms):

@@ -58,11 +58,14 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     if whole != body:  # off its limit at every width
         state.exact.discard(key)
     # tails come from the form before means were closed: a closed form hides of what it was the mean
-    judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
+    judged = kets
+    if any(state.kets[key_of(entry)].expr in state.judged for entry in kets):
+        judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
     inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
     # 1/√n moves a pole as scalars do, and is gone from `body`; where the limit itself has a doubt that one is enough
-    beside = _beside_limits(state, key, whole if shifts(whole) else body, boxes, scalars) if growth.established else ()
+    moved = whole if whole is not body and shifts(whole) else body
+    beside = _beside_limits(state, key, moved, boxes, scalars) if growth.established else ()
     if boxed:
         value = state.engine.mean(value, over=boxed)
         if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower

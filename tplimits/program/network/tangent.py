@@ -33,7 +33,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import NORMAL, Law
-from tplimits.program.parts import remembered
+from tplimits.program.parts import put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -126,7 +126,7 @@ class _Writer:
         dummies = {e: Symbol(f"e′{i}", real=True) for i, e in enumerate(moving)}
         slopes = _slopes(body.xreplace(dummies), tuple(dummies.values()))
         back = {d: e for e, d in dummies.items()}
-        return sympy.Add(*(d.xreplace(back) * self._moved(e) for e, d in zip(moving, slopes, strict=True)))
+        return sympy.Add(*(put_in(d, back, {}) * self._moved(e) for e, d in zip(moving, slopes, strict=True)))
 
     def _below_binders(self, body: Expr, moving: Sequence[Entry]) -> Expr:
         """The same by a derivative in ε; with sources numbered as they come, so that equal layers share it."""

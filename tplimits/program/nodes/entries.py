@@ -21,7 +21,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.parts import found, remembered
+from tplimits.program.parts import found, put_in, remembered
 
 #: the neuron index of the instruction itself, and the mark of "no neuron index" on a scalar
 OWN = Symbol("α", integer=True)
@@ -275,7 +275,7 @@ def relocated(expr: Expr, place: Callable[[int], int]) -> Expr:
         e: Entry(sympy.Integer(place(e.source)), e.neuron, *(i.xreplace(data) for i in e.indices))
         for e in entries(expr)
     }
-    return expr.xreplace({**data, **swap})
+    return put_in(expr, {**data, **swap}, {})
 
 
 def is_index(symbol: Expr) -> bool:

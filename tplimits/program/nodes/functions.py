@@ -188,7 +188,7 @@ class sigmoid(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return Rational(1, 2) if x.is_zero else None
+        return Rational(1, 2) if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return self * (1 - self)
@@ -205,7 +205,7 @@ class softplus(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return sympy.log(2) if x.is_zero else None
+        return sympy.log(2) if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return sigmoid(self.args[0])
@@ -227,7 +227,7 @@ class gelu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return S.Zero if x.is_zero else None
+        return S.Zero if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x = self.args[0]

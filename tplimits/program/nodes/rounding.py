@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sympy
-
-from tplimits.program.parts import found
+from sympy import Expr
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -32,4 +31,9 @@ def has_rounded(program: Program) -> bool:
     """Whether something in a program is known to the accuracy of doubles alone."""
     if program.arrays or program.constants:
         return True
-    return any(any(map(is_rounded, found(expr, sympy.Rational))) for s in program for expr in s.expressions)
+    return any(_holds_rounded(expr) for s in program for expr in s.expressions)
+
+
+def _holds_rounded(expr: Expr) -> bool:
+    """Asked once of every part of a program: walked through, since nothing is found twice."""
+    return any(map(_holds_rounded, expr.args)) if expr.args else expr.is_Rational and is_rounded(expr)

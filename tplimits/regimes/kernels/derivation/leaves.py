@@ -22,7 +22,7 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     whole,
 )
-from tplimits.program.parts import remembered
+from tplimits.program.parts import rebuilt, remembered
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
@@ -139,7 +139,7 @@ def on_side(expr: Expr, side: int) -> Expr:
         if expr.name.startswith("|") and expr.name.endswith("|"):
             return size_symbol(_on(expr.name[1:-1], side))
         return axis_symbol(_on(expr.name, side)) if is_index(expr) else expr
-    return expr.func(*(on_side(a, side) for a in expr.args)) if expr.args else expr
+    return rebuilt(expr, [on_side(a, side) for a in expr.args]) if expr.args else expr
 
 
 def _on(name: str, side: int) -> str:

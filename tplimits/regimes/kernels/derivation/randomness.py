@@ -19,6 +19,7 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     free_indices,
 )
+from tplimits.program.parts import rebuilt
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
 
@@ -51,7 +52,7 @@ class Kets:
             return self._constant(expr)
         if isinstance(expr, AxisSum):
             return self._sum(expr)
-        return expr.func(*map(self.written, expr.args)) if expr.args else expr
+        return rebuilt(expr, [*map(self.written, expr.args)]) if expr.args else expr
 
     def is_random(self, symbol: Symbol) -> bool:
         """Whether a symbol stands for a leaf."""

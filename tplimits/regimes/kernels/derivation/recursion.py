@@ -41,6 +41,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.parts import put_in
 from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.closing import with_closed_means
@@ -291,7 +292,7 @@ class Recursion(Brackets):
                 else:
                     swap[entry] = known if known is not None and known.is_number else leaf
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
-        return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
+        return put_in(put_in(expr, gone, {}), swap, {})  # tangents that vanish first: their factors may be infinite
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
