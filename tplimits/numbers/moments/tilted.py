@@ -19,6 +19,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.linear import mean_of_parts, parts
+from tplimits.numbers.moments.sides import mean_of_sides, sides
 from tplimits.program.parts import addends, found
 
 if TYPE_CHECKING:
@@ -115,4 +116,5 @@ def _tilted(form: Array, grams: Array, rest: Expr) -> tuple[Array, Array, Array]
 TAKEN_APART: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Array, Array]]]] = {
     "forms": (parts, mean_of_parts),
     "tilted": (tilts, mean_of_tilts),
+    "sides": (sides, mean_of_sides),
 }
