@@ -60,7 +60,7 @@ def test_functions_without_a_jump_have_their_limits(function):
     ids=["width", "kernels"],
 )
 def test_functions_with_a_jump_are_refused(derived, function):
-    with pytest.raises(tp.NoLimitError, match="lands on a jump|is not finite at the limit"):
+    with pytest.raises(tp.NoLimitError, match=r"lands on a jump|is not finite at the limit"):
         derived(function)
 
 
