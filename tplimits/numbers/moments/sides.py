@@ -19,7 +19,6 @@ from tplimits.arrays import Array
 from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
 from tplimits.numbers.moments.determinants import refuse_indefinite
 from tplimits.numbers.moments.several import ORDERS, mean_of_products, rows
-from tplimits.numbers.moments.tensor import drawn, tensor
 from tplimits.program.parts import addends
 
 #: more terms, or more ways to group the factors of one, are left as they are
@@ -34,6 +33,8 @@ _EQUAL = 8 * float(numpy.finfo(float).eps)
 _FEW = 4
 _NAMES = sympy.symbols(f"x1:{max(ORDERS) + 1}", real=True)
 
+#: the mean of a function of variables at covariances, with its error
+Rule = Callable[[Expr, Sequence[Symbol], Array], tuple[Array, Array]]
 #: a function of variables by `_NAMES`, and the places of these
 Side = tuple[Expr, tuple[int, ...]]
 
@@ -96,8 +97,13 @@ def _side(factor: Expr, parts: Sequence[tuple[Expr, set[Symbol]]], variables: Se
     return sympy.Mul(factor, *(part for part, _ in parts)).xreplace(names), places
 
 
-def mean_of_sides(known: Sequence[Product], covariances: Sequence[Array], size: int) -> tuple[Array, Array]:
-    """(value, error) at arrays (N,) of the upper triangle of the covariance of `size` variables."""
+def mean_of_sides(
+    known: Sequence[Product], covariances: Sequence[Array], size: int, few: Rule, many: Rule
+) -> tuple[Array, Array]:
+    """(value, error) at arrays (N,) of the upper triangle of the covariance of `size` variables.
+
+    `few` is the rule for what is left of few laws, `many` that of many.
+    """
     (product,) = known
     grams = numpy.empty((len(covariances[0]), size, size))
     for entry, i, j in zip(covariances, *numpy.triu_indices(size), strict=True):
@@ -111,11 +117,10 @@ def mean_of_sides(known: Sequence[Product], covariances: Sequence[Array], size: 
         open_ = numpy.flatnonzero((error > _SETTLED * norm) & (hope <= _HOPED * norm))
         if not 0 < len(open_) <= _FINER:
             break
-    few = numpy.flatnonzero(error > _ROUNDED * norm)
-    open_ = few if len(few) <= _FEW else numpy.flatnonzero(error > _SETTLED * norm)
+    rounded = numpy.flatnonzero(error > _ROUNDED * norm)
+    rule, open_ = (few, rounded) if len(rounded) <= _FEW else (many, numpy.flatnonzero(error > _SETTLED * norm))
     if len(open_):
-        by = tensor if open_ is few else drawn
-        better, doubt = by(product.function, product.variables, numpy.stack([c[open_] for c in covariances], axis=1))
+        better, doubt = rule(product.function, product.variables, numpy.stack([c[open_] for c in covariances], axis=1))
         closer = doubt < error[open_]
         value[open_[closer]], error[open_[closer]] = better[closer], doubt[closer]
     return value, error

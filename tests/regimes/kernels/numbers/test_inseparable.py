@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.numbers.moments.function import moment
-from tplimits.numbers.moments.tilted import TAKEN_APART
+from tplimits.numbers.moments.function import TAKEN_APART, moment
 from tplimits.regimes.kernels.numbers import inseparable
 
 
