@@ -89,3 +89,30 @@ def test_others_are_refused_for_their_reason(function, reason):
 
     with pytest.raises(tp.NoLimitError, match=reason):
         tp.derive(program)
+
+
+@pytest.mark.parametrize("in_lines", [False, True], ids=["one line", "named"])
+@pytest.mark.parametrize(
+    "regime", [tp.Kernels(), tp.Kernels(train=("v",)), tp.NeuralTangent(tp.SGD())], ids=["NTK", "of v", "NTP"]
+)
+def test_kernels_tell_the_same_reason(regime, in_lines):
+    """√n (relu(y + s) − relu(y)) of a network, and √n times what does not vanish."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, w: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y, s = W @ x, tp.avg(x * w)
+        z = tp.relu(y + s) - tp.relu(y)
+        root = tp.sqrt(tp.n) * z if in_lines else tp.sqrt(tp.n) * (tp.relu(y + s) - tp.relu(y))
+        return v * root
+
+    @tp.network
+    def offset(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, w: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y, s = W @ x, tp.avg(x * w)
+        return v * (tp.sqrt(tp.n) * (tp.relu(y + s) - tp.relu(y) + 1))
+
+    with pytest.raises(tp.NoLimitError, match="tends to 0, and it is not seen how fast"):
+        tp.derive(net, regime)
+    with pytest.raises(tp.NoLimitError, match="grows with n and nothing of order 1/√n absorbs it"):
+        tp.derive(offset, regime)

@@ -38,6 +38,8 @@ RADIUS = {1: 12.0, 2: 11.0, 3: 9.0, 4: 8.0, 5: 7.0}
 #: more nodes than this are refused: the particles are cheaper
 MAX_NODES = 8_000_000
 MAX_DIMENSION = 5
+#: a weight below rounding of the whole
+_LEAST = 1e-19
 #: the smallest distance from a cut at zero; its square is not zero
 _TINY = 1e-60
 #: rules of no more nodes are kept for the next integral
@@ -59,26 +61,32 @@ def grading(s: Array) -> tuple[Array, Array]:
 
 
 def grid(
-    cutting: Cutting, level: int, outer: int = 1, dimension: int | None = None, doubled: tuple[int, ...] = ()
+    cutting: Cutting,
+    level: int,
+    outer: int = 1,
+    dimension: int | None = None,
+    doubled: tuple[int, ...] = (),
+    least: float = _LEAST,
 ) -> tuple[Array, Array]:
     """Nodes (outer, count, rank) and weights (outer, count) for standard normal u, cut at the kinks.
 
-    `doubled`: how often the resolution of each coordinate is doubled.
+    `doubled`: how often the resolution of each coordinate is doubled; nodes of less than the `least` weight are left
+    out.
     """
     dimension = max(1, min(dimension or cutting.rank, MAX_DIMENSION))
     if any(doubled):
-        return _cut(cutting, level, outer, dimension, doubled)
+        return _cut(cutting, level, outer, dimension, doubled, least)
     if not cutting.planes.slopes and not cutting.curved:
         # a rule without cuts is the same for all integrands of its rank
         few = SMOOTH[dimension][level] ** cutting.rank <= _KEPT
-        nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension)
+        nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension, least)
         return (nodes, weights) if outer == 1 else _repeated(nodes, weights, outer)
-    return _cut(cutting, level, outer, dimension)
+    return _cut(cutting, level, outer, dimension, (), least)
 
 
 @lru_cache(maxsize=8)
-def _plain(rank: int, level: int, dimension: int) -> tuple[Array, Array]:
-    return _cut(Cutting(Planes((), ()), rank, RADIUS[dimension]), level, 1, dimension)
+def _plain(rank: int, level: int, dimension: int, least: float) -> tuple[Array, Array]:
+    return _cut(Cutting(Planes((), ()), rank, RADIUS[dimension]), level, 1, dimension, (), least)
 
 
 def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
@@ -87,7 +95,12 @@ def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
 
 
 def _cut(
-    cutting: Cutting, level: int, outer: int, dimension: int, doubled: tuple[int, ...] = ()
+    cutting: Cutting,
+    level: int,
+    outer: int,
+    dimension: int,
+    doubled: tuple[int, ...] = (),
+    least: float = _LEAST,
 ) -> tuple[Array, Array]:
     """The product rule of one resolution, coordinate by coordinate."""
     radius = cutting.radius
@@ -111,8 +124,8 @@ def _cut(
         nodes = numpy.concatenate([wide, u[..., None]], axis=-1).reshape(outer, -1, k + 1)
         weights = (weights[:, :, None] * w).reshape(outer, -1)
         if outer == 1 and cutting.rank > 1:
-            # below rounding of the whole; in many dimensions most nodes are such
-            keep = weights[0] > 1e-19
+            # in many dimensions most nodes are such
+            keep = weights[0] > least
             nodes, weights = nodes[:, keep], weights[:, keep]
     return nodes, weights
 

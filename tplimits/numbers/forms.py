@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import step_products
+from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
@@ -249,7 +250,7 @@ def factors(piece: Expr) -> list[Expr]:
         base = factor.base if isinstance(factor, sympy.Pow) else factor
         if isinstance(base, sympy.Add) and base.is_nonnegative:
             found += [inner for term in base.args for inner in factors(term)]
-        elif base.free_symbols and not base.is_nonnegative:  # what never changes sign is not a cut
+        elif base.free_symbols and not (base.is_nonnegative or keeps_off(base)):  # what never changes sign is not a cut
             found.append(base)
     return found
 

@@ -4,16 +4,25 @@
 
 (Yang & Littwin 2023, Def. 2.6.5 with Thm 2.6.10; the continuous mapping theorem).  An argument of a jump that
 vanishes in the limit has either sign at finite width, however large: the value keeps fluctuating.
+
+    θ_n step(θ_n) → 0   for θ_n → 0:   what vanishes whatever the jump is, between its two sides, does not jump
+
+where the jump is bounded, is divided by nowhere, and no power of n multiplies it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import sympy
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
+from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.functions import where as alternative
+from tplimits.program.nodes.scale import is_infinite
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -26,7 +35,30 @@ HEADS: tuple[type, ...] = JUMPS
 def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a jump of a body; the doubts where that cannot be told."""
     places = [_place(reader, node) for node in sorted(found(body, *HEADS), key=str)]
-    return kept_from_zero(reader, "jump", places, where)
+    try:
+        return kept_from_zero(reader, "jump", places, where)
+    except NoLimitError:
+        left = _without_continuous(reader, body)
+        if left == body:
+            raise
+    return jumps(reader, left, where)
+
+
+def _without_continuous(reader: Reader, body: Expr) -> Expr:
+    """The body without the jumps that its limit does not depend on."""
+    if body.has(N):
+        return body
+    alternatives = {node: node.definition() for node in found(body, alternative)}
+    written = body.xreplace(alternatives)
+    sides = {node: sympy.Dummy(real=True) for node in found(written, *HEADS)}
+    moved = written.xreplace(sides)  # of a jump inside of another the outer one
+    exposed = [p.args[0] for p in found(moved, sympy.Pow, sympy.log) if not (p.is_Pow and p.exp.is_positive)]
+    limit = reader.limit(moved)
+    if is_infinite(limit):
+        return body
+    lost = {side for side in sides.values() if not (limit.has(side) or any(a.has(side) for a in exposed))}
+    gone = {node: sympy.S.Zero for node, side in sides.items() if side in lost and moved.has(side)}
+    return written.xreplace(gone) if gone else body
 
 
 def _place(reader: Reader, node: Expr) -> Place:

@@ -34,7 +34,7 @@ from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, beside_power, in_root, is_infinite, outgrown, powers_of_n
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tplimits.law.kets import Key
     from tplimits.program.nodes.program import Program
@@ -89,7 +89,7 @@ def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
             opened = _opened(state, body)
             if opened != body:
                 return _with_fluctuations(state, key, opened)
-            _refuse_unexpanded(state, key, centred)
+            refuse_unexpanded(state.program.where(key[0]), centred)
             raise _refused(state, key, str(error), means) from None
         limit = found
     for symbol, average in averages.items():
@@ -174,14 +174,14 @@ def _opened(state: Derivation, body: Expr) -> Expr:
     return body if sympy.count_ops(body) > _SMALL else parts.put_in(body, swap, {})
 
 
-def _refuse_unexpanded(state: Derivation, key: Key, expr: Expr) -> None:
-    """NoLimitError where what a power of n multiplies tends to 0, and it is not seen how fast."""
+def refuse_unexpanded(where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr) -> None:
+    """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast."""
     beside, root, power = beside_power(expr)
-    if power > 0 and vanishes(beside.xreplace({root: S.Zero})):
+    if power > 0 and vanishes(written(beside.xreplace({root: S.Zero}))):
         raise NoLimitError(
-            f"{state.program.where(key[0])}: what a positive power of n multiplies tends to 0, and it is not seen how "
-            "fast (hypothesis: functions of vectors are expanded in 1/√n where they are analytic at the limits of "
-            "scalars). Write the slope of the function times the scalar, or drop the positive power of n."
+            f"{where}: what a positive power of n multiplies tends to 0, and it is not seen how fast (hypothesis: "
+            "functions of vectors are expanded in 1/√n where they are analytic at the limits of scalars). Write the "
+            "slope of the function times the scalar, or drop the positive power of n."
         )
 
 

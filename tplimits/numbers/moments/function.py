@@ -7,6 +7,7 @@
     panels       one variable, no formula: Gauss–Legendre panels
     forms        a sum of such products of two linear forms of several variables (`linear`)
     tilted       exponentials of quadratic forms of several variables, times functions that have a mean (`tilted`)
+    sides        a sum of products of functions of two variables each (`sides`)
     quadrature   anything else: tensor quadrature, one covariance after the other
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
@@ -31,11 +32,13 @@ from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
+from tplimits.numbers.moments.linear import mean_of_parts, parts
 from tplimits.numbers.moments.mehler import mehler
 from tplimits.numbers.moments.separation import products
+from tplimits.numbers.moments.sides import mean_of_sides, sides
 from tplimits.numbers.moments.steady import steady
-from tplimits.numbers.moments.tensor import tensor
-from tplimits.numbers.moments.tilted import TAKEN_APART
+from tplimits.numbers.moments.tensor import drawn, tensor
+from tplimits.numbers.moments.tilted import mean_of_tilts, tilts
 from tplimits.numbers.moments.writing import Code, Writer, function, product, total
 
 #: errors of the expansion above this share of the value are replaced by nested integrals
@@ -51,6 +54,13 @@ _EXCESS = 1e-5
 #: what a factor is a function of when its rows are remembered: both sides often have the same
 _ONE = sympy.Symbol("x", real=True)
 _ARGUMENTS = ("c11", "c12", "c22", "det")
+
+#: functions that do not separate, by route: how they are taken apart, and the mean of the parts; in this order
+TAKEN_APART: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Array, Array]]]] = {
+    "forms": (parts, mean_of_parts),
+    "tilted": (tilts, mean_of_tilts),
+    "sides": (sides, partial(mean_of_sides, few=tensor, many=drawn)),
+}
 
 #: different variances of one side, and which of them each pair has
 Sided = tuple[Array, NDArray[numpy.intp]]

@@ -17,7 +17,7 @@ from tplimits.law.hypotheses.bounds import bounds, may_lie_far_out, may_vanish_b
 from tplimits.law.hypotheses.moments import tail
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
-from tplimits.numbers.moments.determinants import refuse_indefinite
+from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.near_zero import continued
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.quadrature import Quadrature
@@ -36,6 +36,8 @@ _DOUBTFUL, _WANTED = 1e-5, 1e-6
 _REFINING = 600_000_000
 #: above this one the mean is drawn as well: where no cut follows a kink, two resolutions agree by chance
 _ROUGH, _POINTS, _REPLICATES = 1e-4, 1 << 14, 16
+#: points of a replicate where laws are many, and of one replicate of all of them
+_LEAST_POINTS, _ALL_POINTS = 1 << 10, 1 << 26
 #: standard errors of draws that are told as the error
 _TOLD = 4.0
 #: an error above this share of E|f| is no number
@@ -64,6 +66,14 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     return chosen[:, 0], chosen[:, 1]
 
 
+def drawn(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tuple[Array, Array]:
+    """The same at points that are spread evenly, fewer where laws are many, with four standard errors."""
+    distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
+    points = min(_POINTS, max(_LEAST_POINTS, 1 << (_ALL_POINTS // len(distinct)).bit_length()))
+    found = numpy.array([_drawn(function, variables, full(row[:, None], len(variables))[0], None, points) for row in distinct])
+    return found[place.reshape(-1), 0], found[place.reshape(-1), 1]
+
+
 @remembered(256)
 def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
     """What quadrature of one law costs, counted at variances 1 and correlations 0.3."""
@@ -90,10 +100,8 @@ def _one(
     function: Expr, integrand: Integrand, variables: Sequence[Symbol], row: Array, budgets: list[Budget] | None = None
 ) -> tuple[float, float]:
     """(value, error) of one law; what was spent is left in `budgets`."""
-    pairs = list(itertools.combinations_with_replacement(variables, 2))
-    law = dict(zip(pairs, map(float, row), strict=True))
-    law |= {(b, a): c for (a, b), c in law.items()}
-    gram = numpy.array([[law[a, b] for b in variables] for a in variables])
+    gram = full(row[:, None], len(variables))[0]
+    law = {(a, b): float(gram[i, j]) for i, a in enumerate(variables) for j, b in enumerate(variables)}
     refuse_indefinite(gram[None])
     # no variance at all: a formula's value at 0, which quadrature over nothing would not ask
     if not gram.any():
@@ -134,26 +142,26 @@ def _one(
 
 
 def _drawn(
-    function: Expr, variables: Sequence[Symbol], gram: Array, budgets: list[Budget] | None
+    function: Expr, variables: Sequence[Symbol], gram: Array, budgets: list[Budget] | None, points: int = _POINTS
 ) -> tuple[float, float]:
     """The mean over points that are spread evenly, and four standard errors of it."""
     along = root(gram)
     budget = Budget(QUADRATURE)
-    budget.spend(_REPLICATES * _POINTS, operations(function))
+    budget.spend(_REPLICATES * points, operations(function))
     if budgets is not None:
         budgets.append(budget)
     found = []
     for replicate in range(_REPLICATES):
-        z = _points(len(variables), replicate) @ along.T
+        z = _points(len(variables), replicate, points) @ along.T
         values = evaluate(function, dict(zip(variables, z.T, strict=True)))
-        found.append(float(numpy.broadcast_to(values, _POINTS).mean()))
+        found.append(float(numpy.broadcast_to(values, points).mean()))
     return float(numpy.mean(found)), _TOLD * float(standard_error(numpy.array(found)))
 
 
 @lru_cache(maxsize=2 * _REPLICATES)
-def _points(dimension: int, replicate: int) -> Array:
+def _points(dimension: int, replicate: int, points: int) -> Array:
     # the first coordinates of a sequence are the most even, and the longest axes of a law its last
-    return normal_points(dimension, _POINTS, (dimension, replicate))[:, ::-1]
+    return normal_points(dimension, points, (dimension, replicate))[:, ::-1]
 
 
 def _quadrature(

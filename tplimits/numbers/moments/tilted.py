@@ -19,7 +19,6 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.determinants import full
-from tplimits.numbers.moments.linear import mean_of_parts, parts
 from tplimits.program.parts import addends, found
 
 if TYPE_CHECKING:
@@ -108,10 +107,3 @@ def _tilted(form: Array, grams: Array, rest: Expr) -> tuple[Array, Array, Array]
     factor = numpy.eye(len(form)) + product
     wider = numpy.linalg.solve(factor, grams)
     return numpy.linalg.det(factor) ** -0.5, (wider + wider.transpose(0, 2, 1)) / 2, 1 + 1 / least
-
-
-#: functions that do not separate, by route: how they are taken apart, and the mean of the parts; in this order
-TAKEN_APART: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Array, Array]]]] = {
-    "forms": (parts, mean_of_parts),
-    "tilted": (tilts, mean_of_tilts),
-}

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.numbers.moments.function import TAKEN_APART, moment
 from tplimits.regimes.kernels.numbers import inseparable
+
+
+@pytest.fixture
+def no_expansion(monkeypatch):
+    """Products of functions of two variables of either input stand here for those of more, which no expansion has."""
+    monkeypatch.delitem(TAKEN_APART, "sides")
+    moment.cache_clear()
+    yield
+    moment.cache_clear()
 
 
 @tp.network
@@ -44,7 +54,7 @@ def lstm(steps):
     return net.bind(gate=4, token=steps)
 
 
-def test_four_tokens_and_two_inputs_are_drawn_and_symmetric():
+def test_four_tokens_and_two_inputs_are_drawn_and_symmetric(no_expansion):
     K, X = tp.derive(gate, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 4))
     pair = K.evaluate(X, draws=256)
     for value, error in ((pair.nngp, pair.nngp_error), (pair.ntk, pair.ntk_error)):
@@ -54,7 +64,19 @@ def test_four_tokens_and_two_inputs_are_drawn_and_symmetric():
     assert (again.ntk == pair.ntk).all() and (K.evaluate(X, draws=256, seed=1).ntk != pair.ntk).any()
 
 
-def test_bars_are_those_of_student_s_law(monkeypatch):
+def test_gates_of_two_variables_are_expanded():
+    """Beside draws of the two Gaussian layers, with a bound of their error instead of a bar."""
+    X, rng = np.random.default_rng(0).standard_normal((2, 3, 2)), np.random.default_rng(1)
+    rows = X.transpose(0, 2, 1).reshape(4, 3)
+    first = np.maximum(rng.multivariate_normal(np.zeros(4), rows @ rows.T, size=400_000), 0)
+    second = rng.multivariate_normal(np.zeros(4), first.T @ first / len(first), size=400_000).reshape(-1, 2, 2)
+    f = np.tanh(1 / (1 + np.exp(-second[:, :, 0])) + second[:, :, 1])
+    pair = tp.derive(smooth, tp.Kernels()).evaluate(X)
+    assert pair.nngp_error < 1e-8
+    assert pair.nngp == pytest.approx(f.T @ f / len(f), abs=4e-3), "four standard errors of both means"
+
+
+def test_bars_are_those_of_student_s_law(monkeypatch, no_expansion):
     """Beside quadrature, t of 8 replicates: 5 % beyond 2.36, and no bias; 4 numbers of one draw are not independent."""
     K, X = tp.derive(smooth, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 2))
     exact = K.evaluate(X)
@@ -72,7 +94,7 @@ def test_bars_are_those_of_student_s_law(monkeypatch):
 
 
 @pytest.mark.sampling
-def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate():
+def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate(no_expansion):
     X = np.random.default_rng(0).standard_normal((2, 3, 3))
     few = {"X1": X, "widths": (32, 64, 128), "draws": 400}
     limit = tp.derive(gate, tp.Kernels())
@@ -101,7 +123,7 @@ def test_drawn_covariances_need_not_be_those_of_vectors():
     assert (error < 0.05 * np.max(pair.nngp)).all()
 
 
-def test_what_is_too_much_for_draws_is_refused_before_the_work():
+def test_what_is_too_much_for_draws_is_refused_before_the_work(no_expansion):
     K = tp.derive(gate, tp.Kernels())
     with pytest.raises(
         tp.EvaluationError,
@@ -111,7 +133,7 @@ def test_what_is_too_much_for_draws_is_refused_before_the_work():
         K.evaluate(np.random.default_rng(0).standard_normal((64, 3, 64)))
 
 
-def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch):
+def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch, no_expansion):
     @tp.network
     def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         x = W @ tp.tanh(tp.sum(U * ξ, over="d"))

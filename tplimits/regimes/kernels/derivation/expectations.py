@@ -161,13 +161,13 @@ class Expectations(Openings):
         for factor in factors:
             mine = frozenset(i for i in free_indices(factor) if plain_axis(i.name) in self.infinite)
             # independent members have independent draws: a product of means, not a mean of the product
-            members.setdefault(mine, []).append(self._in_logits(factor))
+            members.setdefault(mine, []).append(self.written_out(factor))
         first = {i: S.Zero for member in members for i in member}
         return sympy.Mul(*(DrawMean(sympy.Mul(*group).xreplace(first)) for group in members.values()))
 
-    def _in_logits(self, expr: Expr) -> Expr:
-        """Functions of logits written through the logits themselves."""
-        swap = {x: self._in_logits(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
+    def written_out(self, expr: Expr) -> Expr:
+        """Functions written through the vectors, or the logits, that are made of no others."""
+        swap = {x: self.written_out(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
         return expr.xreplace(swap)
 
     def _moment(self, factors: list[Expr]) -> Expr:

@@ -14,7 +14,7 @@ from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
+from tplimits.law.rules.powers import KINKED, refuse_unexpanded, scaled_out, series_limit
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.rules.small import smoothed_out
 from tplimits.law.state import in_widths_of_n, width_ratio
@@ -303,6 +303,7 @@ class Recursion(Brackets):
         except ValueError as error:
             found = None if body.has(*KINKED) else series_limit(body, Of, Given)  # whose sides would differ
             if found is None:
+                refuse_unexpanded(self.program.where(position), body, self.written_out)
                 raise diverging_term(self, position, body, str(error)) from None
             limit = found
         refuse_lower_orders(limit, self.program.where(position))

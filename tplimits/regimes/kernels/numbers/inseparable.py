@@ -101,9 +101,13 @@ def _searched(derivation: KernelTables, constants: Mapping[Expr, float]) -> list
 
 def is_inseparable(moment: Moment, constants: Mapping[Expr, float]) -> bool:
     """Whether a mean has neither a formula nor an expansion."""
+    return _route(moment, constants) == "quadrature"
+
+
+def _route(moment: Moment, constants: Mapping[Expr, float]) -> str:
     if len(moment.variables) < 2:
-        return False
-    return function_of(moment, constants, (1.0,) * len(moment.parameters)).route == "quadrature"
+        return ""
+    return function_of(moment, constants, (1.0,) * len(moment.parameters)).route
 
 
 def cost(derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> Cost:
@@ -177,8 +181,8 @@ class MeanPoints:
     seed: tuple[int, ...]
 
     def draws(self, moment: Moment, constants: Mapping[Expr, float]) -> bool:
-        """Whether a mean is drawn."""
-        return is_inseparable(moment, constants)
+        """Whether a mean is drawn: one that has an expansion for each law too, since laws of replicates differ."""
+        return _route(moment, constants) in ("quadrature", "sides")
 
     def mean(
         self, moment: Moment, constants: Mapping[Expr, float], covariances: Sequence[Array], values: Sequence[Array]

@@ -1,0 +1,83 @@
+"""A jump at a scalar that tends to 0, times what vanishes there, is no jump: u step(u) is relu(u)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+CONTINUOUS = {
+    "factor": lambda u, x: x + u * tp.step(u) * x,
+    "of both sides": lambda u, x: tp.tanh(x + u * tp.sign(u)),
+    "alternative": lambda u, x: x * tp.where(u, 1 + u, 1),
+    "square": lambda u, x: x + tp.step(u) * tp.step(-u) * u**2 * x,
+    "two": lambda u, x: x + u * tp.step(u * tp.step(u)) * x,
+}
+JUMPING = {
+    "no factor": lambda u, x: x + tp.step(u) * x,
+    "of the other side": lambda u, x: x * tp.where(u, 1 + u, 2),
+    "inside": lambda u, x: x + u * x + tp.tanh(tp.step(u) + u * tp.step(u)),
+    "divided by": lambda u, x: x + u / (u + 1.5 - tp.step(u)) + tp.sign(u) / 2 * x,
+    "pole": lambda u, x: x + u * tp.step(u) / (1 - tp.step(u) + u**2) * x,
+}
+
+
+def program(function):
+    @tp.program
+    def found(W: tp.Matrix, x: tp.Vector):
+        u = tp.avg(x * (W @ x))
+        return tp.avg(function(u, x) ** 2)
+
+    return found
+
+
+def network(function):
+    @tp.network
+    def found(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * function(tp.avg(x * (W @ x)), x)
+
+    return found
+
+
+@pytest.mark.parametrize("function", CONTINUOUS.values(), ids=CONTINUOUS)
+def test_functions_without_a_jump_have_their_limits(function):
+    """E x² = 1, or E tanh(x)²; in kernels as well."""
+    plain = tp.tanh if function is CONTINUOUS["of both sides"] else lambda x: x
+    found = tp.derive(program(function)).evaluate()["return"]
+    expected = tp.derive(program(lambda u, x: plain(x))).evaluate()["return"]
+    assert found.value == pytest.approx(expected.value, abs=1e-12)
+    X = np.array([[0.6, 0.8], [1.0, 0.5]])
+    mine, other = (tp.derive(network(f), tp.Kernels()).evaluate(X) for f in (function, lambda u, x: plain(x)))
+    assert np.allclose(mine.nngp, other.nngp, atol=1e-12) and np.allclose(mine.ntk, other.ntk, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", JUMPING.values(), ids=JUMPING)
+@pytest.mark.parametrize(
+    "derived",
+    [lambda f: tp.derive(program(f)), lambda f: tp.derive(network(f), tp.Kernels())],
+    ids=["width", "kernels"],
+)
+def test_functions_with_a_jump_are_refused(derived, function):
+    with pytest.raises(tp.NoLimitError, match=r"lands on a jump|is not finite at the limit"):
+        derived(function)
+
+
+def test_a_power_of_n_brings_the_jump_out():
+    """√n u step(u) is relu of the fluctuation, in one line and in two."""
+
+    @tp.program
+    def one(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        u = tp.avg(x * y)
+        return tp.sqrt(tp.n) * u * tp.step(u)
+
+    @tp.program
+    def two(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        u = tp.avg(x * y)
+        z = u * tp.step(u)
+        return tp.sqrt(tp.n) * z
+
+    for found in (one, two):
+        number = tp.derive(found).evaluate()["return"]
+        assert number.value == pytest.approx((2 * np.pi) ** -0.5, abs=1e-9)
