@@ -148,8 +148,11 @@ class Derivation:
             s = self.program[entry.source]
             return self.unroller.at(made_of(s), s.axes, key(entry)[1])
 
+        def ket(entry: Entry) -> Expr:
+            return self.kets[key(entry)].expr if key(entry) in self.kets else entry
+
         known = (lambda e: key(e) in self.exact), (lambda e: key(e) in self.nonnegative)
-        return Surroundings(self.program, limit, inside, *known)
+        return Surroundings(self.program, limit, inside, *known, ket)
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""

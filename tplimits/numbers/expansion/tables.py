@@ -37,8 +37,8 @@ METHODS = ("auto", "quadrature", "particles")
 _ROUNDING = 1e-13
 #: two resolutions agree that differ by so much, of a number or at all; nodes are brought as near as this
 _AGREED, _FINEST = 1e-3, 0.001
-#: where vectors have so few entries more nodes cost nothing, and resolutions differ by less: two hardly agree so well by
-#: chance, with the finer off by more
+#: where vectors have so few entries more nodes cost nothing, and resolutions differ by less: two that agree so well
+#: hardly do by chance, with the finer off by more
 _FEW, _WELL = 3000, 1e-7
 
 
