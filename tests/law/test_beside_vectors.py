@@ -60,6 +60,46 @@ def test_a_scalar_with_another_limit():
     assert abs(sum(runs) / 800 - found.variance) < 4 * error + 0.01 * found.variance
 
 
+@pytest.mark.parametrize(
+    ("function", "derivative"),
+    [
+        (lambda y: 1 / (y**2 + 3), lambda z: -2 * z / (z**2 + 3) ** 2 + 1 / (z**2 + 3)),
+        (
+            lambda y: tp.sqrt(tp.exp(y) + 1),
+            lambda z: (mpmath.exp(z) / 2 + mpmath.exp(z) + 1) / mpmath.sqrt(mpmath.exp(z) + 1),
+        ),
+        (lambda y: y / tp.log(2 + tp.sin(y) / 2), None),
+    ],
+    ids=["quotient", "root", "logarithm"],
+)
+def test_functions_with_poles_and_roots_that_vectors_do_not_reach(function, derivative):
+    """√n (F(y + s) (1 + s) − F(y)) is S (F′ + F)(y)."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x)
+        return tp.avg(tp.sqrt(tp.n) * (function(y + s) * (1 + s) - function(y)))
+
+    def sloped(z):
+        inside = 2 + mpmath.sin(z) / 2
+        log = mpmath.log(inside)
+        return (1 + z) / log - z * mpmath.cos(z) / 2 / inside / log**2
+
+    found = tp.derive(program).evaluate()["return"]
+    assert found.variance == pytest.approx(mean(derivative or sloped) ** 2, rel=1e-9)
+
+
+def test_differences_that_vanish_by_an_identity():
+    """tanh y is 2 σ(2 y) − 1."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x)
+        return tp.avg(tp.sqrt(tp.n) * (tp.tanh(y + s) + 1 - 2 * tp.sigmoid(2 * y)))
+
+    assert tp.derive(program).evaluate()["return"].variance == pytest.approx(mean(slope) ** 2, abs=1e-12)
+
+
 def test_what_is_left_of_second_order():
     """n (softplus(y + s) − softplus(y) − s σ(y)) is S²/2 E σ′(y)."""
 
@@ -77,10 +117,12 @@ def test_what_is_left_of_second_order():
     ("function", "reason"),
     [
         (lambda y, s: tp.relu(y + s) - tp.relu(y), "tends to 0, and it is not seen how fast"),
+        (lambda y, s: 1 / (y + 3 + s) - 1 / (y + 3), "tends to 0, and it is not seen how fast"),
+        (lambda y, s: 1 / (tp.relu(y) / tp.sqrt(tp.n) + s), r"the term 1/\(.*relu\(y\)"),
         (lambda y, s: tp.tanh(y + s) - tp.tanh(y) + 1, "grows with n and nothing of order 1/√n absorbs it"),
         (lambda y, s: tp.sqrt(tp.n) * (tp.tanh(y + s) - tp.tanh(y)), "tends to 0, and it is not seen how fast|grows"),
     ],
-    ids=["kink", "offset", "n"],
+    ids=["kink", "pole", "names", "offset", "n"],
 )
 def test_others_are_refused_for_their_reason(function, reason):
     @tp.program

@@ -145,8 +145,11 @@ class Derivation:
             s = self.program[entry.source]
             return self.unroller.at(made_of(s), s.axes, key_of(entry)[1])
 
+        def ket(entry: Entry) -> Expr:
+            return self.kets[key_of(entry)].expr if key_of(entry) in self.kets else entry
+
         known = (lambda e: key_of(e) in self.exact), (lambda e: key_of(e) in self.nonnegative)
-        return Surroundings(self.program, limit, inside, *known)
+        return Surroundings(self.program, limit, inside, *known, ket)
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.special
 import sympy
 from sympy import Rational, Symbol
 
@@ -43,6 +44,11 @@ def _norm(a, b):
     return tp.sqrt(a**2 + b**2)
 
 
+def _kept_off(c):
+    """E (c² + h²)^(−½)."""
+    return math.exp(c**2 / 4) * scipy.special.k0(c**2 / 4) / (2 * math.pi) ** 0.5
+
+
 def limit_of(function):
     """avg f(h, s, x) with h = W x and s = avg(x h), which tends to 0."""
 
@@ -59,6 +65,7 @@ def limit_of(function):
     [
         (lambda h, s, x: 1 / (tp.exp(h) + s), math.exp(0.5)),  # kept off zero by more than s moves
         (lambda h, s, x: 1 / (tp.exp(h) + s**2), math.exp(0.5)),
+        (lambda h, s, x: (tp.tanh(x * s - 0.7) ** 2 + h**2) ** -0.5, _kept_off(math.tanh(0.7))),  # x s = .7 is far out
         (lambda h, s, x: h * h / (h * h + s * s), 1),  # at most 1 at every width
         (lambda h, s, x: h * h / (h * h + s**4 * x * x), 1),
         (lambda h, s, x: h * h / (h * h + tp.exp(x) + s), "number"),

@@ -9,7 +9,7 @@ import pytest
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.jets import Jet
-from tplimits.numbers.expansion.kinks import Kinks
+from tplimits.numbers.expansion.kinks import Kinks, _Zero
 from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, mapped, times
 from tplimits.program.nodes.evaluate import density
 
@@ -185,14 +185,22 @@ def test_marks_are_those_of_zeros_that_are_near():
     """All of them nearer than .3, and on the whole much nearer; where there is no zero any mark will do."""
     root = numpy.array([0.5, -0.5, 1.0, 30.0])
     far, near = root + 0.35, root + numpy.array([0.02, -0.01, 0.0, 9.0])
-    kinks = Kinks(Frame(0.3), "f")
-    assert kinks._mark(numpy.stack([far, near], axis=-1), root) == 1
-    assert kinks._mark(numpy.stack([near, far], axis=-1), root) == 0
-    assert kinks._mark(numpy.stack([far], axis=-1), root) is None
-    one_off = near + numpy.array([0.0, 0.31, 0.0, 0.0])
-    assert kinks._mark(numpy.stack([one_off], axis=-1), root) is None
-    assert kinks._mark(numpy.stack([root + 0.04], axis=-1), root) is None, "on the whole nearer than .03"
-    assert kinks._mark(numpy.stack([root - 0.02], axis=-1), root) == 0
+
+    def mark(*marks, taken=(), others=()):
+        places = numpy.stack(marks, axis=-1)
+        zero = _Zero(root, numpy.ones(4), places, places)
+        return Kinks(Frame(0.3), "f")._mark(places, places - root[:, None], zero, set(taken), set(others))
+
+    assert mark(far, near) == 1
+    assert mark(near, far) == 0
+    assert mark(far) is None
+    assert mark(near + numpy.array([0.0, 0.31, 0.0, 0.0])) is None
+    assert mark(root + 0.04) is None, "on the whole nearer than .03"
+    assert mark(root - 0.02) == 0
+    assert mark(root - 0.02, root + 0.01) == 1, "the nearest"
+    assert mark(root - 0.02, root, others=[0, 1]) == 1, "what lies on the kink of another function may be shared"
+    assert mark(root - 0.02, root + 0.01, others=[1]) == 0, "and else is not moved away from it"
+    assert mark(root, others=[0], taken=[0]) is None, "two zeros of one function are at two places"
 
 
 def test_slopes_that_vanish_or_turn_are_refused_where_neurons_are():

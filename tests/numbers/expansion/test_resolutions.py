@@ -64,10 +64,11 @@ def test_functions_that_turn_between_two_nodes_are_met_by_more(k):
     assert found.variance.value == pytest.approx(own + 2 * (2 * k * c**-1.5) ** 2, rel=1e-6)
 
 
-def by_parts(f, at):
+def by_parts(f, *places):
     """L, b and C of Avg f(W x): derivatives of E f(√q g) by q = |x|²/n, of variance 2/n, by Stein's identity."""
     near = numpy.logspace(-6, 0, 50)
-    ends = numpy.unique(numpy.concatenate([numpy.linspace(-11, 11, 90), at - near, at + near]))
+    near = numpy.concatenate([-near, [0], near])
+    ends = numpy.unique(numpy.concatenate([numpy.linspace(-11, 11, 90), *(place + near for place in places)]))
     x, w = numpy.polynomial.legendre.leggauss(16)
     g = ((ends[1:] + ends[:-1])[:, None] + numpy.diff(ends)[:, None] * x).ravel() / 2
     w = (numpy.diff(ends)[:, None] * w).ravel() / 2 * numpy.exp(-(g**2) / 2) / (2 * numpy.pi) ** 0.5
@@ -118,6 +119,66 @@ def test_derivatives_that_nodes_miss_are_no_small_error(name):
         assert abs(number.value - true) < number.error + 1e-10 * (1 + truth[0])
         # and numbers are of use, but for the last one
         assert number.error < 0.1 * abs(true) + 1e-4 or name.startswith("too sharp")
+
+
+def _of(kinked, plain, *places):
+    return kinked, plain, places
+
+
+KINKED = {
+    "behind what is sharp": _of(
+        lambda u: tp.relu(tp.sigmoid(100 * u - 1) - 0.5),
+        lambda u: numpy.maximum(scipy.special.expit(100 * u - 1) - 0.5, 0),
+        0.01,
+    ),
+    "in front of what is sharp": _of(
+        lambda u: tp.sigmoid(50 * tp.relu(u) - 1), lambda u: scipy.special.expit(50 * numpy.maximum(u, 0) - 1), 0.02, 0
+    ),
+    "beside another one": _of(
+        lambda u: tp.relu(u - 1) + tp.relu(u - 1.02),
+        lambda u: numpy.maximum(u - 1, 0) + numpy.maximum(u - 1.02, 0),
+        *(1, 1.02),
+    ),
+    "between nodes": _of(
+        lambda u: tp.relu(1 - 400 * (u - 1.03) ** 2),
+        lambda u: numpy.maximum(1 - 400 * (u - 1.03) ** 2, 0),
+        *(0.98, 1.08),
+    ),
+    "twice in .03": _of(
+        lambda u: tp.relu(tp.log(1 + (25 * u - 1.5) ** 2) - 0.12),
+        lambda u: numpy.maximum(numpy.log(1 + (25 * u - 1.5) ** 2) - 0.12, 0),
+        *((1.5 + sign * numpy.expm1(0.12) ** 0.5) / 25 for sign in (1, -1)),
+    ),
+    "around a kink inside": _of(
+        lambda u: tp.relu(1 - 20 * tp.abs(u - 0.3)),
+        lambda u: numpy.maximum(1 - 20 * abs(u - 0.3), 0),
+        *(0.25, 0.3, 0.35),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_kinks_that_nodes_miss_are_no_small_error(name):
+    f, plain, places = KINKED[name]
+
+    @tp.program
+    def kinked(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(f(W @ x))
+
+    found = tp.derive(kinked, tp.FiniteWidth()).evaluate()["return"]
+    for number, true in zip((found.limit, found.bias, found.variance), by_parts(plain, *places), strict=True):
+        assert abs(number.value - true) < number.error + 1e-10
+        assert number.error < 1e-6
+
+
+def test_a_kink_that_few_nodes_meet_has_an_error():
+    @tp.program
+    def kinked(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.relu(1 - 1e7 * (W @ x - 0.3) ** 2))
+
+    found = tp.derive(kinked, tp.FiniteWidth()).evaluate()["return"].limit
+    half = 1e-7**0.5
+    assert abs(found.value - 4 / 3 * half * numpy.exp(-0.045) / (2 * numpy.pi) ** 0.5) < found.error
 
 
 def test_a_function_of_two_variables_that_bends_between_their_nodes():

@@ -54,6 +54,8 @@ class Surroundings:
     fixed: Callable[[Entry], bool]
     #: whether it is negative at no width
     nonnegative: Callable[[Entry], bool]
+    #: the random variable of a vector, or the entry where none is known
+    ket: Callable[[Entry], Expr] = lambda entry: entry
     turns: tuple[_Displacement, ...] = field(init=False, repr=False)
     _polar: dict[Entry, bool] = field(default_factory=dict, init=False, repr=False)
 
@@ -128,7 +130,10 @@ class Surroundings:
         vectors = sympy.Add(*(t for t in terms if any(map(_is_vector, entries(t)))))
         # numbers of limits last: in deep programs they cost more than all else
         if vectors == 0 or not never_negative(vectors) or not keeps_off(vectors):
-            return bool(vectors != 0)
+            # of all entries together scalars move it by what vanishes: off 0 in the limit it was so before
+            kets = {e: self.ket(e) for e in entries(argument) if _is_vector(e)}
+            low, high = bounds(self._still(argument.xreplace(kets)))
+            return bool(vectors != 0 and low <= 0 <= high)
         return self.limit(_without_shifts(argument - vectors)) != 0
 
     def _reads_pole(self, entry: Entry) -> bool:

@@ -141,7 +141,8 @@ def vanishes_where_looked(expr: Expr) -> bool:
 
 def vanishes(expr: Expr) -> bool:
     """Whether a function is zero, by algebra or at some points."""
-    return bool(sympy.expand(expr) == 0) or vanishes_where_looked(expr)
+    named = expr.xreplace({e: sympy.Dummy(str(e), real=True) for e in entries(expr)})
+    return bool(sympy.expand(expr) == 0) or vanishes_where_looked(named)
 
 
 @remembered(1 << 12)

@@ -17,11 +17,11 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.law.kets import key_of
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
+from tplimits.law.rules.reading import BodyReader
 from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
 from tplimits.law.rules.small import in_powers_of_n
 from tplimits.law.span import negligible
@@ -90,7 +90,8 @@ def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
             if opened != body:
                 return _with_fluctuations(state, key, opened)
             refuse_unexpanded(state.program.where(key[0]), centred)
-            raise _refused(state, key, str(error), means) from None
+            term = BodyReader(state, {}).shown(error.args[0])
+            raise _refused(state, key, term, means) from None
         limit = found
     for symbol, average in averages.items():
         if symbol in limit.free_symbols:
@@ -176,7 +177,7 @@ def _opened(state: Derivation, body: Expr) -> Expr:
 
 def refuse_unexpanded(where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr) -> None:
     """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast."""
-    beside, root, power = beside_power(expr)
+    beside, root, power, _ = beside_power(expr)
     if power > 0 and vanishes(written(beside.xreplace({root: S.Zero}))):
         raise NoLimitError(
             f"{where}: what a positive power of n multiplies tends to 0, and it is not seen how fast (hypothesis: "
@@ -246,7 +247,7 @@ def series_limit(expr: Expr, vectors: type[Expr] = Entry, fluctuations: type[Exp
         names: dict[Expr, Expr] = {g: sympy.Dummy(real=True) for g in expr.atoms(fluctuations)}
         limit = series_limit(expr.xreplace(names), vectors)
         return None if limit is None else limit.xreplace({name: g for g, name in names.items()})
-    series = in_powers_of_n(expr, vectors)
+    series = in_powers_of_n(expr)
     if series is not None:
         with contextlib.suppress(ValueError):
             return at_infinity(series)
@@ -260,19 +261,7 @@ def series_limit(expr: Expr, vectors: type[Expr] = Entry, fluctuations: type[Exp
     # n log(1 + S/√n) and −√n S diverge each with what stands before them, and together they do not
     if found is None:
         found = _limits_apart(((S.One, apart, rest) for rest, apart in without_vectors), vectors)
-    return _by_taylor(expr) if found is None and expr.has(vectors) else found
-
-
-def _by_taylor(expr: Expr) -> Expr | None:
-    """The limit of √n (F(y + S/√n) − F(y)) and its like, whose functions are analytic whatever the vectors are."""
-    beside, root, power = beside_power(expr)
-    if not (power.is_Integer and power.is_positive) or not is_analytic(beside, root):
-        return None
-    for order in range(power):
-        if not vanishes(beside.xreplace({root: S.Zero})):
-            return None
-        beside = beside.diff(root) / (order + 1)
-    return beside.xreplace({root: S.Zero})
+    return found
 
 
 def _limits_apart(terms: Iterable[tuple[Expr, Expr, Expr]], vectors: type[Expr]) -> Expr | None:

@@ -19,12 +19,16 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
     from tplimits.numbers.expansion.jets import Jet
 
 #: an argument this small, beside 1, is at its kink
 AT_KINK = 1e-9
 #: nodes that a zero is interpolated on, and steps of Newton's method there
 _NEAR, _STEPS = 8, 6
+#: places between two nodes that are looked at where a parabola falls below a share of the least value, in few rows
+_LOOKED, _SHALLOW, _FEW = 33, 0.5, 100
 #: a place where no neuron is, for what does not cross its kink
 _NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
@@ -49,13 +53,11 @@ class Kinks:
                 raise self._singular("the limit of its argument, a scalar that moves")
             return None
         self._refuse_flat(x)
-        # one side of the kink alone, rounding aside: relu(x²) is smooth
-        if (u.values >= -AT_KINK).all() or (u.values <= AT_KINK).all():
-            return None
-        if not self.frame.divides:
+        if self.frame.divides:
+            return self._divided(u)
+        if _level(u.values) == 0:
             self._refuse_delta(x)
-            return None
-        return self._divided(u)
+        return None
 
     def _singular(self, where: str) -> NoLimitError:
         return NoLimitError(
@@ -95,11 +97,15 @@ class Kinks:
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
-        zeros = self._zeros(u.values, nodes, last.marks)
+        if _hides(nodes, u.values, last.marks):
+            if self.frame.by_cells:
+                raise self._unknown()
+            self.frame.bends = self.told
+        zeros, taken, others = self._zeros(u.values, nodes, last.marks), set[int](), self.frame.taken[last.number]
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
-            mark = self._mark(nodes[..., first:], root)
+            mark = self._mark(nodes[..., first:], u.values[..., first:], zero, taken, others)
             # no node stands there yet: the pass begins again with the variable divided at this place
             if mark is None:
                 raise self._split(u, Field(u.dims[:-1], root), None)
@@ -109,16 +115,19 @@ class Kinks:
             root, slope = zero.beside(nodes[..., first + mark], off, there)
             if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
                 raise self._split(u, Field(u.dims[:-1], root), mark)
+            taken.add(mark)
             safe = numpy.where(there, numpy.abs(slope), 1.0)
             # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
             found[..., first + mark] = numpy.where(there, 1 / (SLIGHT * safe), 0.0)
+        others |= taken
         return Field(u.dims, found) if zeros else None
 
     def _zeros(self, u: Array, nodes: Array, marks: int) -> list[_Zero]:
         """Zeros in the last variable for all values of the others; beyond all where there is none."""
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
-        changes = (v[..., :-1] > 0) != (v[..., 1:] > 0)
+        positive = v > _level(u)
+        changes = positive[..., :-1] != positive[..., 1:]
         count = changes.sum(axis=-1)
         most = int(count.max())
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
@@ -127,10 +136,13 @@ class Kinks:
         zeros = []
         for i in range(most):
             here = changes & (numpy.cumsum(changes, axis=-1) == i + 1)
-            start = numpy.clip(here.argmax(axis=-1) + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR)
+            first = here.argmax(axis=-1)
+            start = numpy.clip(first + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR)
             window = start[..., None] + numpy.arange(_NEAR)
             near = tuple(numpy.take_along_axis(a, window, axis=-1) for a in (g, v))
-            root, slope = _zero(*near)
+            root, slope = _between(
+                *_zero(*near), *(numpy.take_along_axis(a, first[..., None] + numpy.arange(2), axis=-1) for a in (g, v))
+            )
             crosses = here.any(axis=-1)
             for row in map(tuple, numpy.argwhere(crosses & ~numpy.isfinite(root * slope))):
                 root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
@@ -152,15 +164,18 @@ class Kinks:
             "second derivative is not implemented. Smooth it, or write it as a function of one image W x."
         )
 
-    def _mark(self, marks: Array, root: Array) -> int | None:
-        """Which mark was meant for a zero; None where there is none yet."""
-        there = root < _NOWHERE
-        for i in range(marks.shape[-1]):
-            if (numpy.abs(marks[..., i] - root)[there] < _MEANT).all() and (
-                numpy.abs(marks[..., i] - root)[there].mean() < _MEANT / 10
-            ):
-                return i
-        return None
+    def _mark(self, marks: Array, values: Array, zero: _Zero, taken: Set[int], others: Set[int]) -> int | None:
+        """Which mark was meant for a zero: one on it, or the nearest; None where there is none yet.
+
+        Zeros may lie nearer to one another than a place is read off: none has that of another zero of its function,
+        which is `taken`, nor moves that of `others`.
+        """
+        there = zero.root < _NOWHERE
+        away, off = numpy.abs(marks - zero.root[..., None])[there], numpy.abs(values)[there].max(axis=0, initial=0.0)
+        on = off <= AT_KINK * max(1.0, float(numpy.abs(zero.slope).max()))
+        near = (away < _MEANT).all(axis=0) & (away.mean(axis=0) < _MEANT / 10)
+        meant = [i for i in numpy.flatnonzero(near).tolist() if i not in taken and (on[i] or i not in others)]
+        return min(meant, key=lambda i: (not on[i], away[:, i].max()), default=None)
 
     def _split(self, u: Field, place: Field, mark: int | None) -> Split | Moved:
         """Divide the variable, that of the first neuron where both are the same."""
@@ -195,6 +210,14 @@ class _Zero:
         return numpy.where(inside, root, self.root), numpy.where(inside, slope, self.slope)
 
 
+def _between(root: Array, slope: Array, g: Array, v: Array) -> tuple[Array, Array]:
+    """The same where it lies between two nodes; on their chord where it does not, as where a kink is nearby."""
+    rate = numpy.diff(v)[..., 0] / numpy.where(g[..., 1] == g[..., 0], 1.0, numpy.diff(g)[..., 0])
+    inside = (g[..., 0] <= root) & (root <= g[..., 1]) | ~numpy.isfinite(root)
+    chord = g[..., 0] - v[..., 0] / numpy.where(rate == 0, 1.0, rate)
+    return numpy.where(inside, root, chord), numpy.where(inside, slope, rate)
+
+
 def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
     differ, first = numpy.unique(g, return_index=True)
@@ -204,22 +227,67 @@ def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     return float(root), float(slope)
 
 
-def _zero(g: Array, v: Array, start: Array | None = None) -> tuple[Array, Array]:
-    """The zero of an interpolating polynomial near the middle of its nodes, and the slope there (Newton's form)."""
+def _level(values: Array) -> float:
+    """What counts as 0: where values are on one side of it alone, rounding aside, as those of x², none crosses it."""
+    return -AT_KINK if (values >= -AT_KINK).all() else AT_KINK if (values <= AT_KINK).all() else 0.0
+
+
+def _hides(g: Array, v: Array, marks: int) -> bool:
+    """Whether values cross 0 and come back between two nodes, as those of 1 − (20 u)² may: marks come last."""
+    order = numpy.argsort(g, axis=-1)
+    at_mark = (order >= g.shape[-1] - marks)[..., 1:-1]
+    g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (g, v))
+    size, side = numpy.abs(v), numpy.sign(v)
+    alike = side[..., :-2] * side[..., 2:] > 0
+    if (at_mark & alike & (side[..., 1:-1] != side[..., 2:]) & (size[..., 1:-1] > AT_KINK)).any():
+        return True
+    with numpy.errstate(all="ignore"):  # places that fall together hide nothing
+        rates = numpy.diff(v) / numpy.diff(g)
+        bent = numpy.diff(rates) / (g[..., 2:] - g[..., :-2])
+        # what a parabola through three nodes has at its vertex, to see which are worth a look
+        vertex = (g[..., :-2] + g[..., 1:-1] - rates[..., :-1] / bent) / 2
+        least = v[..., :-2] + (vertex - g[..., :-2]) * (rates[..., :-1] + bent * (vertex - g[..., 1:-1]))
+        dips = alike & (size[..., 1:-1] <= size[..., :-2]) & (size[..., 1:-1] <= size[..., 2:])
+        dips &= least * side[..., :-2] < _SHALLOW * size[..., 1:-1]
+        for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
+            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR))
+            near, values = (a[row[:-1]][first : first + _NEAR] for a in (g, v))
+            start, end = g[row[:-1]][row[-1]], g[row[:-1]][row[-1] + 2]
+            places = numpy.append(start + (end - start) * numpy.linspace(0, 1, _LOOKED), vertex[row])
+            turned = _value(_table(near, values), near, places)[0] * side[row]
+            if turned.min() < -AT_KINK * numpy.abs(values).max():
+                return True
+    return False
+
+
+def _table(g: Array, v: Array) -> list[Array]:
+    """Divided differences, of Newton's form of the polynomial through these values."""
     table = [v[..., i] for i in range(_NEAR)]
+    for k in range(1, _NEAR):
+        for i in range(_NEAR - 1, k - 1, -1):
+            table[i] = (table[i] - table[i - 1]) / (g[..., i] - g[..., i - k])
+    return table
+
+
+def _value(table: Sequence[Array], nodes: Array, x: Array) -> tuple[Array, Array]:
+    """Such a polynomial and its slope."""
+    value, slope = table[-1], numpy.zeros_like(x)
+    for i in range(_NEAR - 2, -1, -1):
+        slope = slope * (x - nodes[i]) + value
+        value = value * (x - nodes[i]) + table[i]
+    return value, slope
+
+
+def _zero(g: Array, v: Array, start: Array | None = None) -> tuple[Array, Array]:
+    """The zero of an interpolating polynomial near the middle of its nodes, and the slope there."""
     with numpy.errstate(all="ignore"):  # nodes may coincide where a place is beyond all: no zero is there
-        for k in range(1, _NEAR):
-            for i in range(_NEAR - 1, k - 1, -1):
-                table[i] = (table[i] - table[i - 1]) / (g[..., i] - g[..., i - k])
+        table = _table(g, v)
     middle = _NEAR // 2
     low, high = v[..., middle - 1], v[..., middle]
     span = numpy.where(high == low, 1.0, high - low)
     x = g[..., middle - 1] - low * (g[..., middle] - g[..., middle - 1]) / span if start is None else start
-    slope = span
+    slope, nodes = span, numpy.moveaxis(g, -1, 0)
     for _ in range(_STEPS):
-        value, slope = table[-1], numpy.zeros_like(x)
-        for i in range(_NEAR - 2, -1, -1):
-            slope = slope * (x - g[..., i]) + value
-            value = value * (x - g[..., i]) + table[i]
+        value, slope = _value(table, nodes, x)
         x = x - value / numpy.where(slope == 0, 1.0, slope)
     return x, slope

@@ -9,6 +9,7 @@ At such a place stands one more node of hardly any weight, on which Dirac's delt
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ SLIGHT = 1e-13
 _REACH = 9.0
 #: nodes of Hermite's, of which polynomials never take so many: weights of some hundreds are no numbers
 _MOST_HERMITE = 40
+#: nodes of Legendre's
+_MOST_LEGENDRE = 128
 #: entries of the largest field
 MOST_ENTRIES = 2_500_000
 
@@ -181,6 +184,8 @@ class Frame:
     #: whether functions are taken over cells between nodes, and the line of one that bends within them
     by_cells: bool = False
     bends: str = ""
+    #: of each variable, the marks that a kink has been found to lie on
+    taken: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def tolerance(self) -> float:
@@ -281,7 +286,11 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     ends = numpy.clip(numpy.sort(marks, axis=-1), -_REACH, _REACH)
     edge = numpy.full((*shape, 1), _REACH)
     ends = numpy.concatenate([-edge, ends, edge], axis=-1)
-    rule = legendre(math.ceil(0.7 * _REACH / step) + 10)
+    # so many nodes are found in no time, of pieces of each piece
+    count = math.ceil(0.7 * _REACH / step) + 10
+    within = math.ceil(count / _MOST_LEGENDRE)
+    x, w = legendre(math.ceil(count / within))
+    rule = (numpy.arange(1 - within, within, 2)[:, None] + x).ravel() / within, numpy.tile(w, within) / within
     nodes, weights = (part.reshape(*shape, -1) for part in panels(ends, rule))
     weights = weights * density(nodes)
     nodes = numpy.concatenate([nodes, marks], axis=-1)

@@ -55,8 +55,9 @@ class Expanded:
     #: the influence of each average on each observable, and all averages that were asked for, in order
     total: Array
     calls: tuple[tuple[float, int | None], ...]
-    #: a function that bends between nodes, and its line
+    #: a function that bends between nodes, and its line; the values at nodes of the largest vector
     bends: str = ""
+    entries: int = 0
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         total,
         tuple(averages.calls),
         run.frame.bends,
+        max((x.value.values.size for x in run.jets.values()), default=0),
     )
 
 

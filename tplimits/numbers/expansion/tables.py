@@ -35,7 +35,10 @@ METHODS = ("auto", "quadrature", "particles")
 #: relative rounding of sums over nodes
 _ROUNDING = 1e-13
 #: two resolutions agree that differ by so much, of a number or at all; nodes are brought as near as this
-_AGREED, _NOTHING, _FINEST = 1e-3, 1e-3, 0.001
+_AGREED, _FINEST = 1e-3, 0.001
+#: where vectors have so few entries more nodes cost nothing, and resolutions differ by less: two that agree so well
+#: hardly do by chance, with the finer off by more
+_FEW, _WELL = 3000, 1e-7
 
 
 class NoRoom(EvaluationError):
@@ -193,7 +196,7 @@ def _on_grids(program: Program, observables: Sequence[Observable], numbers: Numb
 def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) -> tuple[Expanded, Expanded]:
     """The finest resolution, and what it is off: more are made until two agree, as where a function turns sharply."""
     fine, coarse = found
-    while (fine.bends or coarse.bends or _differ(fine, coarse)) and step > _FINEST:
+    while (fine.bends or coarse.bends or _differ(fine, coarse, well=True)) and step > _FINEST:
         try:
             fine, coarse, step = made(step / 2), fine, step / 2
         except TooLarge:
@@ -212,10 +215,11 @@ def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) 
     return fine, spread
 
 
-def _differ(a: Expanded, b: Expanded) -> bool:
-    """Whether some number of two resolutions is not known to three digits."""
+def _differ(a: Expanded, b: Expanded, well: bool = False) -> bool:
+    """Whether some number of two resolutions is not known to three digits, or, where digits cost little, `well`."""
     pairs = ((a.limit, b.limit), (a.bias, b.bias), (a.covariance, b.covariance), (a.root, b.root))
-    return any((abs(x - y) > _AGREED * (abs(x) + abs(y)) + _NOTHING).any() for x, y in pairs)
+    most = _WELL if well and a.entries < _FEW else _AGREED
+    return any((abs(x - y) > most * (abs(x) + abs(y) + 1)).any() for x, y in pairs)
 
 
 def _on_points(

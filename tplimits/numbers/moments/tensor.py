@@ -70,7 +70,9 @@ def drawn(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tu
     """The same at points that are spread evenly, fewer where laws are many, with four standard errors."""
     distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
     points = min(_POINTS, max(_LEAST_POINTS, 1 << (_ALL_POINTS // len(distinct)).bit_length()))
-    found = numpy.array([_drawn(function, variables, full(row[:, None], len(variables))[0], None, points) for row in distinct])
+    found = numpy.array(
+        [_drawn(function, variables, full(row[:, None], len(variables))[0], None, points) for row in distinct]
+    )
     return found[place.reshape(-1), 0], found[place.reshape(-1), 1]
 
 

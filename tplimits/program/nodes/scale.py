@@ -21,6 +21,7 @@ import sympy
 from sympy import Expr, Rational, Symbol
 
 from tplimits.program.nodes.entries import Entry, N
+from tplimits.program.parts import found
 
 _ROOT = Symbol("n^(-1/q)", positive=True)
 
@@ -88,17 +89,23 @@ def highest_power(expr: Expr) -> Rational | None:
     return max(exponents)
 
 
-def beside_power(expr: Expr) -> tuple[Expr, Symbol, Expr]:
-    """(g, ε, p) of ε^(−p) g, ε = n^(−1/q): what multiplies the highest power of n in a sum, n in functions of it too.
+def beside_power(expr: Expr) -> tuple[Expr, Symbol, int, int]:
+    """(g, ε, p, q) of ε^(−p) g, ε = n^(−1/q): what multiplies the highest power of n in a sum, n in functions too.
 
     >>> x = sympy.Symbol("x", real=True)
     >>> beside_power(sympy.sqrt(N) * (sympy.tanh(x + 1 / sympy.sqrt(N)) - sympy.tanh(x)))
-    (-tanh(x) + tanh(n^(-1/q) + x), n^(-1/q), 1)
+    (-tanh(x) + tanh(n^(-1/q) + x), n^(-1/q), 1, 2)
     """
-    small, root, _ = in_root(sympy.expand_mul(expr))
-    powers = (term.as_independent(root, as_Add=False)[1].as_powers_dict() for term in sympy.Add.make_args(small))
-    most = max((-found.get(root, sympy.S.Zero) for found in powers), default=sympy.S.Zero)
-    return sympy.expand_mul(small * root**most), root, most
+    small, root, q = in_root(expr)
+    # named, so that nothing is multiplied into what is divided by
+    inside = (f for f in found(small, sympy.Function, sympy.Pow) if f.as_base_exp()[0] != root)
+    apart: dict[Expr, Expr] = {f: sympy.Dummy() for f in inside}
+    terms = sympy.Add.make_args(sympy.expand(small.xreplace(apart)))
+    split = [term.as_independent(root, as_Add=False) for term in terms]
+    powers = [-int(power.as_base_exp()[1]) if power != 1 else 0 for _, power in split]
+    most = max(powers, default=0)
+    whole = sympy.Add(*(c * root ** (most - power) for (c, _), power in zip(split, powers, strict=True)))
+    return whole.xreplace({name: f for f, name in apart.items()}), root, most, q
 
 
 def powers_of_n(expr: Expr) -> list[Expr]:
@@ -168,7 +175,7 @@ def at_infinity(expr: Expr) -> Expr:
     found = small.xreplace({root: sympy.S.Zero})
     # log(1/√n) holds no positive power and diverges all the same
     if offending or is_infinite(found):
-        raise ValueError(str((offending or [small])[0].xreplace({root: N ** Rational(-1, q)})))
+        raise ValueError((offending or [small])[0].xreplace({root: N ** Rational(-1, q)}))
     return found
 
 
