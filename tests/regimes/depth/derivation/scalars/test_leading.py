@@ -169,15 +169,29 @@ def test_small_quantities_are_random_together_with_functions_of_the_same_scalars
     assert error.max() < 0.03 * np.abs(value).max()
 
 
-def test_functions_of_one_scalar_in_two_sums_are_refused():
-    @tp.block
-    def attention(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix):
-        Z, v = tp.avg((A @ x) * (B @ x).rename(token="key")), (WV @ x).rename(token="key")
-        first, second = tp.sum(Z * v, over="key"), tp.sum(tp.tanh(tp.sqrt(tp.n) * Z) * v, over="key")
-        return x + first + second / tp.sqrt(tp.n)
+@pytest.mark.parametrize("kinked", [lambda s: s, tp.relu, tp.sign], ids=["itself", "relu", "sign"])
+def test_functions_of_one_scalar_in_two_sums_are_random_together(kinked):
+    """Σ F v + Σ G v is Σ (F + G) v, whether or not F alone has a place without draws."""
 
-    with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
-        tp.derive(attention, tp.Proportional())
+    def together(S, v):
+        return tp.sum((kinked(S) + tp.tanh(S)) * v, over="key")
+
+    def apart(S, v):
+        return tp.sum(kinked(S) * v, over="key") + tp.sum(tp.tanh(S) * v, over="key")
+
+    def alone(S, v):
+        return tp.sum(tp.tanh(S) * v, over="key")
+
+    def drift(branch):
+        @tp.block
+        def attention(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix):
+            S = tp.sqrt(tp.n) * tp.avg((A @ x) * (B @ x).rename(token="key"))
+            return x + branch(S, (WV @ x).rename(token="key")) / tp.sqrt(tp.n)
+
+        return tp.derive(attention, tp.Proportional()).drift_at(V)
+
+    np.testing.assert_allclose(drift(apart), drift(together), rtol=1e-9)
+    assert np.abs(drift(alone) - drift(together)).max() > 0.5
 
 
 def test_a_mean_of_too_low_an_order_is_the_reason_where_the_next_one_is_not_covered():

@@ -27,6 +27,11 @@ def ordinary(function=None, bias=None, size=None):
     return attention
 
 
+def rows(F, G):
+    """F Gᵀ: kinks that stand beside other functions of the same logits."""
+    return tp.sum(F * G.rename(token="other"), over="key").rename(other="key")
+
+
 @tp.block
 def heads(
     x: tp.State["token"],
@@ -75,6 +80,11 @@ CASES = {
     ),
     "jump and curve": (ordinary(lambda Y: tp.sign(Y) + tp.tanh(Y)), lambda S: (np.sign(S) + np.tanh(S)) / 2),
     "of a square": (ordinary(lambda Y: 1 / (1 + Y**2)), lambda S: 1 / (1 + S**2) / 2),
+    "signs times logits": (ordinary(lambda Y: rows(tp.sign(Y), Y)), lambda S: np.sign(S) @ S.swapaxes(1, 2) / 2),
+    "steps times squares": (
+        ordinary(lambda Y: rows(tp.step(Y), tp.relu(Y) ** 2)),
+        lambda S: (S > 0) @ (np.maximum(S, 0) ** 2).swapaxes(1, 2) / 2,
+    ),
 }
 
 
@@ -158,6 +168,40 @@ def test_softmax_of_two_tokens_by_quadrature():
     exact = quad(integrand, -12, 12)[0] / np.sqrt(2 * np.pi)
     value, error = tp.derive(ordinary(), tp.Proportional()).drift_estimate_at(V, g=1.0)
     assert abs(value[0, 0] - exact) < 5 * error[0, 0] and error[0, 0] < 1e-3
+
+
+def rotated(angle):
+    """Queries and keys in two halves, turned by an angle that grows with the place of the token."""
+
+    @tp.block
+    def block(x: tp.State["token"], Q: tp.Matrix, P: tp.Matrix, K: tp.Matrix, L: tp.Matrix, WV: tp.Matrix):
+        c, s = (tp.constant(f(angle * np.arange(2)), axes=("token",)) for f in (np.cos, np.sin))
+        q, p, k, l = Q @ x, P @ x, K @ x, L @ x  # noqa: E741
+        first = tp.avg((c * q - s * p) * (c * k - s * l).rename(token="key"))
+        second = tp.avg((s * q + c * p) * (s * k + c * l).rename(token="key"))
+        A = tp.softmax(tp.sqrt(tp.n / 2) * (first + second), over="key")
+        return x + tp.sum(A * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    return block
+
+
+def test_rotated_logits_by_quadrature():
+    """Cov(S_αν, S_βκ) = V_αβ V_νκ cos(θ(α − ν − β + κ)); of two keys A_α0 is a sigmoid of S_α0 − S_α1."""
+    sde = tp.derive(rotated(0.7), tp.Proportional())
+    places, sign = np.arange(2), np.array([1, -1])
+    apart = np.subtract.outer(places, places)
+    turned = np.cos(0.7 * np.subtract.outer(apart, apart.T))
+    law = np.einsum("ab,vk,avkb,v,k->ab", V, V, turned, sign, sign)
+    x, w = np.polynomial.hermite_e.hermegauss(80)
+    (first, second), L = np.meshgrid(x, x, indexing="ij"), np.linalg.cholesky(law)
+    a = 1 / (1 + np.exp(-np.stack([L[0, 0] * first, L[1, 0] * first + L[1, 1] * second])))
+    A = np.stack([a, 1 - a], axis=1)
+    wanted = np.einsum("avij,bkij,vk,i,j->ab", A, A, V, w, w) / w.sum() ** 2
+    found, error = sde.drift_estimate_at(V)
+    assert (np.abs(found - wanted) < 5 * error).all() and error.max() < 2e-3
+    assert np.abs(tp.derive(rotated(0.0), tp.Proportional()).drift_at(V) - wanted).max() > 0.005
+    names = [line.split()[0] for line in repr(sde).splitlines() if "the constant array" in line]
+    assert len(names) == len(set(names)) > 0 and all(r"\mathtt{P|" not in sde.latex() for _ in names)
 
 
 def test_heads_average_and_stacks_add():
