@@ -92,7 +92,7 @@ def test_powers_of_n_bring_out_as_many_powers_of_a_small_scalar(order, inside):
         expected[α, β] += gaussian_pair(law, np.tanh, 60) * small * V[ν, κ]
     value, error = sde.drift_estimate_at(V)
     assert (np.abs(value - expected) < 4.5 * error + 1e-5 * expected.max()).all()
-    assert error.max() < 0.25 * np.abs(value).max()
+    assert error.max() < 0.5 * np.abs(value).max()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_quotients_that_grow_with_n_beside_a_scalar_of_order_one(weights, limit)
     expected = np.zeros((2, 2))
     for α, β, ν, κ in np.ndindex(2, 2, 2, 2):
         law = [[V[α, α] * V[ν, ν], V[α, β] * V[ν, κ]], [V[α, β] * V[ν, κ], V[β, β] * V[κ, κ]]]
-        expected[α, β] += gaussian_pair(law, limit, 60) * V[ν, κ]
+        expected[α, β] += gaussian_pair(law, limit, 200) * V[ν, κ]
     value, error = sde.drift_estimate_at(V)
     assert (np.abs(value - expected) < 4.5 * error + 1e-4).all() and error.max() < 2e-2 * np.abs(value).max()
 
@@ -188,10 +188,11 @@ def test_functions_of_one_scalar_in_two_sums_are_random_together(kinked):
             S = tp.sqrt(tp.n) * tp.avg((A @ x) * (B @ x).rename(token="key"))
             return x + branch(S, (WV @ x).rename(token="key")) / tp.sqrt(tp.n)
 
-        return tp.derive(attention, tp.Proportional()).drift_at(V)
+        return tp.derive(attention, tp.Proportional()).drift_estimate_at(V)
 
-    np.testing.assert_allclose(drift(apart), drift(together), rtol=1e-9)
-    assert np.abs(drift(alone) - drift(together)).max() > 0.5
+    (one, error), (other, spread) = drift(apart), drift(together)
+    assert (np.abs(one - other) < 5 * np.hypot(error, spread) + 1e-9).all() and error.max() < 1e-2
+    assert np.abs(drift(alone).value - other).max() > 0.5
 
 
 def test_a_mean_of_too_low_an_order_is_the_reason_where_the_next_one_is_not_covered():

@@ -83,7 +83,7 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
     here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
     try:
         if lowering.weighing & _matrices(lowering, Mul(*exprs)):
-            raise NotSmall(f"{lowering.where}: functions of these scalars are averaged together, as weights of order 1.")
+            raise NotSmall(f"{lowering.where}: functions of these scalars are averaged together, as weights.")
         return lowering.of_scalars(exprs, env)
     except NotSmall as reason:
         # inside of a larger expression of scalars: the whole of it becomes the weight, not this part
