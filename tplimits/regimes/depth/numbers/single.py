@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr
@@ -90,5 +90,7 @@ def _covariance(one: Single, law: Law, other: Single | None = None) -> Array:
     """The variance of a scalar at the axes of its weight, or its covariance with another at those of both."""
     beyond = 1 + max(one.places, default=-1)
     there = one.places if other is None else tuple(beyond + k for k in other.places)
-    found = law(one.source, one.source if other is None else other.source)
-    return numpy.einsum(found, (*one.places, *there), sorted({*one.places, *there}))
+    found: Any = law(one.source, one.source if other is None else other.source)
+    held: Any = [*one.places, *there]
+    kept: Any = sorted(set(held))
+    return numpy.einsum(found, held, kept)

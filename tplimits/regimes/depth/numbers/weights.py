@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
+from numpy.typing import NDArray
 from sympy import Dummy, Expr, Symbol
 
 from tplimits.arrays import Array
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: points of each scrambling: so many numbers at a single V, the fewest points in every step of paths
 _POINTS, _NUMBERS, _MOST_POINTS = 512, 1 << 18, 1 << 13
+#: what of covariances is rounding
+_ROUNDING = 1e-12
 #: dimensions of a Sobol sequence
 _MOST = 21201
 
@@ -165,10 +168,12 @@ class Drift:
             ]
             for p, a in zip(positions, shapes, strict=True)
         ]
-        eigenvalues, vectors = numpy.linalg.eigh(numpy.block(blocks))
+        law_of_all = numpy.block(blocks)
+        leaders, place, ratio = _parallel(law_of_all)
+        eigenvalues, vectors = numpy.linalg.eigh(law_of_all[numpy.ix_(leaders, leaders)])
         # the symmetric root, which moves smoothly with V where eigenvalues meet
         root = (vectors * numpy.sqrt(eigenvalues.clip(min=0.0))) @ vectors.T
-        drawn = self._normals(sum(counts), replicate) @ root
+        drawn = (self._normals(len(leaders), replicate) @ root)[:, place] * ratio
         parts = numpy.split(drawn, numpy.cumsum(counts)[:-1], axis=1)
         return {p: x.reshape(-1, *shape) for p, x, shape in zip(positions, parts, shapes, strict=True)}
 
@@ -200,6 +205,22 @@ class Drift:
         missing = [a for a in weight.axes if a not in axes]
         assert not missing
         return array.transpose(0, *(1 + axes.index(a) for a in weight.axes))
+
+
+def _parallel(law: Array) -> tuple[NDArray[numpy.intp], NDArray[numpy.intp], Array]:
+    """Scalars of which no two are multiples of each other, and for each of all which one it is a multiple of, and how.
+
+    Those of equal tokens are equal in networks, where a jump of their difference is not met: rounding would pass it.
+    """
+    size = numpy.sqrt(numpy.diag(law))
+    # what is 0 is no multiple of anything but as 0 times it
+    together = (numpy.abs(law) >= (1 - _ROUNDING) * numpy.outer(size, size)) & (size > 0)
+    first = together.argmax(axis=1)
+    leaders, place = numpy.unique(first, return_inverse=True)
+    variances = numpy.diag(law)[first]
+    ratio = law[numpy.arange(len(law)), first] / numpy.where(variances > 0, variances, 1.0)
+    near = numpy.abs(numpy.abs(ratio) - 1) < _ROUNDING
+    return leaders, place, numpy.where(near, numpy.sign(ratio), ratio)
 
 
 @lru_cache(maxsize=2 * REPLICATES)

@@ -193,6 +193,21 @@ def test_rotated_logits_by_quadrature():
     assert len(names) == len(set(names)) > 0 and all(r"\mathtt{P|" not in sde.latex() for _ in names)
 
 
+def test_logits_of_equal_tokens_are_equal():
+    """F_αν = Σ_ω sgn(S_αν − S_ων) S_ων is 0 for equal tokens whatever rounding says, and −|S_αν| beside a token of zero."""
+
+    def jumps(S):
+        other = S.rename(token="other")
+        return tp.sum(tp.sign(S - other) * other, over="other")
+
+    sde = tp.derive(ordinary(jumps), tp.Proportional())
+    assert not sde.drift_at(1.3 * np.ones((2, 2)), g=1.0).any()
+    # F_10 = |S_00|, F_00 = F_01 = F_11 = 0
+    value, error = sde.drift_estimate_at(np.diag([1.3, 0.0]), g=1.0)
+    assert abs(value[1, 1] - 1.3**3 / 4) < 7 * error[1, 1] + 1e-9 and value[0, 0] == value[0, 1] == 0
+    assert np.abs(sde.drift_at(V, g=1.0)).min() > 0.1
+
+
 def test_heads_average_and_stacks_add():
     one, many = (tp.derive(b, tp.Proportional()) for b in (ordinary(), heads))
     (a, e), (b, f) = one.drift_estimate_at(V, g=1.0), many.drift_estimate_at(V, g=1.0, head=3)
