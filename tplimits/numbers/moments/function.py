@@ -72,6 +72,7 @@ class MomentFunction:
     """E F as a function of covariances; made by `moment`.
 
     `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed"; `parts` of others.
+    Without `nested`, expansions are left as they are: where they have not settled, their error says so.
     """
 
     integrand: Expr
@@ -80,6 +81,7 @@ class MomentFunction:
     factors: tuple[tuple[Expr, Expr], ...] = ()
     pairs: AtomPairs = ()
     parts: tuple[Any, ...] = ()
+    nested: bool = True
 
     def __call__(self, *covariances: Any, det: Any = None) -> tuple[Array, Array]:
         """(value, error bound) at arrays of covariances, the upper triangle row by row; everything broadcasts.
@@ -190,6 +192,8 @@ class MomentFunction:
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
         value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
+        if not self.nested:
+            return value, error
         rounding = _ROUNDED * a.norm[sides[0][1]] * b.norm[sides[1][1]]
         unsettled = _unsettled(value, error, rounding)
         for order, few in _LONGER.items():

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from tplimits.regimes.depth import finite
+from tplimits.regimes.depth.numbers.paths import DEGREES
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.expanded.limit import NumericSDE
@@ -50,8 +54,12 @@ def layer_claims(
     if claims is not None:
         return list(stage.named_claims(claims, start.tokens))
     if request.depth is None:
-        drift, diffusion = result.layer_at(start.V, request.ratios, request.given)
-        return list(stage.named_claims({"drift": drift, "diffusion": diffusion}, start.tokens))
+        at = (start.V, request.ratios, request.given)
+        drift, diffusion = result.layer_at(*at)
+        of_drift = stage.named_claims({"drift": drift}, start.tokens)
+        errors = result.drift_estimate_at(*at).error[numpy.triu_indices(start.tokens)].tolist()
+        told = [replace(claim, error=error, degrees=DEGREES) for claim, error in zip(of_drift, errors, strict=True)]
+        return [*told, *stage.named_claims({"diffusion": diffusion}, start.tokens)]
     paths = result.simulate(
         start.V,
         T=request.depth,

@@ -17,7 +17,7 @@ from tplimits.regimes.depth import expanded, numbers, tangent
 from tplimits.regimes.depth.algebra.writing import M, array_names, expression
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
-from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
+from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block, forms_of
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
 from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
@@ -140,7 +140,8 @@ class CovarianceSDE(Told):
     def array_names(self) -> dict[str, str]:
         """What the arrays are called in print: p, then p2, …"""
         responses = () if self.limit.root is None else self.limit.root.responses
-        return array_names([self.limit.drift, self.limit.diffusion, *(r.form for r in responses)])
+        beside = (*(r.form for r in responses), *forms_of(self.limit.laws))
+        return array_names([self.limit.drift, self.limit.diffusion, *beside])
 
     @property
     def tokens(self) -> Expr:

@@ -29,7 +29,7 @@ def gaussian_pairs(covariance, points):
     return u, ab / aa * u + np.sqrt(bb - ab**2 / aa) * b, np.outer(w, w) / w.sum() ** 2
 
 
-def mean_products(f, inside=1, points=24):
+def mean_products(f, inside=1, points=40):
     """E f(u_α, w_α) f(u_β, w_β), u of covariance inside²·V and w of V."""
     found = np.zeros((2, 2))
     for α, β in np.ndindex(2, 2):

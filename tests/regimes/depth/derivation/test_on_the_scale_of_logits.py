@@ -47,8 +47,8 @@ CASES = [
 @pytest.mark.parametrize(("weights", "function"), CASES)
 def test_means(weights, function):
     found = tp.derive(bent.attention(weights), tp.Proportional()).drift_estimate_at(V, **GIVEN)
-    assert (np.abs(found.value - drift_of(function)) < 4.5 * found.error).all()
-    assert (np.abs(found.value - drift_of(lambda s: function(s) + 0.1)) > 4.5 * found.error).any()
+    assert (np.abs(found.value - drift_of(function)) < 4.5 * found.error + 1e-7).all()
+    assert (np.abs(found.value - drift_of(lambda s: function(s) + 0.1)) > 4.5 * found.error + 1e-3).any()
 
 
 def test_products_of_two_logits():
@@ -56,7 +56,8 @@ def test_products_of_two_logits():
     block = bent.two_logits(lambda Y, Z: tp.relu(Y * Z))
     found = tp.derive(block, tp.Proportional()).drift_estimate_at(V, **GIVEN)
     E = ROOT**2 / np.pi
-    assert (np.abs(found.value - γ2 * (E @ V + (E @ V).T)) < 4.5 * found.error).all()
+    # errors of eight replicates have seven degrees of freedom
+    assert (np.abs(found.value - γ2 * (E @ V + (E @ V).T)) < 7 * found.error).all()
     assert (found.error < 0.05 * np.abs(found.value)).all()
 
 

@@ -115,7 +115,7 @@ def test_a_weight_of_order_one_beside_a_series():
     series = bent.plain(lambda Y: tp.exp(Y) * (1 + tp.tanh(tp.sqrt(tp.n) * Y) ** 2 / tp.n) - 1 - Y)
     both = E + ROOT**2 / 2
     found, error = tp.derive(series, tp.Proportional()).drift_estimate_at(V, **given)
-    assert (np.abs(found - 0.49 * (both @ V + (both @ V).T)) < 5 * error).all() and error.max() < 1e-2
+    assert (np.abs(found - 0.49 * (both @ V + (both @ V).T)) < 5 * error + 1e-4).all() and error.max() < 1e-2
 
     @tp.block
     def shared(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix):
@@ -124,4 +124,4 @@ def test_a_weight_of_order_one_beside_a_series():
         return q + tp.sum(tp.tanh(Y) ** 2 * q.rename(token="key"), over="key") / tp.n
 
     found, error = tp.derive(shared, tp.Proportional()).drift_estimate_at(V)
-    assert (np.abs(found - (E @ V + (E @ V).T)) < 5 * error).all() and error.max() < 1e-2
+    assert (np.abs(found - (E @ V + (E @ V).T)) < 5 * error + 1e-4).all() and error.max() < 1e-2

@@ -187,3 +187,28 @@ def test_readouts_that_are_the_features():
     own = found["input[0]", 0]
     assert not len(apart(own, np.log(aligned), 1e-2 / 3))
     assert len(apart(own, np.log(normal), 1e-2 / 3))
+
+
+@tp.block
+def one_matrix(x: tp.State["token"], W: tp.Matrix, WV: tp.Matrix, *, γ, τ0):
+    """Queries are keys: the logit of two tokens moves by each of them."""
+    q, v = W @ x, WV @ x
+    Y = (tp.avg(q * q.rename(token="key")) - tp.avg(x * x.rename(token="key"))) / τ0
+    A = tp.softmax(Y, over="key") - 1 / tp.size("key")
+    return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * v.rename(token="key"), over="key"))
+
+
+def test_a_matrix_that_makes_queries_and_keys():
+    """|∂L/∂W|² of the last layer, in networks: δY = (δq qᵀ + q δqᵀ)/(n τ0) at q and δq of covariance V."""
+    V, n, draws, γ, τ0 = np.array([[1.2, 0.4], [0.4, 0.8]]), 256, 1500, 0.5, 0.8
+    sde = tp.derive(one_matrix, tp.Proportional(tangent=True))
+    claimed = sde.gradients(V, T=1e-6, dt=1e-6, of="W", layers=(1.0,), γ=γ, τ0=τ0).of("W", 1.0).logs
+    q, δq = np.linalg.cholesky(V) @ np.random.default_rng(0).standard_normal((2, draws, 2, n))
+    back, δback = np.swapaxes(q, 1, 2), np.swapaxes(δq, 1, 2)
+    A = np.exp((q @ back / n - V) / τ0)
+    A /= A.sum(axis=-1, keepdims=True)
+    δY = (δq @ back + q @ δback) / (n * τ0)
+    δA = A * (δY - (A * δY).sum(axis=-1, keepdims=True))
+    found = np.log(n * γ**2 * np.einsum("dav,vk,dak->d", δA, V, δA))
+    assert stats.ks_2samp(claimed, found).pvalue > 1e-3
+    assert stats.ks_2samp(claimed, found + np.log(4)).pvalue < 1e-12

@@ -27,7 +27,7 @@ from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
-from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
+from tplimits.regimes.depth.derivation.not_covered import EntangledError, NoFormulasError
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
@@ -123,7 +123,27 @@ def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool 
 
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool) -> BlockLimit:
-    layer = in_sequences(lowered(program, fixed)) if sequences else lowered(program, fixed)
+    try:
+        return _lowered_limit(program, fixed, in_stack, sequences)
+    except EntangledError as error:
+        first, weighing = error, error.matrices
+    # what cannot be averaged apart is random together; where that has no limit either, the plainer reason is told
+    while True:
+        try:
+            return _lowered_limit(program, fixed, in_stack, sequences, weighing)
+        except EntangledError as error:
+            if error.matrices <= weighing:
+                raise first from None
+            weighing |= error.matrices
+        except NoLimitError:
+            raise first from None
+
+
+def _lowered_limit(
+    program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighing: frozenset[int] = frozenset()
+) -> BlockLimit:
+    layer = lowered(program, fixed, weighing)
+    layer = in_sequences(layer) if sequences else layer
     try:
         return _limit(program, fixed, layer, in_stack)
     except NoLimitError as error:
@@ -146,6 +166,8 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
     forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     known, jumps = layer.arrays.values, layer.jumps
+    weights, law = _weights(program, layer, b)
+    beside = [*layer.model.expanded.values(), *(j.variance for j in jumps.values()), *forms_of(law)]
     steps = (
         Step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
         Step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
@@ -159,10 +181,11 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
         (*assumed(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
-        {**_arrays_in([*layer.model.expanded.values(), *(j.variance for j in jumps.values())], known), **arrays},
+        {**_arrays_in(beside, known), **arrays},
         (),
         rootless,
-        *_weights(program, layer, b),
+        weights,
+        law,
         layer.model.expanded,
         jumps,
     )
@@ -171,6 +194,11 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
 def _arrays_in(forms: Iterable[Form], known: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
     held = {f[0] for form in forms for factors in form.terms for f in factors}
     return {label: known[label] for label in sorted(held & known.keys())}
+
+
+def forms_of(laws_: Mapping[str, Law]) -> list[Form]:
+    """The covariances of the scalars that weights of order 1 read."""
+    return [form for law in laws_.values() for form in law.values()]
 
 
 def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:

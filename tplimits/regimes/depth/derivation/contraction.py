@@ -32,7 +32,7 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
-from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
+from tplimits.regimes.depth.derivation.not_covered import EntangledError, NoFormulasError
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
 OF_SCALARS = frozenset("GY")
@@ -157,9 +157,10 @@ class Contraction:
         held = [self.model.weights[label] for label, _, _ in factors if label[0] == "Y"]
         for weight in held:
             if matrix in weight.matrices and (joined or weight.of_neuron):
-                raise NoLimitError(
+                raise EntangledError(
                     f"{weight.refusal} On a branch of size n^(-1/2) it would have one, if "
-                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
+                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too.",
+                    weight.matrices,
                 )
 
     def _grouped(

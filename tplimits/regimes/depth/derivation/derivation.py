@@ -37,6 +37,7 @@ from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
+from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.reading import Reading, dimensions
 
 if TYPE_CHECKING:
@@ -262,9 +263,10 @@ class OneLayer:
         twice = self.contraction.joined(p for t in both for p in self._twice(t, scalars))
         found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
-            raise NoLimitError(
+            raise EntangledError(
                 f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
-                "an average that depends on the same weights; give the scalar matrices of its own."
+                "an average that depends on the same weights; give the scalar matrices of its own.",
+                frozenset().union(*map(self._matrices, self.scalars)),
             )
 
 
@@ -281,12 +283,12 @@ def totalled(a: Sum, b: Sum) -> Sum:
     return found
 
 
-def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
-    """A block in the index algebra, with its coefficients in one ring."""
+def lowered(program: Program, fixed: tuple[str, ...] = (), weighing: frozenset[int] = frozenset()) -> OneLayer:
+    """A block in the index algebra, with its coefficients in one ring; `weighing` as in `Lowering`."""
     sizes = dimensions(program, fixed)
     limit = MOST
     while limit <= _LARGEST:
-        lowering = Lowering(program, sizes, limit)
+        lowering = Lowering(program, sizes, limit, weighing)
         state = lowering.template(program.returns[0])
         polys = [state, *lowering.model.operands.values()]
         # a part of size n^(1/2) or more takes away from the orders that are known; V′ V′ holds it four times

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ from tplimits.regimes.depth.algebra.products import times as times_size
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.contraction import end, identify
 from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
+from tplimits.regimes.depth.derivation.not_covered import EntangledError
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.model import KinkLabel
@@ -88,14 +89,19 @@ class Laws(Cumulants):
         """Refuse a product with a function of scalars of order 1 that hold the same matrices."""
         for label, _, _ in factors:
             if label[0] == "Y" and any(self._matrices(k) & self.model.weights[label].matrices for k in kinks):
-                raise NoLimitError(
+                raise EntangledError(
                     f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if no "
-                    "function of scalars with a kink held the same matrices; give these scalars matrices of their own."
+                    "function of scalars with a kink held the same matrices; give these scalars matrices of their own.",
+                    self.model.weights[label].matrices,
                 )
 
     def _matrices(self, kink: Factor) -> set[int]:
         terms = self.model.scalars[scalar_of(kink)].poly.terms
         return {self.model.layers[f[0]].matrix for t in terms for f in t.factors if f[0][0] == "F"}
+
+    def matrices(self, kinks: Iterable[Factor]) -> frozenset[int]:
+        """The matrices in the scalars of some factors."""
+        return frozenset().union(*map(self._matrices, kinks))
 
     def _put_in(self, factors: Factors, powers: tuple[int, ...], number: Expr, more: Factors, c: Any) -> Resolved:
         """One value in the place of functions of scalars, its δ's done; sums that nothing is left of are done too."""
@@ -116,9 +122,10 @@ class Laws(Cumulants):
         for cluster in self._clusters(self.merged(kinks)):
             # joint Gaussian means are named at two scalars; three have no closed form here
             if len(cluster) > 2:
-                raise NoLimitError(
+                raise EntangledError(
                     "not covered: the mean of a product of three or more dependent functions of scalars, each with a "
-                    "kink at the value of its argument; keep one of them in a branch."
+                    "kink at the value of its argument; keep one of them in a branch.",
+                    self.matrices(cluster),
                 )
             values = self._one(cluster[0]) if len(cluster) == 1 else self._two(*cluster)
             found = [(a * b, (*f, *g)) for a, f in found for b, g in values]
@@ -227,9 +234,10 @@ class Laws(Cumulants):
         if number == 0 or (first.sign + first.derivatives + second.sign + second.derivatives) % 2:
             return []
         if first.derivatives or second.derivatives:
-            raise NoLimitError(
+            raise EntangledError(
                 "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
-                "and a third average that depends on both; give the scalars matrices of their own."
+                "and a third average that depends on both; give the scalars matrices of their own.",
+                self.matrices((a, b)),
             )
         cross = self._cross(a, b)
         tied = self._tied(cross, a, b)
@@ -261,9 +269,10 @@ class Laws(Cumulants):
         if not any(held):
             return []
         if any(h != held[0] for h in held):
-            raise NoLimitError(
+            raise EntangledError(
                 "not covered: a scalar with a kink that mixes members of a family of matrices; let every member have a "
-                "scalar of its own."
+                "scalar of its own.",
+                self.matrices((a, b)),
             )
         return [(place[x], place[y]) for x, y in sorted(held[0])]
 

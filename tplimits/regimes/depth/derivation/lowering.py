@@ -68,10 +68,16 @@ Env = Mapping[Expr, int]
 
 
 class Lowering:
-    """One block, lowered; series are kept up to ε^limit."""
+    """One block, lowered; series are kept up to ε^limit.
 
-    def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
+    All functions of scalars that hold a matrix of `weighing` are weights (`order_one`), none is a series or a factor.
+    """
+
+    def __init__(
+        self, program: Program, dimensions: tuple[Dimension, ...], limit: int, weighing: frozenset[int] = frozenset()
+    ) -> None:
         self.program, self.limit, self.reading = program, limit, Reading(program)
+        self.weighing = weighing
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
         names = {p: s.name for p, s in enumerate(program)}
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)

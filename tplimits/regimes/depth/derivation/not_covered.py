@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sympy import Expr
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 class NoFormulasError(NoLimitError):
     """The index algebra has no place for a block, whose limit may have numbers by the expansion of one layer."""
+
+
+class EntangledError(NoLimitError):
+    """Functions of scalars meet others of the same `matrices`, and have no mean apart from them.
+
+    As weights of order 1 all of them may have one, taken over their scalars at once.
+    """
+
+    def __init__(self, message: str, matrices: Iterable[int]) -> None:
+        super().__init__(message)
+        self.matrices = frozenset(matrices)
 
 
 def no_central_limit(name: str) -> NoFormulasError:

@@ -24,6 +24,7 @@ from tplimits.regimes.depth.expanded import manifold, report
 from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
 from tplimits.regimes.depth.expanded.paths import Curve
+from tplimits.regimes.depth.numbers.paths import Estimate
 from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
 from tplimits.report.written import DEPTH, Told
 
@@ -175,6 +176,10 @@ class NumericSDE(Told):
         given = named_once(constants, named, "drift_at", EvaluationError)
         found = [c.drift for c in self._at(V, ratios, given, "at")]
         return numpy.reshape(found, numpy.shape(V))
+
+    def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
+        """b as `drift_at` has it, with errors of zero: nothing is drawn."""
+        return Estimate(found := self.drift_at(V, ratios, constants, **named), numpy.zeros_like(found))
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at fixed points V of M, (…, P, P) over the pairs α ≤ β in row order; raises as `drift_at` does."""

@@ -8,6 +8,7 @@ of V can be claimed too, but have no value in the limit where paths may explode:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from tplimits.arrays import Array, pairs
 from tplimits.errors import CheckError
 from tplimits.numbers.number import standard_error
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
+from tplimits.regimes.depth.numbers.paths import DEGREES, estimate
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.sample import Draws
@@ -120,7 +122,11 @@ def end_claims(paths: Paths) -> list[Claim]:
     unknown = stopped * numpy.abs(values - means).max(
         axis=0
     )  # what these paths may move, wherever they would have gone
-    errors = numpy.sqrt(noise**2 + (coarse - means) ** 2 + unknown**2)
+    drawn, degrees = numpy.zeros(len(labels)), math.inf
+    if paths.halved.scrambled is not None:
+        each = [statistics(end_values(V), m)[0].mean(axis=0)[-len(labels) :] for V in paths.halved.scrambled]
+        drawn, degrees = estimate(numpy.array(each)).error, DEGREES
+    errors = numpy.sqrt(noise**2 + (coarse - means) ** 2 + unknown**2 + drawn**2)
     # errors of a variance are judged against its high quantile, those of ρ against its root mean square
     sizes = numpy.concatenate([numpy.tile(means[2 * m : 3 * m], 3), numpy.sqrt(squares[3 * m :])])
     moving = numpy.ones(len(labels), dtype=bool)
@@ -128,4 +134,4 @@ def end_claims(paths: Paths) -> list[Claim]:
         # variances that layers hold where all else is random: in networks they are off by n^(−1/2), as no series tells
         moving[: 3 * m] = numpy.tile(numpy.diagonal(paths.halved.V, axis1=1, axis2=2).std(axis=0) > _HELD, 3)
     found = zip(labels, means.tolist(), errors.tolist(), sizes.tolist(), moving, strict=True)
-    return [Claim(label, value, error, size=size) for label, value, error, size, told in found if told]
+    return [Claim(label, value, error, size=size, degrees=degrees) for label, value, error, size, told in found if told]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +66,7 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     """
     # constants inside the definitions of Gaussian means count too, though they stand in no coefficient
     held = {s for factors in form.terms for s in held_symbols(factors)}
-    missing = sorted({s.name for s in held.union(*(c.free_symbols for c in form.terms.values())) - values.keys()})
-    if missing:
-        raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
+    insist_on_values(held.union(*(c.free_symbols for c in form.terms.values())), values)
     found = []
     for coefficient in form.terms.values():
         number = valued(coefficient, values)
@@ -78,6 +76,13 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
             )
         found.append(number.real)
     return found
+
+
+def insist_on_values(held: Iterable[Expr], values: Mapping[Expr, float]) -> None:
+    """EvaluationError where one of some symbols has no value."""
+    missing = sorted(str(s) for s in held if s not in values)
+    if missing:
+        raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
@@ -155,11 +160,15 @@ def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Ma
         with numpy.errstate(divide="ignore"):
             # a power below zero of a vanishing variance is infinite: `at` refuses it, and paths stop there
             return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))
-    function = mean_function(definition, values)
-    if len(laws) == 3:  # by rounding a covariance passes what its variances allow
-        bound = numpy.sqrt(laws[0] * laws[2])
-        laws[1] = numpy.clip(laws[1], -bound, bound)
-    return numpy.asarray(function(*laws)[0])
+    return numpy.asarray(mean_function(definition, values)(*within_bounds(laws))[0])
+
+
+def within_bounds(laws: Sequence[Array]) -> list[Array]:
+    """The covariances of one or two variables, of two within what their variances allow, which rounding may pass."""
+    if len(laws) == 1:
+        return [*laws]
+    bound = numpy.sqrt(laws[0] * laws[2])
+    return [laws[0], numpy.clip(laws[1], -bound, bound), laws[2]]
 
 
 def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> MomentFunction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 _MOST_PAIRS = 10
 #: bytes above which arrays of paths are refused
 MEMORY = 8 << 30
+#: independent sets of draws for means over random weights, and the degrees of freedom of their errors
+REPLICATES = 8
+DEGREES = REPLICATES - 1
 
 
 class Estimate(NamedTuple):
@@ -33,7 +37,7 @@ class Estimate(NamedTuple):
     error: Any
 
 
-def _estimate(values: Array) -> Estimate:
+def estimate(values: Array) -> Estimate:
     """The mean over the first dimension, with its standard error."""
     error = standard_error(values) if len(values) > 1 else numpy.full(values.shape[1:], numpy.nan)
     return Estimate(values.mean(axis=0), error)
@@ -47,6 +51,8 @@ class Paths(Reported):
     (paths,) tells which, `stopping_time` (paths,) when, infinity where it did not.  `clipped` (paths,) counts the steps
     at which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where
     times were recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
+    Where the drift holds means over draws, V is the mean of `scrambled`, the ends by several independent sets of draws:
+    errors of V, not those of other `values`, hold the spread of these.
     """
 
     V: Array
@@ -60,6 +66,7 @@ class Paths(Reported):
     time: Array | None = None
     history: Array | None = field(default=None, repr=False)
     halved: Paths | None = field(default=None, repr=False)
+    scrambled: Array | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         count, m = self.V.shape[:2]
@@ -106,15 +113,13 @@ class Paths(Reported):
 
     def mean(self, values: Any = None) -> Estimate:
         """Mean over the paths of V, or of `values` (paths, …), with its standard error."""
-        found = self._of_paths(values)
-        return _estimate(found)
+        return self._estimate(lambda found: found, values)
 
     def std(self, values: Any = None) -> Estimate:
         """Standard deviation over the paths of V, or of `values` (paths, …), with its standard error."""
-        found = self._of_paths(values)
-        if len(found) < 2:
+        if len(self._of_paths(values)) < 2:
             raise EvaluationError("a standard deviation needs two paths.")
-        return _estimate(of_deviation(found))
+        return self._estimate(of_deviation, values)
 
     def quantile(self, q: float | Sequence[float], values: Any = None) -> Estimate:
         """Quantiles over the paths of V, or of `values` (paths, …), first dimension those of `q`.
@@ -124,7 +129,7 @@ class Paths(Reported):
         found, wanted = self._of_paths(values), real_array("q", q, finite=False)
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
-        each = [_estimate(of_quantile(found, float(one))) for one in wanted.ravel()]
+        each = [self._estimate(partial(of_quantile, q=float(one)), values) for one in wanted.ravel()]
         shape = (*wanted.shape, *found.shape[1:])
         return Estimate(*(numpy.array(part).reshape(shape) for part in zip(*each, strict=True)))
 
@@ -160,6 +165,15 @@ class Paths(Reported):
         Returns the Figure; with a `path` it is saved there too.
         """
         return plot_paths(self, a, b, path)
+
+    def _estimate(self, of: Callable[[Array], Array], values: Any) -> Estimate:
+        """The mean over the paths of what some function makes of their values."""
+        value, error = estimate(of(self._of_paths(values)))
+        if values is not None or self.scrambled is None:
+            return Estimate(value, error)
+        draws = estimate(numpy.array([of(V).mean(axis=0) for V in self.scrambled])).error
+        # one path of an equation without noise is all that there is to know but for the draws
+        return Estimate(value, numpy.hypot(numpy.nan_to_num(error), draws))
 
     def _recorded(self) -> Array:
         if self.history is None:

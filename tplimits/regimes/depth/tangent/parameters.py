@@ -56,8 +56,8 @@ _MOVED = 1 << 24
 class Start:
     """D of one parameter after its own layer, times n^`order`.
 
-    `form` is its mean, a form in V.  Where it is random, `quadratic` has two factors R = L G Lᵀ, or L (G + Gᵀ) Lᵀ if
-    `symmetric`, one for every member of a family, such as the heads: `members` are how many at each further index of R.
+    `form` is its mean, a form in V.  Where it is random, `quadratic` has two factors R = L G Lᵀ, one for every member
+    of a family, such as the heads: `members` are how many at each further index of R.
     `linear` is C with it, times n^(`order`/2), with one factor R.
     `refusal` says why that is not known.
     """
@@ -67,7 +67,6 @@ class Start:
     order: int = 0
     quadratic: Form | None = None
     linear: Form | None = None
-    symmetric: bool = False
     members: tuple[Expr, ...] = ()
     refusal: str = ""
 
@@ -118,7 +117,7 @@ def start(layer: OneLayer, matrix: int) -> Start:
             refusal=f"the law of the gradient of `{name}`, which stands in averages of two products, is derived for "
             "one pair of matrices that meets nothing else; other uses beside it are not.",
         )
-    return replace(mean, quadratic=found.form, linear=across.form, symmetric=found.symmetric, members=found.members)
+    return replace(mean, quadratic=found.form, linear=across.form, members=found.members)
 
 
 class _Writer:
@@ -213,7 +212,6 @@ class _Random(NamedTuple):
 
     form: Form
     responses: int
-    symmetric: bool
     members: tuple[Expr, ...]
 
 
@@ -250,11 +248,11 @@ def _random(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int],
         value = layer.ring.expr(coefficient) * dimension_factor(model, powers)
         terms.append((over_tokens(arranged, model), value * sympy.Rational(number.numerator, number.denominator)))
     if not terms:
-        return _Random(Form({}), 0, False, ())
+        return _Random(Form({}), 0, ())
     if len(partners) != 1 or len(dimensions) != 1 or len(many) != 1:
         return None
     members = tuple(model.dimensions[d].size for d in dimensions.pop())
-    return _Random(collected(together_terms(terms)), many.pop(), writer.matrix in partners, members)
+    return _Random(collected(together_terms(terms)), many.pop(), members)
 
 
 def _response(writer: _Writer, first: Factor, second: Factor) -> Factor | None:

@@ -85,11 +85,10 @@ def _start(limit: DerivedTangents, parameter: str, arrays: Mapping[str, str]) ->
         return f"not derived: {refused}"
     power = f"n^(-{start.order}) · " if start.order else ""
     if start.quadratic is not None:
-        law = "L(G + Gᵀ)Lᵀ" if start.symmetric else "LGLᵀ"
         found = f"starts from D = {power}({writing.text(start.quadratic, arrays)})"
         if start.linear:
             found += f", C = n^(-{sympy.Rational(start.order, 2)}) · ({writing.text(start.linear, arrays)})"
-        return f"{found}, R = {law}"
+        return f"{found}, R = LGLᵀ"
     mean = "a mean of " if start.refusal else ""
     return f"starts from {mean}D = {power}({writing.text(start.form, arrays)})"
 

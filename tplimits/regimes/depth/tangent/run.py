@@ -221,7 +221,7 @@ def _started(sde: TangentSDE, name: str, V: Array, seed: int, ratios: Any, const
     form, more = start.form, {}
     if start.quadratic is not None:
         members = [int(covariance.numbers(Form({(): size}), values)[0]) for size in start.members]
-        form, more = start.quadratic, {"R": _response(V, start.symmetric, members, seed)}
+        form, more = start.quadratic, {"R": _response(V, members, seed)}
     D, C = covariance.contracted(form, V, values, arrays, 2, more), numpy.zeros(V.shape)
     if start.quadratic is not None:
         # where softmax sees equal tokens its derivative vanishes: rounding would be given a logarithm and a correlation
@@ -239,11 +239,10 @@ def _largest(form: Form, V: Array, values: Any, arrays: Any, more: Mapping[str, 
     return covariance.contracted(size, numpy.abs(V), values, positive[0], 2, positive[1])
 
 
-def _response(V: Array, symmetric: bool, members: Sequence[int], seed: int) -> Array:
-    """L G Lᵀ, or L (G + Gᵀ) Lᵀ, with L Lᵀ = V, for every path and, as last indices, the members of families."""
+def _response(V: Array, members: Sequence[int], seed: int) -> Array:
+    """L G Lᵀ with L Lᵀ = V, for every path and, as last indices, the members of families."""
     # a stream beside those of the paths, which are seeded by the number alone
     G = numpy.random.default_rng([seed, 7]).standard_normal((*V.shape, *members))
-    G = G + numpy.swapaxes(G, 1, 2) if symmetric else G
     L = root(V)
     return numpy.einsum("pab,pbc...,pdc->pad...", L, G, L, optimize=True)
 

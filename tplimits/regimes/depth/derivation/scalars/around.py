@@ -39,6 +39,7 @@ from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
 from tplimits.regimes.depth.derivation.laws import Laws, freed
+from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.scalars import (
     SYMBOLIC,
@@ -246,8 +247,12 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
     """
     at = tuple(i for i in dict.fromkeys(env.values()) if i in indices(f for t in small.terms for f in t.factors))
     opened = _opened(small, at)
-    if any(f[0][0] == "G" for t in opened for f in t.factors):
-        lowering.fail(f"not covered: a kink inside of a kink, in the argument of `{shown}`.")
+    inner = [f for t in opened for f in t.factors if f[0][0] == "G"]
+    if inner:
+        raise EntangledError(
+            f"{lowering.where}: not covered: a kink inside of a kink, in the argument of `{shown}`.",
+            Laws(lowering.model, lowering.arrays).matrices(inner),
+        )
     local = tuple(LOCAL + k for k in range(len(at)))
     known = lowering.arrays.values
     # its size is the first order at which its variance does not vanish, which cancellations may put above its terms

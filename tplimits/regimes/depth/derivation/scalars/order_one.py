@@ -82,6 +82,8 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
     """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
     here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
     try:
+        if lowering.weighing & _matrices(lowering, Mul(*exprs)):
+            raise NotSmall(f"{lowering.where}: functions of these scalars are averaged together, as weights.")
         return lowering.of_scalars(exprs, env)
     except NotSmall as reason:
         # inside of a larger expression of scalars: the whole of it becomes the weight, not this part
@@ -118,7 +120,8 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
         if size is not None and size < least:
             raise reason
         # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
-        ordinary = _ordinary(lowering, term, env) if size is None or size > 0 else None
+        weighed_alone = size is not None and (size <= 0 or bool(lowering.weighing & _matrices(lowering, term)))
+        ordinary = None if weighed_alone else _ordinary(lowering, term, env)
         # what has a kink stands beside a weight of the same scalars as a weight
         if ordinary is not None and (size is None or not has_kinks(ordinary)):
             terms[term] = size, ordinary

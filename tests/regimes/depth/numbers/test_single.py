@@ -1,0 +1,104 @@
+"""Weights that read one logit each: their means by quadrature, against integrals of products and against draws."""
+
+from __future__ import annotations
+
+import bent
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+
+import tplimits as tp
+
+V = bent.V
+
+
+def branch(function):
+    """x + g Σ F v/√n with F a function of logits of order 1."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix["k", "n", "head"], WK: tp.Matrix["k", "n", "head"],
+                  WV: tp.Matrix["n", "n", "head"], *, g):  # fmt: skip
+        S = tp.sqrt(tp.width("k")) * tp.avg((WQ @ x) * (WK @ x).rename(token="key"))
+        A = tp.sum(function(S) * (WV @ x).rename(token="key"), over="key")
+        return x + g / tp.sqrt(tp.n) * tp.sum(A, over="head")
+
+    return attention
+
+
+def mean_products(f, V):
+    """Σ_νκ E[f(S_αν) f(S_βκ)] V_νκ, Cov(S_αν, S_βκ) = V_αβ V_νκ."""
+    x, w = hermegauss(160)
+    found = np.zeros_like(V)
+    for α, β, ν, κ in np.ndindex(*V.shape, *V.shape):
+        first, second = V[α, α] * V[ν, ν], V[β, β] * V[κ, κ]
+        both = V[α, β] * V[ν, κ] / np.sqrt(first)
+        u = np.sqrt(first) * x[:, None]
+        inner = f(both * x[:, None] + np.sqrt(max(second - both**2, 0)) * x)
+        found[α, β] += (w[:, None] * w * f(u) * inner).sum() / w.sum() ** 2 * V[ν, κ]
+    return found
+
+
+CASES = {
+    "tanh": (tp.tanh, np.tanh),
+    "with a constant": (lambda S: 0.5 + tp.sin(S) * S, lambda s: 0.5 + np.sin(s) * s),
+    "of the number of tokens": (lambda S: tp.exp(S / tp.size("key")), lambda s: np.exp(s / 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_drift_holds_no_error(name):
+    function, plain = CASES[name]
+    sde = tp.derive(branch(function), tp.Proportional())
+    assert sde.limit.weights
+    value, error = sde.drift_estimate_at(V, g=0.8, head=2)
+    np.testing.assert_allclose(value, 2 * 0.64 * mean_products(plain, V), rtol=1e-7)
+    wrong = 2 * 0.64 * mean_products(plain, V * (0.9 + 0.1 * np.eye(3)))
+    assert np.abs(value - wrong).max() > 1e-3
+    assert not error.any() and not sde.simulate(V, T=0.1, dt=0.1, paths=2, g=0.1, head=2).mean().error.any()
+
+
+def test_the_mean_of_one_function():
+    """√(1 − γ²) x + γ (1 + cos(S_αα)/n) v has the drift γ² (E cos S_αα + E cos S_ββ) V_αβ."""
+
+    @tp.block
+    def gated(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix, *, γ):
+        S = tp.sqrt(tp.n) * tp.avg((A @ x) * (B @ x))
+        return tp.sqrt(1 - γ**2) * x + γ * (1 + tp.cos(S) / tp.n) * (WV @ x)
+
+    value, error = tp.derive(gated, tp.Proportional()).drift_estimate_at(V, γ=0.6)
+    means = np.exp(-(np.diag(V) ** 2) / 2)
+    np.testing.assert_allclose(value, 0.36 * V * (means[:, None] + means), rtol=1e-8)
+    assert not error.any()
+
+
+def test_more_pairs_than_are_worth_it_are_drawn():
+    """Of m tokens that are alike b_00 counts pairs of places, a polynomial of second degree in m."""
+    sde, m = tp.derive(branch(tp.tanh), tp.Proportional()), 17
+    W = 0.3 + 0.7 * np.eye(m)
+    value, error = sde.drift_estimate_at(W, g=0.8, head=1)
+    one, two, three = (0.64 * mean_products(np.tanh, W[:k, :k])[0, 0] for k in (1, 2, 3))
+    wanted = one + (m - 1) * (two - one) + (m - 1) * (m - 2) / 2 * (three - 2 * two + one)
+    assert abs(value[0, 0] - wanted) < 5 * error[0, 0] < 0.05 * wanted and (error > 0).all()
+
+
+@pytest.mark.parametrize("function", [tp.tanh, lambda S: tp.softmax(S, over="key")], ids=["one", "several"])
+def test_a_constant_inside_of_a_function_of_logits_is_asked_for(function):
+    @tp.block
+    def scaled(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix, *, c):
+        S = c * tp.sqrt(tp.n) * tp.avg((A @ x) * (B @ x).rename(token="key"))
+        return x + tp.sum(function(S) * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.EvaluationError, match="`c` has no value: give c="):
+        tp.derive(scaled, tp.Proportional()).drift_at(V)
+
+
+def test_a_mean_that_vanishes_is_zero():
+    """√(1 − γ²) x + γ Σ (v + tanh(S)/n v) has no drift, and noise about that of v alone: nothing is drawn."""
+
+    @tp.block
+    def odd(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix, WV: tp.Matrix, *, γ):
+        S, v = tp.sqrt(tp.n) * tp.avg((A @ x) * (B @ x).rename(token="key")), WV @ x
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(tp.tanh(S) / tp.n * v.rename(token="key"), over="key"))
+
+    value, error = tp.derive(odd, tp.Proportional()).drift_estimate_at(V, γ=0.6)
+    assert np.abs(value).max() < 1e-12 and not error.any()
