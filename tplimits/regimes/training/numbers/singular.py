@@ -23,7 +23,7 @@ from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, free_axes,
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
-from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, standard_error
+from tplimits.regimes.training.numbers.replicates import ROUNDING, Seen
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _SEEN = 32
 #: the gradient of a network that is wider than any
 _STEEP = 1e-6
+#: directions of signals may be so far apart: four times this is the bias of what follows in errors of 8 replicates
+_TURNED = 0.2
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def judge(total: TotalProgram, runs: Seen) -> None:
 def judge_signals(
     optimizers: Mapping[str, Optimizer], signals: Callable[[int], Array], rates: Sequence[Mapping[str, float]]
 ) -> None:
-    """EvaluationError where all error signals of a step vanish, and updates keep their size whatever theirs is.
+    """EvaluationError where updates keep their size whatever that of error signals is, and these have no direction.
 
     `signals` are those of every replicate at a step.  What is 0 in all of them moves nothing.
     """
@@ -105,13 +107,22 @@ def judge_signals(
         if not free:
             continue
         here = signals(t)
-        if here.any() and (abs(here.mean(axis=0)) <= ERRORS * standard_error(here) + ROUNDING).all():
+        if here.any() and _turn(here) > _TURNED:
             raise EvaluationError(
-                f"no number: the error signals of step {t} are 0 within their error, {abs(here).max():.2g} at most, "
-                f"and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of them: networks, whose signals "
-                "vanish slowly, go either way at any width (hypothesis: what updates are divided by does not vanish). "
-                "Give an ε, or targets that the outputs do not meet."
+                f"no number: the error signals of step {t}, {abs(here).max():.2g} at most, have no direction that is "
+                f"known within their error, and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of "
+                "them: where signals vanish networks go either way at any width (hypothesis: what updates are divided "
+                "by does not vanish). Give an ε, targets that the outputs do not meet, fewer steps or more particles."
             )
+
+
+def _turn(signals: Array) -> float:
+    """How far the directions of error signals are from those of other replicates; of what is 0 there is none."""
+    flat = signals.reshape(len(signals), -1)
+    sizes = numpy.linalg.norm(flat, axis=1, keepdims=True)
+    if (sizes <= ROUNDING).any():
+        return numpy.inf
+    return float(numpy.linalg.norm((flat / sizes).std(axis=0, ddof=1)))
 
 
 def refuse_vanishing(
