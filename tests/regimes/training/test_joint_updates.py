@@ -178,7 +178,7 @@ def test_signals_that_vanish_have_no_direction(optimizer):
     """Outputs start at 0: with targets 0 networks go one way or the other by steps of full size."""
     X, task = [[0.9, -0.4], [-0.2, 1.3]], {"lr": 0.2, "steps": 2, "particles": 256, "replicates": 3}
     limit = tp.derive(tied, tp.MaximalUpdate(optimizer))
-    with pytest.raises(tp.EvaluationError, match="error signals of step 0, .* have no direction"):
+    with pytest.raises(tp.EvaluationError, match=r"error signals of step 0, .* have no direction"):
         limit.evaluate(X, error=tp.squared_error([0.0, 0.0]), **task)
     assert abs(limit.evaluate(X, error=tp.squared_error([1.0, 0.0]), **task).f[2]).max() > 0.05
     at_rest = limit.evaluate(X, error=tp.squared_error([0.0, 0.0]), **{**task, "lr": 0.0})
@@ -199,7 +199,7 @@ def test_signals_without_a_known_direction_move_nothing():
     X, y = draws.standard_normal((4, 3)), draws.standard_normal(4)
     limit, task = tp.derive(shallow, tp.MaximalUpdate(tp.Normalized(tp.SGD()))), {"lr": 0.5, "particles": 256}
     assert limit.evaluate(X, error=tp.squared_error(y), steps=3, **task).stderr[3].max() < 0.05
-    with pytest.raises(tp.EvaluationError, match="error signals of step 4, .* have no direction that is known"):
+    with pytest.raises(tp.EvaluationError, match=r"error signals of step 4, .* have no direction that is known"):
         limit.evaluate(X, error=tp.squared_error(y), steps=6, **task)
     alone = limit.evaluate(X, error=tp.squared_error(y, train=[0]), steps=6, **task)
     assert (abs(np.diff(alone.f[:, 0])) > 0.3).all() and alone.stderr[6, 0] < 0.05

@@ -29,8 +29,9 @@ def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str
         if set(found) != set(names):
             wrong = sorted(map(str, set(found) ^ set(names)))[0]
             what = "is not given" if wrong in names else "is no parameter"
+            trained = ", ".join(names)
             raise ProgramError(
-                f"{where}: `{wrong}` {what}; the parameters of `{network.name}` that are trained are {', '.join(names)}."
+                f"{where}: `{wrong}` {what}; the parameters of `{network.name}` that are trained are {trained}."
             )
     for name, optimizer in found.items():
         if not isinstance(optimizer, Optimizer):

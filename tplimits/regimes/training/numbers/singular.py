@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-from sympy import Expr, S
+from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.rules import removable
-from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, free_axes, with_names
+from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
@@ -237,30 +235,7 @@ def why_not_finite(run: Execution) -> str:
 
 def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
     shown = with_names(argument, lambda entry: program[entry.source].name, indexed=False)
-    told = f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0"
-    if _is_removable(program, argument):
-        return (
-            f"{told}. The pole is removable, and networks have a limit; but scalars that leave 0 and come back are "
-            "followed in quotients of one scalar alone, such as sin(s)/s. Write it without the pole, by its series, or "
-            "take tp.NeuralTangent, where scalars stay."
-        )
     return (
-        f"{told} (hypothesis of Def. 2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep "
-        "it away from zero."
+        f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0 (hypothesis of Def. "
+        "2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep it away from zero."
     )
-
-
-def _is_removable(program: Program, argument: Expr) -> bool:
-    """Whether the first body that divides by a scalar has a limit where that vanishes; gradients come behind it."""
-
-    def tends(entry: Entry) -> Expr | None:
-        return S.Zero if entry == argument else None
-
-    for s in program:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)) and _divides(s.body, argument):
-            return not _divides(removable.continued(s.body, tends, lambda entry: True), argument)
-    return False
-
-
-def _divides(body: Expr, argument: Expr) -> bool:
-    return any(argument == place for _, place in singular_places(body))
