@@ -319,7 +319,7 @@ def _limit(regime):
 
 
 def _networks(lr, decay):
-    train(deep, tp.MUP, RULES, X, HOW["error"], lr=lr, weight_decay=decay, steps=1, n=8, seed=0, constants={"c": 1})
+    train(deep, tp.MUP, RULES, X, HOW["error"], lr=lr, weight_decay=decay, steps=1, n=8, seed=0, given={"c": 1})
 
 
 def _watched(lr, decay):
