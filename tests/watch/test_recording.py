@@ -196,7 +196,7 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"sharpness": 1}, "sharpness=1: give True or False"),
         ({"path": 3}, "path=3: give the name of a file"),
         ({"path": "a\0b"}, "give the name of a file"),
-        ({"weight_decay": {"W": 0.1}}, "weight_decay=.*: `W` is no parameter; the parameters are U, v, b"),
+        ({"weight_decay": {"W": 0.1}}, "weight_decay=.*: `W` is no trained parameter; the parameters are U, v, b"),
         ({"labels": ["one"]}, "one number or text for each of the 8 probes"),
         ({"batches": 3}, "give tp.batches"),
         ({"batches": tp.batches(7)}, "there are 6 training inputs"),

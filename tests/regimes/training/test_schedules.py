@@ -304,3 +304,38 @@ def test_what_does_not_move():
 
     with pytest.raises(EvaluationError, match="`c` stands in what is added to the readout"):
         tp.derive(shifted, tp.NeuralTangent(tp.SGD())).evaluate(X, steps=1, c=warmer, **HOW)
+
+
+RULES = {"U": tp.Frozen(), "W": tp.SGD(), "v": tp.SGD()}
+
+
+def _limit(regime):
+    def made(lr, decay):
+        tp.derive(deep, regime(RULES, weight_decay=decay)).evaluate(
+            X, error=HOW["error"], lr=lr, steps=1, c=1, particles=64, replicates=2
+        )
+
+    return made
+
+
+def _networks(lr, decay):
+    train(deep, tp.MUP, RULES, X, HOW["error"], lr=lr, weight_decay=decay, steps=1, n=8, seed=0, given={"c": 1})
+
+
+def _watched(lr, decay):
+    tp.watch(deep, X, error=HOW["error"], optimizer=RULES, lr=lr, weight_decay=decay, steps=1, widths=(8,), c=1)
+
+
+@pytest.mark.parametrize("engine", [_limit(tp.MaximalUpdate), _limit(tp.NeuralTangent), _networks, _watched])
+def test_rates_and_decays_by_name_are_read_by_one_rule(engine):
+    """They name every parameter but those of tp.Frozen()."""
+    all_, some, more = {"W": 0.1, "v": 0}, {"W": 0.1}, {"W": 0.1, "v": 0, "Q": 0.1}
+    engine(all_, all_)
+    engine({**all_, "U": 0.1}, {**all_, "U": 0.1})
+    told = r"{…} has no \w+ for `v`, trained by SGD.*; parameters of tp.Frozen\(\) alone are left out"
+    for lr, decay, what in ((some, all_, f"lr={told}"), (all_, some, f"weight_decay={told}")):
+        with pytest.raises(TplimitsError, match=what):
+            engine(lr, decay)
+    for lr, decay, name in ((more, all_, "lr"), (all_, more, "weight_decay")):
+        with pytest.raises(TplimitsError, match=f"{name}=.*: `Q` is no trained parameter; the parameters are U, W, v"):
+            engine(lr, decay)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -31,14 +32,14 @@ from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import powers_of_n
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: so many terms of a numerator are looked at
 _MOST = 6
-_SCALAR = sympy.Dummy("s", real=True)
+_SCALAR, _INNER = (sympy.Dummy(name, real=True) for name in "su")
 
 
 def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int = 0) -> Expr:
@@ -60,18 +61,28 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
         limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
         if not read or len(limits) < len(read) or not _is_zero(argument.xreplace(limits)) or not moves(argument):
             continue
-        beside, done = _beside_poles(body, limits), dict[Expr, Expr]()
-        # from the inside out: of a sum of quotients, 1/s − cos(s)/s, after its products
-        for part in dict.fromkeys(p for p in sympy.postorder_traversal(body) if isinstance(p, (sympy.Mul, sympy.Add))):
-            if not part.has(argument):
-                continue
+        beside = _beside_poles(body, limits)
+
+        def value(part: Expr, now: Expr, argument: Expr = argument, limits: Any = limits, beside: Any = beside) -> Any:
             # what stands beside a pole is asked for more than its limit: tanh(h sin(s)/s) − tanh(h) over s²
-            more = _MOST if part in beside else 0
-            value = _value(_over_one(put_in(part, done, {})), argument, limits, order + more)
-            if value is not None:
-                done[part] = value
-        body = put_in(body, done, {})
+            return _value(now, argument, limits, order + (_MOST if part in beside else 0))
+
+        body = replaced(body, argument, value)
     return body
+
+
+def replaced(body: Expr, argument: Expr, value: Callable[[Expr, Expr], Expr | None]) -> Expr:
+    """A body whose products and sums that hold an argument have another value, if `value` knows one.
+
+    It is told a part and what it is by now, over one denominator: from the inside out, sums of quotients,
+    1/s − cos(s)/s, come after their products.
+    """
+    done: dict[Expr, Expr] = {}
+    for part in dict.fromkeys(p for p in sympy.postorder_traversal(body) if isinstance(p, (sympy.Mul, sympy.Add))):
+        found = value(part, over_one(put_in(part, done, {}))) if part.has(argument) else None
+        if found is not None:
+            done[part] = found
+    return put_in(body, done, {})
 
 
 def _beside_poles(body: Expr, limits: Mapping[Expr, Expr]) -> set[Expr]:
@@ -172,14 +183,19 @@ def _zeros(argument: Expr, scalar: Entry, limits: Mapping[Expr, Expr]) -> list[E
     """Where an argument vanishes as a function of a scalar near its limit: at a number, or at another scalar."""
     if len(limits) == 1:
         return [limits[scalar]]
+    return [place for place in zeros(argument, scalar) if _is_zero(place.xreplace(limits) - limits[scalar])]
+
+
+def zeros(argument: Expr, scalar: Entry) -> list[Expr]:
+    """Where an argument vanishes, at numbers or at other scalars: a polynomial of degree 1 or 2, others at 0 alone."""
     alone = argument.xreplace({scalar: _SCALAR})
-    if not alone.is_polynomial(_SCALAR) or sympy.degree(alone, _SCALAR) > 2:
-        return []
-    places = [place.xreplace({_SCALAR: scalar}) for place in sympy.roots(alone, _SCALAR)]
-    return [place for place in places if _is_zero(place.xreplace(limits) - limits[scalar])]
+    if not alone.is_polynomial(_SCALAR):
+        return [S.Zero] if _is_zero(alone.xreplace({_SCALAR: S.Zero})) else []
+    found = sympy.roots(alone, _SCALAR) if sympy.degree(alone, _SCALAR) < 3 else ()
+    return [place.xreplace({_SCALAR: scalar}) for place in found]
 
 
-def _over_one(expr: Expr) -> Expr:
+def over_one(expr: Expr) -> Expr:
     """A sum of quotients of scalars over one denominator, as long as none of its terms is a quotient of others."""
     if not expr.is_Add:
         return expr
@@ -228,6 +244,22 @@ def _poles(factors: Iterable[Expr]) -> list[Expr]:
 
 def _quotient(product: Expr, scalar: Entry, place: Expr, order: int) -> Expr | None:
     """A product near the place of a scalar at which its denominator vanishes, as a polynomial; None without a limit."""
+    found = coefficients(product, scalar, place, order)
+    if found is None:
+        return None
+    series, others = found
+    value = sympy.Add(*(c * (scalar - place) ** k for k, c in enumerate(series)))
+    above = sympy.Mul(*(f for f in product.args if scalar in entries(f) and f not in _poles(product.args)))
+    if value == 0 and any(entries(argument) for _, argument in singular_places(above)):
+        return None
+    return sympy.Mul(value or (scalar - place) ** (order + 1), *others)
+
+
+def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple[list[Expr], list[Expr]] | None:
+    """The Taylor coefficients of a product in scalar − place, where its denominator vanishes, and other factors of it.
+
+    None where the denominator does not vanish, or its pole stays.
+    """
     poles = [f for f in _poles(product.args) if scalar in entries(f.base)]
     # what may have poles of its own stays to be judged, also where the quotient vanishes
     others = [f for f in product.args if scalar not in entries(f) and singular_places(f)]
@@ -251,10 +283,7 @@ def _quotient(product: Expr, scalar: Entry, place: Expr, order: int) -> Expr | N
     for k in range(order + 1):
         taken = sympy.Add(*(down[first + i] * found[k - i] for i in range(1, k + 1)))
         found.append((up[first + k] - taken) / down[first])
-    value = sympy.Add(*(c * (scalar - place) ** k for k, c in enumerate(found)))
-    if value == 0 and any(entries(argument) for _, argument in singular_places(above)):
-        return None
-    return sympy.Mul(value or (scalar - place) ** (order + 1), *others)
+    return found, others
 
 
 def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
@@ -275,8 +304,43 @@ def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
 
 def _taylor(expr: Expr, order: int) -> list[Expr]:
     """The coefficients at 0."""
-    found = []
-    for k in range(order + 1):
-        found.append(cancelled(sympy.expand(expr.xreplace({_SCALAR: S.Zero}))) / sympy.factorial(k))
-        expr = expr.diff(_SCALAR)
+    return [cancelled(sympy.expand(c)) for c in _powers(expr, order)]
+
+
+def _powers(expr: Expr, order: int) -> list[Expr]:
+    """The same as they come, by products and compositions of series: derivatives of products grow with every order."""
+    zeros = [S.Zero] * (order + 1)
+    if not expr.has(_SCALAR):
+        return [expr, *zeros[1:]]
+    if expr == _SCALAR:
+        return [S.Zero, S.One, *zeros][: order + 1]
+    if expr.is_Add:
+        return [sympy.Add(*parts) for parts in zip(*(_powers(a, order) for a in expr.args), strict=True)]
+    if expr.is_Mul:
+        return reduce(_times, (_powers(a, order) for a in expr.args))
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp.is_positive:
+        return reduce(_times, [_powers(expr.base, order)] * int(expr.exp))
+    inner = next(a for a in expr.args if a.has(_SCALAR))
+    first, *rest = _powers(inner, order)
+    outer = [f.xreplace({_INNER: first}) for f in _derivatives(expr.xreplace({inner: _INNER}), order)]
+    found = zeros
+    # f(u₀ + w) = f₀ + w (f₁ + w (f₂ + …))
+    for c in reversed(outer):
+        found = _times([S.Zero, *rest], found)
+        found = [c + found[0], *found[1:]]
     return found
+
+
+@remembered(1 << 8)
+def _derivatives(function: Expr, order: int) -> tuple[Expr, ...]:
+    """f⁽ᵏ⁾/k! of a function of `_INNER`."""
+    found = [function]
+    for k in range(1, order + 1):
+        # expanded, or tanh doubles with every order
+        found.append(sympy.expand(found[-1].diff(_INNER)) / k)
+    return tuple(found)
+
+
+def _times(a: list[Expr], b: list[Expr]) -> list[Expr]:
+    """The product of two series, to the same order."""
+    return [sympy.Add(*(a[j] * b[k - j] for j in range(k + 1))) for k in range(len(a))]

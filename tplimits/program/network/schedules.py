@@ -11,14 +11,14 @@ limits, knows of scalars already.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError, TplimitsError, shown
 from tplimits.program.language.names import free_name
 from tplimits.program.nodes.bind import resolved
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
@@ -228,30 +228,50 @@ def rates(lr: Any, optimizers: Mapping[str, Optimizer], known: Collection[str] |
     """
     if not isinstance(lr, Mapping):
         return dict.fromkeys(optimizers, _rate("lr", lr, math.inf))
-    unknown = [name for name in lr if name not in (optimizers if known is None else known)]
-    if unknown:
-        raise EvaluationError(
-            f"lr={{…}}: `{unknown[0]!s:.60}` is no trained parameter; the parameters are {', '.join(optimizers)}."
-        )
-    missing = [name for name, one in optimizers.items() if name not in lr and not one.is_still]
-    if missing:
-        raise EvaluationError(
-            f"lr={{…}} has no rate for `{'`, `'.join(missing)}`, trained by {optimizers[missing[0]]}. Add one, 0 for "
-            "what is to rest; parameters of tp.Frozen() alone are left out."
-        )
-    return {name: _rate(f"lr[{name!r}]", lr.get(name, 0.0), math.inf) for name in optimizers}
+    named = of_each("lr", "rate", lr, optimizers, known)
+    return {name: _rate(f"lr[{name!r}]", value, math.inf) for name, value in named.items()}
 
 
-def decays(weight_decay: Any, names: Sequence[str]) -> dict[str, Rate]:
-    """The decay of each parameter in `names`: one for all, or a mapping in which those that do not decay are left out.
+def decays(
+    weight_decay: Any, optimizers: Mapping[str, Optimizer], known: Collection[str] | None = None
+) -> dict[str, Rate]:
+    """The decay of each parameter, by the same rule.
 
-    >>> decay = decays({"W": lambda t: 0.1 / (1 + t)}, ("W", "v"))
+    >>> import tplimits as tp
+    >>> decay = decays({"W": lambda t: 0.1 / (1 + t)}, {"W": tp.SGD(), "v": tp.Frozen()})
     >>> decay["W"](1), decay["v"].is_zero
     (0.05, True)
     """
     if not isinstance(weight_decay, Mapping):
-        return dict.fromkeys(names, _rate("weight_decay", weight_decay, 1.0))
-    return {name: _rate(f"weight_decay[{name!r}]", weight_decay.get(name, 0.0), 1.0) for name in names}
+        return dict.fromkeys(optimizers, _rate("weight_decay", weight_decay, 1.0))
+    named = of_each("weight_decay", "decay", weight_decay, optimizers, known)
+    return {name: _rate(f"weight_decay[{name!r}]", value, 1.0) for name, value in named.items()}
+
+
+def of_each(
+    option: str,
+    what: str,
+    given: Mapping[str, Any],
+    optimizers: Mapping[str, Optimizer],
+    known: Collection[str] | None = None,
+    refusal: type[TplimitsError] = EvaluationError,
+) -> dict[str, Any]:
+    """What a mapping gives each parameter, 0 where it leaves out one that never moves; it may name others `known`.
+
+    Raises a `refusal` for what is no parameter, and for parameters that are trained and left out.
+    """
+    unknown = [name for name in given if name not in (optimizers if known is None else known)]
+    if unknown:
+        raise refusal(
+            f"{option}={{…}}: `{unknown[0]!s:.60}` is no trained parameter; the parameters are {', '.join(optimizers)}."
+        )
+    missing = [name for name, one in optimizers.items() if name not in given and not one.is_still]
+    if missing:
+        raise refusal(
+            f"{option}={{…}} has no {what} for `{'`, `'.join(missing)}`, trained by {optimizers[missing[0]]}. Add one, "
+            f"0 for none; parameters of tp.Frozen() alone are left out."
+        )
+    return {name: given.get(name, 0.0) for name in optimizers}
 
 
 def _rate(label: str, value: Any, below: float) -> Rate:

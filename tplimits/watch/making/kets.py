@@ -19,7 +19,8 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
-from tplimits.regimes.training.numbers.feature_learning import Replicate, judge
+from tplimits.regimes.training.numbers.execution import SHARE
+from tplimits.regimes.training.numbers.feature_learning import Replicate, judge, widening
 from tplimits.regimes.training.numbers.request import TrainingRequest, request
 from tplimits.watch.making.engine import Engine
 
@@ -98,7 +99,9 @@ class Kets(Engine):
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
-        stderr = standard_error(numpy.array([replicate.f[-1] for replicate in self.replicates]))
+        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
+        shares = numpy.array([replicate.gates[SHARE] for replicate in self.replicates])
+        stderr = standard_error(several) * widening(shares)[-1]
         return self._gradients() | {"error of f": float(numpy.sqrt((stderr**2).mean()))}
 
     def _gradients(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Removable poles of scalars in training: beside the same networks written by their series, without poles."""
+"""Removable poles of scalars in training: beside the same networks written without them, or by their series."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.program.nodes.series import on_arrays
 
 X = np.array([[1.0, 0.0], [0.6, 0.8]])
 TASK = {"error": tp.squared_error([1.0, -0.5]), "lr": 0.5, "steps": 3, "particles": 512, "block": 64, "replicates": 2}
@@ -46,6 +47,57 @@ def test_scalars_that_leave_zero_and_come_back(quotient, same, optimizer):
     )
     assert found == pytest.approx(twin, abs=1e-9)
     assert abs(twin[-1, 0]) > 0.01
+
+
+def beside(function):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * (tp.tanh(h) + function(h, tp.avg(h), tp.avg(h * h * h)))
+
+    return net
+
+
+def tanh_over(s):
+    return tp.tanh(s) / s
+
+
+#: quotients beside others, and the same without a pole, or with one of a scalar alone
+BESIDE = {
+    "scaled": (lambda h, s, t: (tp.exp(h * s) - 1) / s, lambda h, s, t: h * EXPC(h * s)),
+    "second order": (lambda h, s, t: (1 - tp.cos(h * s)) / s**2, lambda h, s, t: h**2 * SINC(h * s / 2) ** 2 / 2),
+    "moved": (
+        lambda h, s, t: (tp.tanh(h + s) - tp.tanh(h)) / s,
+        lambda h, s, t: (1 - tp.tanh(h) * tp.tanh(h + s)) * tanh_over(s),
+    ),
+    "difference": (
+        lambda h, s, t: h * (tp.sin(s) - tp.sin(t)) / (s - t),
+        lambda h, s, t: h * tp.cos((s + t) / 2) * SINC((s - t) / 2),
+    ),
+    "polynomials": (lambda h, s, t: h * (s**3 - t**3) / (s - t), lambda h, s, t: h * (s**2 + s * t + t**2)),
+    "two functions": (
+        lambda h, s, t: (tp.exp(h * s) - 1) / (tp.exp(s) - 1),
+        lambda h, s, t: h * EXPC(h * s) / EXPC(s),
+    ),
+    "two poles": (lambda h, s, t: h * tp.sin(s * t) / (s * t), lambda h, s, t: h * SINC(s * t)),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_quotients_of_scalars_and_others(case):
+    """Scalars that are 0 at the start, in a quotient with a vector or with another such scalar."""
+    found, twin = (tp.derive(beside(one), tp.MaximalUpdate(tp.SGD())).evaluate(X, **TASK).f for one in BESIDE[case])
+    assert found == pytest.approx(twin, abs=1e-9)
+    without = tp.derive(beside(lambda h, s, t: 0 * h), tp.MaximalUpdate(tp.SGD())).evaluate(X, **TASK).f
+    assert abs(found - without)[-1].max() > 1e-4
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_series_with_functions_for_coefficients_end_where_their_last_terms_count(size):
+    s, h = np.logspace(-12, 0, 150), size * np.linspace(-3, 3, 60)[:, None]
+    terms = [h, 0 * h, -(h**3) / 6, 0 * h, h**5 / 120, 0 * h, -(h**7) / 5040]
+    found = on_arrays(s, np.sin(h * s) / s, 0.5, *terms)
+    assert found == pytest.approx(h * np.sinc(h * s / np.pi), abs=1e-12 * size)
 
 
 def test_a_pole_that_is_none_at_zero_is_still_refused():

@@ -124,18 +124,3 @@ def test_a_norm_of_all_gradients_does_not_vanish_with_some_of_them(regime):
     task = {**TASK, "error": tp.squared_error([1.0, 1.0]), "lr": 0.1}
     found = limit.evaluate([[0.9, -0.4], [-0.9, 0.4]], **task, **start).f[1]
     assert found == pytest.approx([0.1 / 0.2] * 2)
-
-
-def test_the_reason_of_a_removable_pole_is_no_other():
-    def made(function):
-        @tp.network
-        def poles(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-            x = tp.tanh(tp.sum(U * ξ, over="d"))
-            return v * x * function(tp.avg(x * (W @ x)), x)
-
-        return tp.derive(poles, tp.MaximalUpdate(tp.SGD()))
-
-    with pytest.raises(tp.EvaluationError, match="The pole is removable"):
-        made(lambda s, x: tp.tanh(s * x) / s).evaluate(X, **TASK)
-    with pytest.raises(tp.NoLimitError, match="ψ continuous at the limits of its scalars"):
-        made(lambda s, x: tp.cos(s) / s)

@@ -90,7 +90,7 @@ def derive_maximal(
     """
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
-    exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
+    exact = by_parameter.decays(network, optimizers, weight_decay, "tp.MaximalUpdate")
     refuse_orthogonal(network, trained=True)
     # what no output rests on refuses nothing: no gradient passes it
     for position in sorted(network.read):

@@ -180,7 +180,7 @@ def derive_tangent(
     # what is added to the output without vectors has gradients of its own, and no part in the kernel of the readout
     names = (*(t for t in kernels.trained if t not in biases), *biases)
     optimizers = FrozenDict(by_parameter.optimizers(network, names, optimizer, "tp.NeuralTangent"))
-    exact = by_parameter.decays(network, names, weight_decay, "tp.NeuralTangent")
+    exact = by_parameter.decays(network, optimizers, weight_decay, "tp.NeuralTangent")
     decays = FrozenDict({name: float(λ) for name, λ in exact.items()})
     train = None
     if kernels.no_ntk:

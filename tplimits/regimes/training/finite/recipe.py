@@ -87,13 +87,14 @@ def recipe(
         raise EvaluationError(f"{parametrization} has symbols; .substituted({{…}}) gives them numbers.")
     names = sampler.trained
     optimizers = {name: _optimizer_of(optimizer, name) for name in names}
-    for option, given in (("optimizer", optimizer), ("weight_decay", weight_decay)):
-        for name in given if isinstance(given, Mapping) else ():
-            if name not in parameters(net):
-                known = ", ".join(parameters(net))
-                raise EvaluationError(f"{option}={{…}}: `{name!s:.60}` is no parameter; the parameters are {known}.")
-    shrinking = decays(weight_decay, names)
-    return Recipe(net, parametrization, optimizers, rates(lr, optimizers, parameters(net)), shrinking, schedules or {})
+    known = parameters(net)
+    for name in optimizer if isinstance(optimizer, Mapping) else ():
+        if name not in known:
+            raise EvaluationError(
+                f"optimizer={{…}}: `{name!s:.60}` is no parameter; the parameters are {', '.join(known)}."
+            )
+    speeds, shrinking = rates(lr, optimizers, known), decays(weight_decay, optimizers, known)
+    return Recipe(net, parametrization, optimizers, speeds, shrinking, schedules or {})
 
 
 def _optimizer_of(optimizer: Any, name: str) -> Optimizer:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.optimizers.recursion import Optimizer
 
+#: what `share` is called among what is seen
+SHARE = "share"
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
 
@@ -76,6 +78,8 @@ class TrainingExecution(ParticleExecution):
         self.schedules = {name: value for name, value in given.items() if isinstance(value, Schedule)}
         self.total = total
         self.gates, self.singular, self.seen = gates.gates(program), singular.singular(total), dict[str, Array]()
+        #: one over the number of particles that make the error of a mean, of that with the fewest so far
+        self.share = 0.0
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
         self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
@@ -148,6 +152,9 @@ class TrainingExecution(ParticleExecution):
     def matmul(self, s: MatMul) -> Array:
         x, parameter = self._vector(s), self.parameters[self.program[s.matrix].name]
         assert isinstance(parameter, MatrixParameter)
+        if len(self.arrays) < len(self.total.network):  # on the way back tails are those of the readout
+            # images have the mean of x² for their variance
+            self._averaged_over(x * x)
         if all(isinstance(i, Integer) for i in s.matrix_indices):
             number = 0
             for index, size in zip(s.matrix_indices, self.shape(self.program[s.matrix].axes), strict=True):
@@ -183,13 +190,24 @@ class TrainingExecution(ParticleExecution):
             self.given[name] = numpy.array(schedule(t))
         self.run_some(len(self.total.network))
         self.seen = self._seen(len(self.total.network))
+        readout = returned_values(self.total, self)[0]
         if self.may_lie_far_out:
-            refuse_unseen(returned_values(self.total, self)[0], "f")
+            refuse_unseen(readout, "f")
+        self._averaged_over(readout)
+        self.seen[SHARE] = numpy.array(self.share)
         return network_outputs(self.total, self)
+
+    def _averaged_over(self, z: Array) -> None:
+        """Remember by how many particles the error of the mean of z is known: (Σ z²)²/Σ z⁴."""
+        squares = numpy.square(z)
+        whole = squares.sum(axis=-1)
+        parts = numpy.vecdot(squares, squares)[whole > 0] / whole[whole > 0] ** 2
+        self.share = max(self.share, float(parts.max(initial=0.0)))
 
     def _seen(self, count: int) -> dict[str, Array]:
         """What the hypotheses on scalars read, of the first `count` instructions."""
-        return gates.seen(self.gates, self, count) | singular.seen(self.singular, self, count)
+        found = gates.seen(self.gates, self, count) | singular.seen(self.singular, self, count)
+        return found | {SHARE: numpy.array(self.share)}
 
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
