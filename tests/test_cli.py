@@ -222,6 +222,8 @@ def test_a_full_device_is_named(run):
         (("derive", "mlp", "--regime", "maximal", "--infinite", "d"), "--regime kernels or --regime operator"),
         (("derive", "mlp", "--regime", "tangent", "--train", "v"), "--train goes with --regime kernels"),
         (("derive", "mlp", "--regime", "tangent", "--weight-decay", "2"), "a step keeps 1 − weight_decay"),
+        (("classify", "2", "--weight-decay", "nan"), "--weight-decay=nan: give a number of 0 or more"),
+        (("classify", "2", "--weight-decay", "-1"), "--weight-decay=-1.0: give a number of 0 or more"),
         (
             ("derive", "mlp", "--regime", "kernels", "--weight-decay", "0.1"),
             "--weight-decay goes with --regime feature",

@@ -105,6 +105,9 @@ def test_kernels_are_cloned_pickled_compared_and_printed():
     assert moved.constants == {"γ": pytest.approx(2)} and kernel.constants == {"γ": 0.25} and moved != kernel
     assert repr(kernel) == "NetworkKernel(biased, 'ntk', γ=0.25)"
     assert kernel.set_params(constants__γ=3).constants == {"γ": 3.0}
+    for wrong in ("a", None, np.nan):
+        with pytest.raises(tp.EvaluationError, match=r"constants__γ=.*give a finite number"):
+            kernel.set_params(constants__γ=wrong)
     fitted = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.1).fit(X, Y)
     assert np.array_equal(pickle.loads(pickle.dumps(fitted)).predict(X_TEST), fitted.predict(X_TEST))
 

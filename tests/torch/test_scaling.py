@@ -11,7 +11,7 @@ from functools import lru_cache
 import pytest
 import torch
 from models import MODELS, Decoder
-from scaled import Attention, Roles, imported
+from scaled import EXAMPLE, Attention, Roles, imported
 from torch import nn
 
 import tplimits as tp
@@ -50,6 +50,17 @@ def test_rates_are_those_that_are_published(optimizer):
 
 
 DECAYING = ("adam", "adamw", "nadam decoupled", "sgd", "adadelta")
+
+
+def test_what_moves_frozen_matrices_alone_is_no_optimizer_of_a_plan():
+    def resting(n):
+        model = Roles(n)
+        model.hid.weight.requires_grad_(False)
+        return model
+
+    plan = tp.scaling(resting, EXAMPLE, "muon", base=16, widths=(16, 32, 64))
+    assert plan.optimizer == "adamw" and plan.by_name["hid.weight"].role == "frozen"
+    assert plan.check(resting, (EXAMPLE, None), widths=(16, 32, 64), seeds=1, steps=(1,)).rows
 
 
 def test_epsilon_and_decay_follow_gradients_and_rates():
@@ -130,6 +141,10 @@ def test_groups_hold_every_parameter_once_with_its_numbers():
     assert sum(len(g["params"]) for g in split) == len(held)
     mixed = tp.scaling(imported(), optimizer="muon").param_groups(model, lr={"muon": 0.02, "adamw": 1e-3})
     assert [p.shape for g in mixed["muon"] for p in g["params"]] == [(256, 256)]
+    # a model that freezes what one of them trains takes groups by optimizer, too
+    model.hid.weight.requires_grad_(False)
+    assert set(tp.scaling(imported(), optimizer="muon").param_groups(model, lr=1e-3)) == {"adamw"}
+    model.hid.weight.requires_grad_(True)
     wrapped = nn.Sequential()
     wrapped.add_module("module", model)  # as DataParallel names things
     assert len(plan.param_groups(wrapped, lr=1e-3)) == len(groups)

@@ -15,6 +15,7 @@ from tplimits.regimes.classification.classification import Classification
 from tplimits.regimes.classification.classification import classify as classified
 from tplimits.regimes.classification.report import power_of_n
 from tplimits.terminal import show
+from tplimits.torch.scaling.applying import positive
 
 _TARGET = "a network: a zoo name, file.py:name, or a .json program; or the number of hidden layers of a perceptron"
 
@@ -42,6 +43,7 @@ def classify(
 ) -> None:
     """Say which limit a parametrization has, and what a training script has to set for it."""
     writable(latex, html, json)
+    decay = None if weight_decay is None else positive("--weight-decay", weight_decay)
     network: Any = int(target[:30]) if target.isdecimal() else limits.bound(target, size, set_)
     table = parametrization_named(parametrization, assigned("--exponents", exponents))
     found = classified(network, table, optimizer_named(optimizer))
@@ -50,7 +52,7 @@ def classify(
         if found.regime != "feature":
             show("", "nearest maximal update parametrization", _nearest(found))
     else:
-        show(*_in_short(found, weight_decay))
+        show(*_in_short(found, decay))
     write_report(found, latex, html, json)
 
 

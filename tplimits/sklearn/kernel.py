@@ -10,7 +10,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value
-from tplimits.program.nodes.given import by_name, real_array
+from tplimits.program.nodes.given import by_name, finite_number, real_array
 from tplimits.regimes.kernels.regression.blocks import kernel_name
 from tplimits.sklearn.conventions import Hyperparameter, Kernel
 from tplimits.sklearn.reading import as_inputs, kernels_of
@@ -144,7 +144,8 @@ class NetworkKernel(Kernel):
         single = {k.removeprefix(_CONSTANTS): v for k, v in params.items() if k.startswith(_CONSTANTS)}
         super().set_params(**{k: v for k, v in params.items() if not k.startswith(_CONSTANTS)})
         if single:
-            self.constants = {**(self.constants or {}), **{k: float(v) for k, v in single.items()}}
+            numbers = {k: finite_number(_CONSTANTS + k, v, EvaluationError) for k, v in single.items()}
+            self.constants = {**(self.constants or {}), **numbers}
         return self
 
     def __repr__(self) -> str:

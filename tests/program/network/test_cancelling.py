@@ -1,5 +1,6 @@
 """Outputs that are 0 at every width, centred or by the two sides of a matrix; no others are taken for them."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -246,3 +247,17 @@ def test_other_outputs_are_taken_and_are_not_zero(head):
 def test_no_regime_is_named_for_an_output_that_is_zero(parametrization):
     with pytest.raises(NoLimitError, match="Multiply what is read out by a vector"):
         tp.classify(network(CANCEL[0]), parametrization, tp.SGD())
+
+
+def test_a_random_sign_is_no_zero_whatever_the_order_of_arguments():
+    """step of a centred scalar is 0 in half of the networks, in all of a few by chance."""
+    arguments = ('ξ: tp.Input["d"]', 'U: tp.Vector["d"]', "a: tp.Vector", "b: tp.Vector", "v: tp.Vector")
+    for order in itertools.permutations(arguments):
+        source = f"""
+@tp.network
+def network({", ".join(order)}):
+    return v * tp.sum(U * ξ, over="d") * tp.step(-tp.avg(a * b))
+"""
+        found = {"tp": tp}
+        exec(source, found)
+        refuse_output_that_cancels(found["network"])

@@ -192,3 +192,24 @@ def test_data_that_are_indices_are_read():
         bound = net.bind(vocab=4, token=2)
         assert vanishes_at_generic_data(bound, bound.returns[0]) is zero
         assert tp.classify(bound, tp.SP, tp.SGD()).regime is not None
+
+
+@pytest.mark.parametrize("table", [tp.MUP, tp.NTP], ids=lambda p: p.name)
+def test_what_cancels_inside_of_a_sum_over_an_axis_is_seen_there(table):
+    """√n (W (s x) − s W x) is 0 at every token, by a name of its own and inside of the sum over tokens."""
+
+    def network_of(named, factor):
+        def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            s = tp.avg(x.sel(token=0) ** 2)
+            if named:
+                h = tp.sqrt(tp.n) * (W @ (s * x) - factor * s * (W @ x)) + W @ x
+                return v * tp.mean(tp.tanh(h), over="token")
+            return v * tp.mean(tp.tanh(tp.sqrt(tp.n) * (W @ (s * x) - factor * s * (W @ x)) + W @ x), over="token")
+
+        return tp.network(network).bind(token=3)
+
+    stable, grown = (
+        {tp.classify(network_of(named, factor), table, tp.SGD()).regime for named in (True, False)} for factor in (1, 2)
+    )
+    assert stable == {"feature" if table is tp.MUP else "operator"} and grown == {"unstable"}

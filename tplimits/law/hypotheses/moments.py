@@ -17,7 +17,6 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
@@ -25,7 +24,7 @@ from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, divided, merged
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
+from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
@@ -68,10 +67,10 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
 
 
 def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
-    """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
+    """Judge tp.expect of an integrand, `own` of a variable of its own: InfiniteMoment, a doubt, or nothing."""
     growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
     if growth.kind is Growth.INFINITE:
-        raise NoLimitError(
+        raise InfiniteMoment(
             f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
             "integrable function of a standard normal). Bound the function, or keep it away from its pole."
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 #: heads beside which a factor that grows too fast may be harmless
 _TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)
+
+
+class InfiniteMoment(NoLimitError):
+    """A second moment that is infinite, for certain: averages have powers of n that no counting of entries tells."""
 
 
 class Growth(enum.Enum):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.displaced import shifts
@@ -20,7 +19,7 @@ from tplimits.law.hypotheses.moments import constant_mean, tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
-from tplimits.law.hypotheses.tails import Growth, Tail, infinite_moment
+from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.cancelling import cancelled
@@ -216,7 +215,7 @@ def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:
 def _second_moment(state: Derivation, key: Key, value: Expr, growth: Tail) -> tuple[str, ...]:
     if growth.kind is Growth.INFINITE:
         shown = f"{state.label(key)}⟩ = {state.text(value)}"
-        raise NoLimitError(infinite_moment(state.program.where(key[0]), shown, growth.reason))
+        raise InfiniteMoment(infinite_moment(state.program.where(key[0]), shown, growth.reason))
     if growth.kind is Growth.EXPONENTIAL:
         return (
             "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",

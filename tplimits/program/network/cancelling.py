@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: widths of runs; how large parameters are in the last one; by which part of them, and how often, they are moved
 _WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), 30.0, 1e-9, 3
+#: those of more runs where all is 0: a jump of one random number is 0 in half of them
+_MORE = range(8, 30)
 #: other widths, relative to n; the size of an axis that is left open
 _RATIO, _SIZE = 0.7, 2
 #: next to the largest number on the way: what may be rounding error, and what is none although parameters are large
@@ -109,7 +111,7 @@ def _is_rounding(program: Program) -> bool:
                 return False
             zero = zero and not size.any()
             differ = differ or bool((numpy.abs(first - value) > _ALIKE * size).any())
-    return differ or zero
+    return differ or (zero and not any(_sum(program, n)[0].any() for n in _MORE))
 
 
 def _is_large(program: Program) -> bool:

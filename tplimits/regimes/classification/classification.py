@@ -172,7 +172,8 @@ class Classification(Reported):
 
         X: inputs, three random ones with four entries if left out.  error: ε(f); if left out, that of the
         logistic loss of random signs with a margin.  draws: networks of the largest width, more of narrower ones.
-        level: how often another regime than the counted one is measured by chance.
+        level: how often another regime than the counted one is measured by chance.  Where powers disagree at changes
+        that are not small, a smaller lr is taken, `.slowed` times the one given.
         """
         training = finite.coordinates.Training(X, error, lr, steps)
         sampling = Sampling(widths, draws, seed, level)
@@ -230,8 +231,8 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     anything else, powers are counted alone, without inequalities.
 
     Raises ProgramError for what is no network, parametrization or optimizer, and for exponents with symbols where a
-    program has powers of n that are not those of one parameter's image; NoLimitError where something grows unless a
-    mean vanishes, and this is not known.
+    program has powers of n that are not those of one parameter's image; NoLimitError where second moments of values or
+    gradients are infinite or training loses them, and where something grows unless a mean vanishes, which is not known.
     """
     verdict = verdict_on(*asked(target, parametrization), optimizer)
     return Classification(verdict.network, verdict.parametrization, optimizer, verdict)

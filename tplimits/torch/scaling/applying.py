@@ -83,7 +83,8 @@ def param_groups(
             group = found[row.optimizer].setdefault(key, {"name": row.role, "params": [], **kept, **numbers})
             group["params"].append(parameters[name])
     result = {optimizer: list(by_key.values()) for optimizer, by_key in found.items()}
-    return result if len(result) > 1 else next(iter(result.values()))
+    # by optimizer wherever the plan has several, also for a model that trains what one of them moves alone
+    return result if len(result) > 1 or plan.optimizer not in RULES else next(iter(result.values()))
 
 
 def _numbers(row: Row, size: Size, base: Mapping[str, Any]) -> dict[str, float]:

@@ -67,7 +67,8 @@ def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
     ]
     rows += _unread(net, chosen)
     scores = {_called(net, name): p for name, p in found.scores.items()}
-    said = "+".join(sorted({row.optimizer for row in rows}))
+    trained = [row for row in rows if row.role not in ("frozen", "unused")]
+    said = "+".join(sorted({row.optimizer for row in trained or rows}))
     norm = Fraction(0) if found.norm == NOTHING else Fraction(found.norm)
     return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(found), norm)
 

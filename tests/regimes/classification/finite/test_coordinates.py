@@ -9,9 +9,11 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.finite import coordinates
 from tplimits.regimes.classification.finite.coordinates import Coordinate, _regime
 from tplimits.regimes.classification.finite.judging import measured_power
+from tplimits.sampling.sampling import Sampling
 
 SEED = 2308
 
@@ -401,3 +403,33 @@ def test_a_row_is_decided_where_the_next_powers_are_excluded(measured, error, la
 def test_sizes_of_networks_that_ran_away_are_no_infinite_powers():
     values = np.array([[3e200, 4e200], [3.0, 4.0], [0.0, 0.0]])
     assert coordinates._size(values) == pytest.approx([np.sqrt(12.5) * 1e200, np.sqrt(12.5), 0.0])
+
+
+@tp.network
+def saturating(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh(V @ tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d"))))
+
+
+class Claimed(Counting):
+    """Networks in one table, and what is counted for another one."""
+
+    @property
+    def steps(self):
+        return tp.classify(self.network, tp.NTP, self.optimizer).verdict.counting.steps
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("rate", [0.5, 5.0])
+def test_rates_at_which_narrow_networks_saturate_are_made_smaller(rate):
+    """The first step of RMSProp is 32 times the rate: times n^(−½) it is no small one in networks of 32 neurons."""
+    optimizer, widths = tp.RMSProp(), (32, 64, 128, 256)
+    check = tp.classify(saturating, tp.NTP, optimizer).check(widths, lr=rate, seed=SEED)
+    assert check.agrees and check.measured_regime == "operator", check
+    assert check.slowed < 0.2 and "rates times" in repr(check)
+    # in μP features move whatever the rate is: a claim that they do not is rejected, as is a table where they grow
+    wrong = Claimed(saturating.returned, tp.MUP, optimizer)
+    training, sampling = coordinates.Training(lr=rate), Sampling(widths, 8, SEED, 1e-2)
+    found = coordinates.coordinate_check(wrong, training, sampling)
+    assert (found.counted_regime, found.measured_regime) == ("operator", "feature"), found
+    faster = tp.ABCD({"hidden": ("1/2", 0, 0, 0)}, base=tp.NTP)
+    assert tp.classify(saturating, faster, optimizer).check(widths, lr=rate, seed=SEED).measured_regime == "unstable"

@@ -2,31 +2,40 @@
 
 Powers say how large entries are, and not whether they settle: sign(θ) with θ → 0 is of order 1 and has no limit, and
 1/h has entries of order 1 without a second moment.  The recursion of kernels asks jumps, poles, roots, moments and
-fluctuations; what data decide there is open here.
+fluctuations, training moments of gradients; what data decide there is open here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.tails import InfiniteMoment
 from tplimits.program.network.tangent import Tangent
-from tplimits.regimes.classification.derivation.means import LARGEST
+from tplimits.regimes.classification.derivation.means import LARGEST, total_of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
 
 @dataclass(frozen=True)
 class AtStart:
-    """The hypothesis that fails, in the words of the error; why else nothing is derived; the names of open doubts."""
+    """The hypothesis that fails, in the words of the error; why else nothing is derived; the names of open doubts.
+
+    kets: those of both passes, where functions are such that their moments are asked for.
+    """
 
     failing: str = ""
     underived: str = ""
     doubts: tuple[str, ...] = ()
+    kets: KernelTables | None = field(default=None, repr=False, compare=False)
 
     def lines(self) -> list[str]:
         """What a classification prints of it: nothing where all hypotheses hold."""
@@ -34,18 +43,25 @@ class AtStart:
             return [f"no limit at the start is derived: {self.failing or self.underived}"]
         return [f"not established at the start without data: {', '.join(self.doubts)}"] if self.doubts else []
 
+    def refuse_exponentials(self, optimizers: Mapping[str, Optimizer]) -> None:
+        """NoLimitError where what features are of moves by order 1, and their moments are lost."""
+        for doubt in after_a_step(self.kets, optimizers) if self.kets is not None else ():
+            raise NoLimitError(f"features move, and powers of n are not those of entries. {doubt}.")
+
 
 @lru_cache(maxsize=32)
-def at_start(network: Program) -> AtStart:
-    """The hypotheses of a network before training; none are asked of large ones.
+def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
+    """The hypotheses of a network before training, and of its gradients; none are asked of large ones.
 
     >>> import tplimits as tp
     >>> @tp.network
     ... def crossed(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
     ...     x = tp.sum(U * ξ, over="d")
     ...     return v * x * tp.sign(tp.avg(x * y))
-    >>> "lands on a jump of `sign`" in at_start(crossed).failing
+    >>> "lands on a jump of `sign`" in at_start(crossed, ("v",)).failing
     True
+
+    Raises InfiniteMoment: what is counted would not be the powers that averages have.
     """
     if len(network) > LARGEST:
         return AtStart()
@@ -54,6 +70,9 @@ def at_start(network: Program) -> AtStart:
     try:
         for position in range(len(network)):
             recursion.walk(position)
+        kets = judged(network, trained) if len(total_of(network).program) <= LARGEST else None
+    except InfiniteMoment:
+        raise
     except NoLimitError as error:
         return AtStart(str(error)) if recursion.judged.failed else AtStart(underived=str(error))
-    return AtStart(doubts=tuple(recursion.judged.doubtful()))
+    return AtStart(doubts=tuple(recursion.judged.doubtful()), kets=kets)

@@ -117,6 +117,9 @@ def size_of(
             return _power(parts[0], Fraction(int(node.exp.p), int(node.exp.q)))
         if arguments is not None and not isinstance(node, HOMOGENEOUS):
             arguments.extend(parts)
+        if isinstance(node, sympy.log) and node.args[0].as_coeff_Add()[0] == 1:
+            # log(1 + r) is r at 0, and of order 1 far from it
+            return _saturated(walk(node.args[0] - 1))
         return _function(node, parts)
 
     return walk(expr)
@@ -183,13 +186,18 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     if isinstance(node, (*HOMOGENEOUS, functions.where, *LINEAR_AT_BOTH_ENDS)):
         return Size(start, *changes)
     if isinstance(node, SATURATING):
-        return Size(min(start, zero), *(min(c, zero) for c in changes))
+        return _saturated(largest(parts))
     if isinstance(node, JUMPS):
         return _flipped(parts[0])
     if isinstance(node, functions.softplus):
         # softplus is log 2 at 0 and follows its argument beyond
         return Size(max(start, zero), *changes)
     return Size(zero, *(min(c, zero) for c in changes))
+
+
+def _saturated(x: Size) -> Size:
+    """What follows its argument as far as this is small."""
+    return Size(*(min(p, Fraction(0)) for p in x.powers))
 
 
 def _flipped(x: Size) -> Size:

@@ -69,12 +69,12 @@ def stable_point(verdict: StabilityVerdict) -> StablePoint:
             f"{start}. No theorem gives this limit: the μ-limit (Thm 2.9.25) has A ≥ 1, the operator limit "
             "(Thm 2.9.23) fixed features, given neither scalars nor logits that move (Sec. 2.9.5)."
         )
-    frozen = tuple(name for name in counting.exponents if not _counts(counting, name, learns))
+    frozen = tuple(name for name in counting.exponents if not counts(counting, name, learns))
     unread = tuple(p.name for p in verdict.table.readouts if learns and verdict.table.start_of(p) > 1)
     return StablePoint(learns, frozen, (*unread, *counting.small), not learns and _starts_at_zero(counting, title))
 
 
-def _counts(counting: Counting, name: str, learns: bool) -> bool:
+def counts(counting: Counting, name: str, learns: bool) -> bool:
     """Whether what a parameter's updates change is of order 1: f, or features where these move."""
     alone = counting.moved_by(name)
     return alone["f"] >= 0 or (learns and any(alone[k] >= scale for k, scale in counting.scales.items()))

@@ -26,6 +26,7 @@ from tplimits.regimes.classification.derivation.means import LARGEST, behind_jum
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+from tplimits.regimes.classification.derivation.stable_point import counts
 from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class StabilityVerdict:
     @property
     def at_start(self) -> AtStart:
         """What the hypotheses of limits say of the network before training."""
-        return at_start(self.network)
+        return at_start(self.network, tuple(p.name for p in self.table.moving))
 
     @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
@@ -254,6 +255,9 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     else:
         table = replace(table, needed=needed(counting))
     verdict = StabilityVerdict(network, parametrization, table, counting, scaling)
+    start = verdict.at_start  # raises where moments are infinite
+    if start.kets is not None and counting is not None and verdict.regime == "feature":
+        start.refuse_exponentials({p.name: p.optimizer for p in table.moving if counts(counting, p.name, learns=True)})
     _refuse_unknown(verdict)
     return verdict
 

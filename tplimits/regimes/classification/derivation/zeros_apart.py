@@ -9,7 +9,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved
 from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
 
@@ -71,6 +71,7 @@ def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Ex
     if not isinstance(s, OuterNonlin):
         return found
     widths = network.known.width_symbols
+    bound = {node.bound: node.axis for node in s.body.atoms(AxisSum)}
     for total in sorted(s.body.atoms(sympy.Add), key=sympy.default_sort_key):
         parts: dict[Expr, list[Expr]] = {}
         for term in total.args:
@@ -79,9 +80,13 @@ def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Ex
             part = sympy.Add(*(term / power for term in terms))
             images = [e for e in part.atoms(Entry) if e.neuron == OWN and isinstance(network[e.source], MatMul)]
             # without images, what vanishes at every width is 0 by algebra
-            if not (images and part.is_Add and is_difference(part)):
+            # what stands in a sum over an axis is asked for at all of its indices
+            inside = {i: axis_symbol(a) for i, a in bound.items() if i in part.free_symbols}
+            axes = (*s.axes, *(bound[i] for i in inside))
+            if not (images and part.is_Add and is_difference(part) and len({*axes}) == len(axes)):
                 continue
-            if sums_to_zero(network, position, replace(s, body=part**2)):  # of squares: every entry is 0
+            body = part.xreplace(inside) ** 2  # of squares: every entry is 0
+            if sums_to_zero(network, position, replace(s, body=body, axes=axes)):
                 found[total] = sympy.Add(found.get(total, total), *(-term for term in terms))
     return found
 

@@ -38,6 +38,10 @@ LEAST = 16
 STARTS = 64
 #: values in the table of a report
 _MOST_ROWS = 40
+#: changes of the narrowest networks, in parts of what they change: those that vanish with n, and all others
+SMALL, MODERATE = 0.25, 2.0
+#: so many smaller rates are tried
+SLOWER = 4
 #: sizes below are those of sums that cancel exactly
 ROUNDING = 1e-12
 
@@ -63,6 +67,8 @@ class CoordinateCheck(Reported):
     seed: int | None = None
     #: whether powers are counted for gradients above ε, which those of these widths are; see `Counting`
     above: bool = False
+    #: what the rates that were asked for are multiplied by
+    slowed: float = 1.0
 
     @property
     def _passed(self) -> bool:
@@ -79,6 +85,19 @@ class CoordinateCheck(Reported):
     def apart(self) -> tuple[Coordinate, ...]:
         """The rows whose measured power is not the counted one, whether or not the regime follows."""
         return tuple(row for row in self.rows if row.verdict not in (AGREES, OPEN))
+
+    @property
+    def excess(self) -> float:
+        """How many times larger changes of the narrowest networks are than those that powers of n are counted for."""
+        start = {row.name: row for row in self.rows if row.t == 0 and row.is_vector and row.sizes[0] > 0}
+        return max(
+            (
+                row.sizes[0] / start[row.name].sizes[0] / (SMALL if row.side(measured=False) < 0 else MODERATE)
+                for row in self.rows
+                if row.t and row.name in start and math.isfinite(row.sizes[0])
+            ),
+            default=0.0,
+        )
 
     @property
     def worst(self) -> Coordinate:
@@ -122,6 +141,7 @@ class CoordinateCheck(Reported):
                 counted=self.counted_regime,
                 measured=self.measured_regime,
                 seed=self.seed,
+                slowed=self.slowed,
                 rows=[
                     {
                         "name": r.name,
@@ -142,6 +162,7 @@ class CoordinateCheck(Reported):
         widths = ", ".join(map(str, self.widths))
         where = "pass" if self._passed else "are above" if self.above else ""
         told += f"; gradients fall, and {where} ε at these widths" if where else ""
+        told += f"; rates times {self.slowed:.2g}, at which changes are small" if self.slowed < 1 else ""
         lines = [f"measured {self.measured_regime}, counted {self.counted_regime}; widths {widths}{told}"]
         for row in self.rows:
             doubt = "" if row.verdict == AGREES else f", {row.verdict}"
@@ -167,22 +188,44 @@ def coordinate_check(
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else drawn_inputs(counting.network, rng)
     signal = training.error if training.error is not None else bounded_signal(rng)
-    kept = _kept(counting)
+    kept, slowed = _kept(counting), 1.0
 
     def trained(n: int, times: int, many: int, keep: Mapping[str, int]) -> Trained:
         return train(
-            counting.network, counting.parametrization, counting.optimizer, data, signal, training.lr, times, n,
-            sampling.seed + n, draws=many, keep=keep, ratios=ratios,
+            counting.network, counting.parametrization, counting.optimizer, data, signal, _times(training.lr, slowed),
+            times, n, sampling.seed + n, draws=many, keep=keep, ratios=ratios,
         )  # fmt: skip
 
-    # a network of half the width costs a quarter: narrow ones are nearly free, and their noise is as large
-    runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
     # many networks for f before training, narrower ones where these differ
     narrow = sorted({n // max(1, min(4, sizes[0] // LEAST)) for n in sizes})
     starts = [trained(n, 0, STARTS * draws, {}) for n in (narrow if len(narrow) > 1 else sizes)]
     # Bonferroni: the level is shared by all rows
     level = sampling.level / (1 + (len(kept) + 1) * (steps + 1))
+    for _ in range(1 + SLOWER):
+        # a network of half the width costs a quarter: narrow ones are nearly free, and their noise is as large
+        runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
+        found = replace(_compared(counting, kept, starts, runs, level), seed=sampling.seed, slowed=slowed)
+        if not found.apart or found.excess <= 1:
+            break
+        # a change that saturates is larger than it shows
+        slowed /= max(found.excess, 2.0)
+    return found
 
+
+def _times(rate: Any, factor: float) -> Any:
+    """A rate, a function of the step, or either by name, times a factor."""
+    if isinstance(rate, Mapping):
+        return {name: _times(one, factor) for name, one in rate.items()}
+    if factor == 1.0:
+        return rate
+    return (lambda t: rate(t) * factor) if callable(rate) else rate * factor
+
+
+def _compared(
+    counting: Counting, kept: Mapping[str, int], starts: Sequence[Trained], runs: Sequence[Trained], level: float
+) -> CoordinateCheck:
+    """The powers of networks beside those that are counted, on the side of ε where these fit better."""
+    steps, sizes = runs[0].steps, tuple(run.n for run in runs)
     # where gradients fall, networks tell on which side of ε they are
     sides = (False, True) if replace(counting, above=True).rates != counting.rates else (False,)
 
@@ -196,7 +239,7 @@ def coordinate_check(
         pairs = zip(rows, counted[not above], strict=True) if len(sides) > 1 else ()
         told = tuple(replace(row, beside=other.counted) for row, other in pairs) or rows
         by_count, by_networks = (_regime(told, networks) for networks in (False, True))
-        checks.append(CoordinateCheck(tuple(sizes), told, by_count, by_networks, sampling.seed, above))
+        checks.append(CoordinateCheck(sizes, told, by_count, by_networks, above=above))
     return min(checks, key=lambda check: (len(check.apart), sum(abs(row.difference) for row in check.rows)))
 
 

@@ -24,7 +24,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import without_names
-from tplimits.law.hypotheses.tails import Growth, Tail, infinite_moment
+from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
@@ -223,7 +223,7 @@ class Judgements:
         if not is_tangent:
             if message:
                 self.failed.append(message)
-                raise NoLimitError(message)
+                raise InfiniteMoment(message) if why else NoLimitError(message)
             if not self.is_gradient(position) or small.established:  # its poles are no question of data
                 self.doubts.append((position, limit, ""))
             else:

@@ -1,0 +1,89 @@
+"""Powers of n are counted where second moments are finite: of values, of gradients, and of what exponentials become."""
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+
+def network_of(g):
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * g(x, W @ x, y, W)
+
+    return tp.network(network)
+
+
+#: with the mean square of what has no second moment: of values, or of gradients
+INFINITE = {
+    "1/x": lambda x, h, y, W: 1 / x,
+    "1/y": lambda x, h, y, W: x / y,
+    "exp(y²)": lambda x, h, y, W: x * tp.exp(y * y),
+    "exp|x|³": lambda x, h, y, W: tp.exp(tp.abs(x) ** 3),
+    "tan": lambda x, h, y, W: tp.sin(h) / tp.cos(h),
+    "root": lambda x, h, y, W: tp.sqrt(h),
+    "inside an image": lambda x, h, y, W: tp.tanh(W @ (1 / x)),
+    "inside an average": lambda x, h, y, W: y * tp.tanh(tp.avg(tp.exp(x**4))),
+    "tp.expect": lambda x, h, y, W: y * tp.expect(lambda g: tp.exp(g * g)),
+    "gradient of a root": lambda x, h, y, W: tp.sqrt(tp.abs(h)),
+    "gradient of a power": lambda x, h, y, W: tp.abs(h) ** 0.4,
+    "gradient of a logarithm": lambda x, h, y, W: tp.log(tp.abs(h)),
+}
+
+
+@pytest.mark.parametrize("table", [tp.MUP, tp.NTP], ids=lambda p: p.name)
+@pytest.mark.parametrize("case", INFINITE)
+def test_what_has_no_second_moment_is_refused_by_the_words_of_all_engines(case, table):
+    network = network_of(INFINITE[case])
+    with pytest.raises(tp.NoLimitError, match="no finite second moment") as refused:
+        tp.classify(network, table, tp.SGD())
+    with pytest.raises(tp.NoLimitError) as elsewhere:
+        tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+    assert str(elsewhere.value) == str(refused.value)
+
+
+def test_parameters_at_rest_have_no_gradients_that_moments_are_asked_of():
+    rest = dict.fromkeys(("U", "W", "y"), tp.Frozen()) | {"v": tp.SGD()}
+    network = network_of(INFINITE["gradient of a power"])
+    assert tp.classify(network, tp.NTP, rest).regime == "operator"
+    # ∫ |h|^(2p − 2) dh is finite for p > ½
+    assert tp.classify(network_of(lambda x, h, y, W: tp.abs(h) ** 0.6), tp.NTP, tp.SGD()).regime == "operator"
+
+
+def test_exponentials_that_move_by_gradients_lose_their_moments():
+    """f = Σ v exp(u) with u, v in μP: a step of gradient descent grows with the width, one of its sign does not."""
+    network = network_of(lambda x, h, y, W: tp.exp(x))
+    with pytest.raises(tp.NoLimitError, match=r"features move.*an exponential of an exponential has no mean"):
+        tp.classify(network, tp.MUP, tp.SGD())
+    assert tp.classify(network, tp.MUP, tp.SignSGD()).regime == "feature"
+    assert tp.classify(network, tp.NTP, tp.SGD()).regime == "operator"
+    assert tp.classify(network, tp.MUP, {n: tp.Frozen() for n in "UWy"} | {"v": tp.SGD()}).regime == "operator"
+    rng = np.random.default_rng(11)
+    u, v = rng.standard_normal((2, 200, 4096))
+
+    def change(n, update):
+        """The root mean square of exp(u) after a step, over that before."""
+        # n times the gradient v exp(u)/n of μP
+        x, g = u[:, :n], v[:, :n] * np.exp(u[:, :n])
+        before, after = (np.mean(np.exp(2 * np.minimum(z, 300))) for z in (x, x + 0.1 * update(g)))
+        return np.sqrt(after / before)
+
+    by_gradient, by_sign = ([change(n, q) for n in (64, 4096)] for q in (lambda g: g, np.sign))
+    assert by_gradient[1] > 1e3 * by_gradient[0] and max(by_sign) < np.exp(0.1)
+
+
+def test_a_logarithm_is_small_where_its_argument_is_near_one():
+    """log(1 + s²) of a scalar that is 0 but for fluctuations is of order 1/n: f, a sum with √n of it, does not move."""
+
+    @tp.network
+    def disguised(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        y = V.T @ tp.sum(U * ξ, over="d")
+        h = W @ y
+        s = tp.avg(y * (W.T @ tp.tanh(h))) - tp.avg(1 - tp.tanh(h) ** 2) * tp.avg(y**2)
+        return v * h * tp.log(1 + s**2)
+
+    for network, regime in ((disguised, "trivial"), (network_of(lambda x, h, y, W: tp.log(1 + h**2)), "operator")):
+        assert tp.classify(network, tp.NTP, tp.SGD()).regime == regime
+    found = tp.classify(disguised, tp.NTP, tp.SGD()).check((32, 64, 128, 256), seed=1)
+    start = next(row for row in found.rows if row.t == 0 and row.name == "f")
+    assert start.counted == -1 and abs(start.measured + 1) < 2 * start.error < 1
