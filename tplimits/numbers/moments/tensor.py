@@ -71,7 +71,7 @@ def drawn(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tu
     distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
     points = min(_POINTS, max(_LEAST_POINTS, 1 << (_ALL_POINTS // len(distinct)).bit_length()))
     found = numpy.array(
-        [_drawn(function, variables, full(row[:, None], len(variables))[0], None, points) for row in distinct]
+        [_drawn(function, variables, full(list(row[:, None]), len(variables))[0], None, points) for row in distinct]
     )
     return found[place.reshape(-1), 0], found[place.reshape(-1), 1]
 
@@ -102,7 +102,7 @@ def _one(
     function: Expr, integrand: Integrand, variables: Sequence[Symbol], row: Array, budgets: list[Budget] | None = None
 ) -> tuple[float, float]:
     """(value, error) of one law; what was spent is left in `budgets`."""
-    gram = full(row[:, None], len(variables))[0]
+    gram = full(list(row[:, None]), len(variables))[0]
     law = {(a, b): float(gram[i, j]) for i, a in enumerate(variables) for j, b in enumerate(variables)}
     refuse_indefinite(gram[None])
     # no variance at all: a formula's value at 0, which quadrature over nothing would not ask
