@@ -17,7 +17,6 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.numbers.cut_grid import legendre
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -299,7 +298,7 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     # so many nodes are found in no time, of pieces of each piece
     count = math.ceil(0.7 * _REACH / step) + 10
     within = math.ceil(count / _MOST_LEGENDRE)
-    x, w = legendre(math.ceil(count / within))
+    x, w = numpy.polynomial.legendre.leggauss(math.ceil(count / within))
     x, w = (numpy.arange(1 - within, within, 2)[:, None] + x).ravel() / within, numpy.tile(w, within) / within
     half = numpy.diff(ends, axis=-1)[..., None] / 2
     nodes = (ends[..., :-1, None] + half * (1 + x)).reshape(*shape, -1)
