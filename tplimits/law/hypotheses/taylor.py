@@ -9,10 +9,8 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.scale import is_infinite
 from tplimits.program.parts import remembered
 
 #: so many derivatives are looked at
@@ -48,8 +46,7 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     if isinstance(expr, (sympy.log, sympy.Pow)) and not whole:
         # logarithms and roots are analytic about a positive value
         start = expr.args[0].xreplace({variable: sympy.S.Zero})
-        positive = start.is_positive or (not is_infinite(start) and bounds(start)[0] > 0)
-        return bool(positive) and is_analytic(expr.args[0], variable)
+        return bool(start.is_positive) and is_analytic(expr.args[0], variable)
     return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
         is_analytic(a, variable) for a in expr.args
     )
