@@ -56,8 +56,8 @@ _MOVED = 1 << 24
 class Start:
     """D of one parameter after its own layer, times n^`order`.
 
-    `form` is its mean, a form in V.  Where it is random, `quadratic` has two factors R = L G Lᵀ, one for every member of
-    a family, such as the heads: `members` are how many at each further index of R.
+    `form` is its mean, a form in V.  Where it is random, `quadratic` has two factors R = L G Lᵀ, one for every member
+    of a family, such as the heads: `members` are how many at each further index of R.
     `linear` is C with it, times n^(`order`/2), with one factor R.
     `refusal` says why that is not known.
     """
