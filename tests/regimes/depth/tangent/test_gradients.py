@@ -13,6 +13,7 @@ import tplimits as tp
 from tplimits.regimes.depth.finite.request import start
 from tplimits.regimes.depth.tangent.finite.backpropagation import Network
 from tplimits.regimes.depth.tangent.finite.responses import responses
+from tplimits.regimes.depth.tangent.paths import alignment
 
 V0 = np.array([[1.0, 0.2], [0.2, 1.0]])
 SLOPES = {"c_plus": 0.0, "c_minus": -1.0}
@@ -282,3 +283,9 @@ def test_typical_gradients_shrink_with_the_branch():
         s = 2 * γ**2
         spread = 1.645 * np.sqrt(2 * s)
         np.testing.assert_allclose([low, middle, high], [-s - spread, -s, -s + spread], atol=0.15)
+
+
+def test_what_exploded_has_an_alignment():
+    """C²/(V D) by roots: of a path that exploded V D has no number, and no warning is raised for it."""
+    V, C, D = (np.full((1, 1, 1), size) for size in (4e200, 3e200, 9e200))
+    np.testing.assert_allclose(alignment(V, C, D), 0.25)

@@ -80,14 +80,15 @@ class TangentPaths:
         """D_ab/√(D_aa D_bb): whether two tokens respond alike to one perturbation."""
         D = self.joint[:, self.m :, self.m :]
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            return numpy.asarray(numpy.clip(D[:, a, b] / numpy.sqrt(D[:, a, a] * D[:, b, b]), -1.0, 1.0))
+            size = numpy.sqrt(D[:, a, a]) * numpy.sqrt(D[:, b, b])  # a product of what exploded would overflow
+            return numpy.asarray(numpy.clip(D[:, a, b] / size, -1.0, 1.0))
 
 
 def alignment(V: Array, C: Array, D: Array) -> Array:
     """C_aa²/(V_aa D_aa), 0 where D_aa is."""
     v, c, d = (numpy.diagonal(block, axis1=-2, axis2=-1) for block in (V, C, D))
-    sizes = v * d
-    return numpy.asarray(numpy.where(sizes > 0.0, c**2 / numpy.where(sizes > 0.0, sizes, 1.0), 0.0))
+    sizes = numpy.sqrt(v) * numpy.sqrt(d)
+    return numpy.asarray(numpy.where(sizes > 0.0, (c / numpy.where(sizes > 0.0, sizes, 1.0)) ** 2, 0.0))
 
 
 def projection(D: Array, readout: Any = None) -> Array:

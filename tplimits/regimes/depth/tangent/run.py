@@ -287,5 +287,5 @@ def _correlations(D: Array) -> Array:
     if D.shape[-1] < 2:
         return numpy.zeros(0)
     with numpy.errstate(divide="ignore", invalid="ignore"):
-        found = D[:, 0, 1] / numpy.sqrt(D[:, 0, 0] * D[:, 1, 1])
+        found = D[:, 0, 1] / (numpy.sqrt(D[:, 0, 0]) * numpy.sqrt(D[:, 1, 1]))
     return numpy.asarray(found[numpy.isfinite(found)])

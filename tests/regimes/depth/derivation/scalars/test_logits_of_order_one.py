@@ -194,7 +194,7 @@ def test_rotated_logits_by_quadrature():
 
 
 def test_logits_of_equal_tokens_are_equal():
-    """F_αν = Σ_ω sgn(S_αν − S_ων) S_ων is 0 for equal tokens whatever rounding says, −|S_αν| beside a zero token."""
+    """F_αν = Σ_ω sgn(S_αν − S_ων) S_ων is 0 for equal tokens whatever rounding says."""
 
     def jumps(S):
         other = S.rename(token="other")
