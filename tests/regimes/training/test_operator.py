@@ -349,7 +349,7 @@ DECAYS = {"U": 0.1, "β": 0, "W": 0.3, "v": 0.1, "b": 0.2}
 def test_one_decay_may_be_given_by_name():
     both = [run(biased, tp.SGD(momentum=0.5), decay, seed=3).f for decay in (0.2, dict.fromkeys(DECAYS, 0.2))]
     assert both[0] == pytest.approx(both[1], abs=1e-12)  # f^dec is drawn, biases and all
-    with pytest.raises(tp.ProgramError, match="`b` is not given"):
+    with pytest.raises(tp.ProgramError, match="no decay for `b`, trained by SGD"):
         run(biased, tp.SGD(), {name: 0.1 for name in DECAYS if name != "b"})
     with pytest.raises(tp.ProgramError, match="weight_decay=1 for `W`"):
         run(biased, tp.SGD(), {**DECAYS, "W": 1})

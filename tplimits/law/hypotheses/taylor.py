@@ -6,6 +6,8 @@ The order is the first derivative at 0 that does not vanish, for functions that 
 
 from __future__ import annotations
 
+from functools import reduce
+
 import sympy
 from sympy import Expr, Symbol
 
@@ -17,6 +19,8 @@ from tplimits.program.parts import remembered
 _MOST = 6
 #: digits to which a derivative is told from zero, and what then counts as zero
 _DIGITS, _NOTHING = 30, 1e-20
+#: the argument of a function whose derivatives are taken
+_INNER = sympy.Dummy("u", real=True)
 
 
 @remembered(1 << 12)
@@ -50,3 +54,49 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
         is_analytic(a, variable) for a in expr.args
     )
+
+
+def powers(expr: Expr, variable: Symbol, order: int) -> list[Expr]:
+    """The Taylor coefficients at 0 of an analytic function, by products and compositions of series.
+
+    Derivatives of products double with every order.
+
+    >>> t, x = sympy.symbols("t x", real=True)
+    >>> powers(sympy.exp(t * x) * (1 - t), t, 2)
+    [1, x - 1, x**2/2 - x]
+    """
+    zeros = [sympy.S.Zero] * (order + 1)
+    if not expr.has(variable):
+        return [expr, *zeros[1:]]
+    if expr == variable:
+        return [sympy.S.Zero, sympy.S.One, *zeros][: order + 1]
+    if expr.is_Add:
+        return [sympy.Add(*parts) for parts in zip(*(powers(a, variable, order) for a in expr.args), strict=True)]
+    if expr.is_Mul:
+        return reduce(_times, (powers(a, variable, order) for a in expr.args))
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp.is_positive:
+        return reduce(_times, [powers(expr.base, variable, order)] * int(expr.exp))
+    inner = next(a for a in expr.args if a.has(variable))
+    first, *rest = powers(inner, variable, order)
+    outer = [f.xreplace({_INNER: first}) for f in _derivatives(expr.xreplace({inner: _INNER}), order)]
+    found = zeros
+    # f(u₀ + w) = f₀ + w (f₁ + w (f₂ + …))
+    for c in reversed(outer):
+        found = _times([sympy.S.Zero, *rest], found)
+        found = [c + found[0], *found[1:]]
+    return found
+
+
+@remembered(1 << 8)
+def _derivatives(function: Expr, order: int) -> tuple[Expr, ...]:
+    """f⁽ᵏ⁾/k! of a function of `_INNER`."""
+    found = [function]
+    for k in range(1, order + 1):
+        # expanded, or tanh doubles with every order
+        found.append(sympy.expand(found[-1].diff(_INNER)) / k)
+    return tuple(found)
+
+
+def _times(a: list[Expr], b: list[Expr]) -> list[Expr]:
+    """The product of two series, to the same order."""
+    return [sympy.Add(*(a[j] * b[k - j] for j in range(k + 1))) for k in range(len(a))]

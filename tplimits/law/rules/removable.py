@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -24,7 +23,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
+from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
@@ -32,14 +31,14 @@ from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import powers_of_n
-from tplimits.program.parts import found, put_in, remembered
+from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: so many terms of a numerator are looked at
 _MOST = 6
-_SCALAR, _INNER = (sympy.Dummy(name, real=True) for name in "su")
+_SCALAR = sympy.Dummy("s", real=True)
 
 
 def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int = 0) -> Expr:
@@ -304,43 +303,4 @@ def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
 
 def _taylor(expr: Expr, order: int) -> list[Expr]:
     """The coefficients at 0."""
-    return [cancelled(sympy.expand(c)) for c in _powers(expr, order)]
-
-
-def _powers(expr: Expr, order: int) -> list[Expr]:
-    """The same as they come, by products and compositions of series: derivatives of products grow with every order."""
-    zeros = [S.Zero] * (order + 1)
-    if not expr.has(_SCALAR):
-        return [expr, *zeros[1:]]
-    if expr == _SCALAR:
-        return [S.Zero, S.One, *zeros][: order + 1]
-    if expr.is_Add:
-        return [sympy.Add(*parts) for parts in zip(*(_powers(a, order) for a in expr.args), strict=True)]
-    if expr.is_Mul:
-        return reduce(_times, (_powers(a, order) for a in expr.args))
-    if expr.is_Pow and expr.exp.is_Integer and expr.exp.is_positive:
-        return reduce(_times, [_powers(expr.base, order)] * int(expr.exp))
-    inner = next(a for a in expr.args if a.has(_SCALAR))
-    first, *rest = _powers(inner, order)
-    outer = [f.xreplace({_INNER: first}) for f in _derivatives(expr.xreplace({inner: _INNER}), order)]
-    found = zeros
-    # f(u₀ + w) = f₀ + w (f₁ + w (f₂ + …))
-    for c in reversed(outer):
-        found = _times([S.Zero, *rest], found)
-        found = [c + found[0], *found[1:]]
-    return found
-
-
-@remembered(1 << 8)
-def _derivatives(function: Expr, order: int) -> tuple[Expr, ...]:
-    """f⁽ᵏ⁾/k! of a function of `_INNER`."""
-    found = [function]
-    for k in range(1, order + 1):
-        # expanded, or tanh doubles with every order
-        found.append(sympy.expand(found[-1].diff(_INNER)) / k)
-    return tuple(found)
-
-
-def _times(a: list[Expr], b: list[Expr]) -> list[Expr]:
-    """The product of two series, to the same order."""
-    return [sympy.Add(*(a[j] * b[k - j] for j in range(k + 1))) for k in range(len(a))]
+    return [cancelled(sympy.expand(c)) for c in powers(expr, _SCALAR, order)]
