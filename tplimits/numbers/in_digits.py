@@ -12,22 +12,14 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
+from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import kinks
 from tplimits.program.parts import remembered
 
-#: the heads that mpmath does not have
+#: the heads of the language, and one that kets alone have
 _HEADS: dict[str, Callable[..., Any]] = {
-    "Abs": abs,
-    "step": lambda x: mpmath.mpf(x > 0),
-    "relu": lambda x: max(x, mpmath.mpf(0)),
-    "leaky_relu": lambda x, slope: x if x > 0 else slope * x,
-    "maximum": lambda x, y: max(x, y),
-    "minimum": lambda x, y: min(x, y),
-    "where": lambda c, x, y: x if c > 0 else y,
-    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
-    "softplus": lambda x: max(x, mpmath.mpf(0)) + mpmath.log1p(mpmath.exp(-abs(x))),
-    "gelu": lambda x: x * mpmath.ncdf(x),
+    **NUMERICAL,
     "truncated": lambda x, c: (
         mpmath.sqrt(2) * mpmath.erfinv(mpmath.erf(c / mpmath.sqrt(2)) * mpmath.erf(x / mpmath.sqrt(2)))
     ),

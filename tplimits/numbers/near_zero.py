@@ -25,6 +25,7 @@ from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
+from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.series import near
@@ -48,7 +49,6 @@ _ANALYTIC = (
     sympy.acos,
     sympy.atanh,
 )
-_HEADS = {"softplus": lambda x: mpmath.log(1 + mpmath.exp(x))}
 
 
 def continued(expr: Expr, gaussians: Randomness) -> Expr:
@@ -126,7 +126,7 @@ def _series(function: Expr | None) -> tuple[Expr, ...] | None:
     known = (sympy.Add, sympy.Mul, sympy.Pow, *_ANALYTIC)
     if not all(isinstance(node, known) for node in sympy.preorder_traversal(written) if node.args):
         return None
-    value = sympy.lambdify(FORM, written, [_HEADS, "mpmath"])
+    value = sympy.lambdify(FORM, written, [NUMERICAL, "mpmath"])
     with mpmath.workdps(_DIGITS):
         for radius in map(mpmath.mpf, _RADII):
             found = _coefficients(value, radius)

@@ -28,7 +28,7 @@ def constant(name: str, values: Sequence[mpmath.mpf], rational: bool) -> mpmath.
     if name == "pow" and values[0] != 0:
         _refuse_large(values[1] * mpmath.log(abs(values[0])))
     try:
-        value = _NUMERICAL[name](*values)
+        value = NUMERICAL[name](*values)
     except (ValueError, ZeroDivisionError, OverflowError):
         value = mpmath.nan
     if isinstance(value, mpmath.mpc) or not mpmath.isfinite(value):
@@ -48,7 +48,8 @@ def _refuse_large(logarithm: mpmath.mpf) -> None:
         raise ProgramError("a constant too large or too small; use one between 10^-4000 and 10^4000.")
 
 
-_NUMERICAL: dict[str, Callable[..., mpmath.mpf]] = {
+#: how mpmath evaluates each head, by its name in files
+NUMERICAL: dict[str, Callable[..., mpmath.mpf]] = {
     "add": lambda *v: mpmath.fsum(v),
     "mul": lambda *v: mpmath.fprod(v),
     "pow": mpmath.power,
