@@ -29,8 +29,8 @@ _ROUNDED, _SETTLED, _HOPED = 1e-10, 1e-5, 1e-3
 _FINER = 512
 #: what covariances differ by where inputs do not
 _EQUAL = 8 * float(numpy.finfo(float).eps)
-#: laws of which quadrature, about a second each, is done; more are drawn
-_FEW = 4
+#: variables of which quadrature takes no time to speak of, curved kinks of more take a minute; so many laws, else draws
+_QUICK, _FEW = 3, 4
 _NAMES = sympy.symbols(f"x1:{max(ORDERS) + 1}", real=True)
 
 #: the mean of a function of variables at covariances, with its error
@@ -116,7 +116,8 @@ def mean_of_sides(
         if not 0 < len(open_) <= _FINER:
             break
     rounded = numpy.flatnonzero(error > _ROUNDED * norm)
-    rule, open_ = (few, rounded) if len(rounded) <= _FEW else (many, numpy.flatnonzero(error > _SETTLED * norm))
+    is_quick = size <= _QUICK and len(rounded) <= _FEW
+    rule, open_ = (few, rounded) if is_quick else (many, numpy.flatnonzero(error > _SETTLED * norm))
     if len(open_):
         better, doubt = rule(product.function, product.variables, numpy.stack([c[open_] for c in covariances], axis=1))
         closer = doubt < error[open_]
