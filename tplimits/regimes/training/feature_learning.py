@@ -50,7 +50,8 @@ class MaximalUpdate:
     """The regime of feature learning: the maximal update parametrization, trained by an optimizer.
 
     `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
-    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate), whose names may leave out those
+    of tp.Frozen().
     """
 
     optimizer: Any

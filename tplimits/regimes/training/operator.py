@@ -39,7 +39,8 @@ class NeuralTangent:
     """The operator regime: the neural tangent parametrization, trained by an optimizer.
 
     `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
-    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate), whose names may leave out those
+    of tp.Frozen().
     Axes in `infinite` have infinitely many independent members, such as attention heads.
     `f0` are the outputs at the start where `evaluate` is given none: drawn from their Gaussian law, or 0, as in
     parametrizations whose readouts start smaller.
