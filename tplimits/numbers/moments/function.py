@@ -192,10 +192,8 @@ class MomentFunction:
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
         value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
-        if not self.nested:
-            return value, error
         rounding = _ROUNDED * a.norm[sides[0][1]] * b.norm[sides[1][1]]
-        unsettled = _unsettled(value, error, rounding)
+        unsettled = _unsettled(value, error, rounding) if self.nested else numpy.arange(0)
         for order, few in _LONGER.items():
             if len(unsettled) > few:
                 power = order - min(a.order, b.order)
