@@ -26,7 +26,7 @@ _MOST_TERMS, _MOST_FACTORS = 64, 6
 #: errors above this share of √(E f² E h²) are not left, of few laws above the first; draws have more than the last
 _ROUNDED, _SETTLED, _HOPED = 1e-10, 1e-5, 1e-3
 #: so many laws are worth a higher order, whose coefficients take a fifth of a second
-_FINER = 512
+_FINER = 32
 #: what covariances differ by where inputs do not
 _EQUAL = 8 * float(numpy.finfo(float).eps)
 #: variables of which quadrature takes no time to speak of, curved kinks of more take a minute; so many laws, else draws
