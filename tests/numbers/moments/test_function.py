@@ -179,7 +179,7 @@ def test_functions_that_do_not_separate():
     expected = numpy.sqrt((c11 + c22 - 2 * c12) / (2 * math.pi))
     assert (abs(values - expected) <= errors + 1e-15).all() and (errors < 1e-8).all()
     three = moment(heads.step(X) * heads.step(Y) * heads.step(Z), (X, Y, Z))
-    assert three.route == "sides"
+    assert three.route == "quadrature"
     expected = 1 / 8 + sum(map(math.asin, (0.5, 0.2, 0.3))) / (4 * math.pi)
     assert float(three(1.0, 0.5, 0.2, 1.0, 0.3, 1.0)[0]) == pytest.approx(expected, rel=1e-9)
 

@@ -19,6 +19,7 @@ from tplimits.arrays import Array
 from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.moments.several import ORDERS, mean_of_products, rows
+from tplimits.program.nodes.functions import BENT
 from tplimits.program.parts import addends
 
 #: more terms, or more ways to group the factors of one, are left as they are
@@ -58,6 +59,8 @@ def sides(function: Expr, variables: Sequence[Symbol], moment: Callable[..., Any
     ()
     """
     if may_vanish_below(function) or may_lie_far_out(function):  # E f² may be infinite, or beyond all nodes
+        return ()
+    if function.has(*BENT):  # coefficients fall slowly, and what they leave open at many laws takes longer than draws
         return ()
     whole = tuple(_groupings(function, variables))
     terms = (whole,) if whole else tuple(tuple(_groupings(term, variables)) for term in addends(function))
