@@ -12,7 +12,7 @@ from tplimits.numbers.moments import sides as module
 from tplimits.numbers.moments.function import moment
 from tplimits.numbers.moments.several import ORDERS, rows
 from tplimits.numbers.moments.tensor import drawn, tensor
-from tplimits.program.nodes.functions import sigmoid
+from tplimits.program.nodes.functions import relu, sigmoid, step
 
 Z = sympy.symbols("z1:6", real=True)
 A, B, C, D = Z[:4]
