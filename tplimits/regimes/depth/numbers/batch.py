@@ -102,47 +102,51 @@ def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> No
     m = V.shape[1]
     K, B, Bt = numpy.zeros((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
     spare, other, fresh = numpy.empty((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
+    # fields of tuples are looked up once: each time counts references
+    d, s, N, D, X, R, table, symmetric = step.d, step.s, step.N, step.D, step.X, step.R, step.table, noise.symmetric
+    address, place, is_euler, rooted = step.address, table.ctypes.data, move.is_euler, move.rooted
+    stopped, clipped, low, high = ends.stopped, ends.clipped, ends.low, ends.high
     noisy, centre = noise.spread > 0.0, numpy.empty(m)
     moves.centres(noise.spread, centre)
     isotropic = m * (m + 1) // 2 if noisy else 0
-    gaussians = numpy.empty(isotropic + count(noise.symmetric, m))
+    gaussians = numpy.empty(isotropic + count(symmetric, m))
     more, state = numpy.empty(gaussians.shape[0]), numpy.empty(normals.SIZE, numpy.uint64)
     for path in range(V.shape[0]):
         W = V[path]
-        step.table[_STATE] = W.ctypes.data
+        table[_STATE] = W.ctypes.data
         normals.start(noise.streams[path], state)
-        ends.stopped[path], ends.clipped[path] = -1, 0
-        if matrices.is_outside(W, ends.low, ends.high, spare):
-            ends.stopped[path] = 0
+        stopped[path], clipped[path] = -1, 0
+        if matrices.is_outside(W, low, high, spare):
+            stopped[path] = 0
         elif not matrices.root(W, B, spare):
-            ends.clipped[path] += 1
+            clipped[path] += 1
         products.transpose(B, Bt)
         if ends.every > 0:
             products.copy(W, ends.history[path, 0])
         for k in range(1, steps + 1):
-            if ends.stopped[path] < 0:
+            if stopped[path] < 0:
                 normals.draw(state, noise.halves, gaussians, more)
-                if noisy and move.is_euler:
+                if noisy and is_euler:
                     moves.symmetric_noise(gaussians, noise.spread, K)
                 elif noisy:
                     moves.triangular_noise(gaussians, noise.spread, centre, K)
                 start = isotropic
-                for i in range(noise.symmetric.shape[0]):
-                    moves.response(B, Bt, m, gaussians[start:], noise.symmetric[i], step.R[i], spare, other)
-                    start += count(noise.symmetric[i : i + 1], m)
-                moves.kernels(W, move.rooted, step.d, step.s, step.N)
-                called(step.address, m, step.table.ctypes.data)
-                if move.is_euler:
-                    ends.clipped[path] += moves.add(W, step.D, K, noisy, B, Bt, spare, other, fresh)
+                for i in range(symmetric.shape[0]):
+                    moves.response(B, Bt, m, gaussians[start:], symmetric[i], R[i], spare, other)
+                    start += m * (m + 1) // 2 if symmetric[i] else m * m
+                moves.kernels(W, rooted, d, s, N)
+                called(address, m, place)
+                if is_euler:
+                    clipped[path] += moves.add(W, D, K, noisy, B, Bt, spare, other, fresh)
                 else:
-                    ends.clipped[path] += moves.multiply_and_add(
-                        W, step.D, move.added, step.X, move.factored, K, noisy, B, Bt, m, spare, other, fresh
+                    clipped[path] += moves.multiply_and_add(
+                        W, D, move.added, X, move.factored, K, noisy, B, Bt, m, spare, other, fresh
                     )
                 if matrices.is_finite(fresh):
                     products.copy(fresh, W)
-                    if matrices.is_outside(W, ends.low, ends.high, spare):
-                        ends.stopped[path] = k
+                    if matrices.is_outside(W, low, high, spare):
+                        stopped[path] = k
                 else:
-                    ends.stopped[path] = k
+                    stopped[path] = k
             if ends.every > 0 and k % ends.every == 0:
                 products.copy(W, ends.history[path, k // ends.every])

@@ -55,7 +55,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
     K, B, Bt = numpy.zeros((size, size)), numpy.empty((size, size)), numpy.empty((size, size))
     spare, other, fresh = numpy.empty((size, size)), numpy.empty((size, size)), numpy.empty((size, size))
     R = numpy.empty((size, size))
-    noisy, centre = noise.spread > 0.0, numpy.empty(size)
+    noisy, centre, place = noise.spread > 0.0, numpy.empty(size), step.table.ctypes.data
     moves.centres(noise.spread, centre)
     isotropic = size * (size + 1) // 2 if noisy else 0
     gaussians = numpy.empty(isotropic + count(noise.symmetric, size))
@@ -91,7 +91,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
                 moves.kernels(step.V, move.rooted, step.d, step.s, step.N)
                 if move.moved:
                     steps.moved_kernels(step.V, step.C, step.D, step.A, step.B, step.r)
-                called(step.address, m, step.table.ctypes.data)
+                called(step.address, m, place)
                 steps.joined(step.DV, step.DC, step.DD, step.X, step.Y, added, factor)
                 ends.clipped[path] += moves.multiply_and_add(
                     S, added, move.added, factor, move.factored, K, noisy, B, Bt, blocks, spare, other, fresh
