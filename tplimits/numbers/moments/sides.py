@@ -54,7 +54,7 @@ def sides(function: Expr, variables: Sequence[Symbol], moment: Callable[..., Any
 
     >>> x, y, z = sympy.symbols("x y z", real=True)
     >>> [product.terms for product in sides(sympy.tanh(x + sympy.tanh(y)) * sympy.tanh(z), (x, y, z), None)]
-    [((((tanh(x1 + tanh(x2)), (0, 1)), (tanh(x1), (2,))),),)]
+    [((((tanh(x1), (2,)), (tanh(x1 + tanh(x2)), (0, 1))),),)]
     >>> sides(sympy.tanh(x * y * z), (x, y, z), None)
     ()
     """

@@ -49,7 +49,7 @@ def test_compiled_is_interpreted(group, monkeypatch):
     for seed in range(SIZE * group, SIZE * (group + 1)):
         monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 3)
         for lanes in (Lanes, Banded):
-            monkeypatch.setattr(lanes, "speed", 0 if seed % SIZE else 1)
+            monkeypatch.setattr(lanes, "rewritten", seed % SIZE == 0)
         drawn = drawn_networks.drawn(seed)
         X = (drawn.data(MANY),) if seed % 2 else (drawn.data(MANY), drawn.data(2, offset=1))
         limit = tp.derive(drawn.network, tp.Kernels())

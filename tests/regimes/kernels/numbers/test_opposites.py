@@ -31,7 +31,7 @@ def no_many_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "wide", None)
     monkeypatch.setattr(machine, "_SPEED", 0)
     for code in (Lanes, Banded):
-        monkeypatch.setattr(code, "speed", 0)
+        monkeypatch.setattr(code, "rewritten", False)
 
 
 # -- networks -------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class UNet:
 def test_u_nets(seed, monkeypatch):
     """By hand, by arrays, and compiled as it stands: up-sampling and the taps behind it are one table of places."""
     monkeypatch.setattr(machine, "_SPEED", 0)
-    monkeypatch.setattr(Lanes, "speed", 0)
+    monkeypatch.setattr(Lanes, "rewritten", False)
     net = UNet(seed)
     X = np.random.default_rng(seed).standard_normal((3, 2, net.places(0)))
     limit = tp.derive(net.program, tp.Kernels())

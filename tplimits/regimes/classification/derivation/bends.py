@@ -34,6 +34,7 @@ class Bent:
 def bent(node: Expr, widths: frozenset[sympy.Symbol]) -> Bent | None:
     """The bends of one argument in a sum, if some of them are not at 0.
 
+    >>> from tplimits.program.nodes import functions
     >>> x = Entry(sympy.Integer(0), sympy.Symbol("α"))
     >>> found = bent(functions.relu(3 + x) - functions.relu(3 - x) - x, frozenset())
     >>> found.argument == x, found.at_zero, found.constants, found.is_bounded

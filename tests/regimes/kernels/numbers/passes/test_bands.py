@@ -41,7 +41,7 @@ def as_written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     called = getattr(request.node, "callspec", None)
     if called is None or called.params.get("name") not in FAST:
         monkeypatch.setattr(machine, "_SPEED", 0)
-        monkeypatch.setattr(Banded, "speed", 0)
+        monkeypatch.setattr(Banded, "rewritten", False)
 
 
 @cache
