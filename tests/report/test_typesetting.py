@@ -14,7 +14,7 @@ from tplimits import zoo
 from tplimits.program.nodes.program import Program
 from tplimits.report.latex_formulas import Formula, fragment
 
-RANDOM = 50
+RANDOM = 25
 
 
 def limits_of(network, infinite=()):
