@@ -55,8 +55,13 @@ def remembered(most: int) -> Callable[[Callable[..., Answer]], functools._lru_ca
 def derivation_begins() -> None:
     """Count a derivation, and forget everything if it is its turn; one in another thread that runs is only slower."""
     if next(_DERIVATIONS) % _TURN == 0:
-        for table in _TABLES:
-            table.cache_clear()
+        forget()
+
+
+def forget() -> None:
+    """Forget all answers."""
+    for table in _TABLES:
+        table.cache_clear()
 
 
 def found(expr: Expr, *kinds: type) -> frozenset[Expr]:

@@ -11,6 +11,7 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.program import parts
 
 
 def test_a_small_network_prints_its_recursion():
@@ -38,8 +39,9 @@ def calls(depth: int) -> int:
     def counted(frame: object, event: str, argument: object) -> None:
         found[0] += event == "call"
 
-    # what other tests have left in SymPy's cache is thrown out at some moment, and worked out again
+    # what other tests have left is thrown out at some moment, and worked out again
     sympy.core.cache.clear_cache()
+    parts.forget()
     before = sys.getprofile()
     sys.setprofile(counted)
     try:
@@ -52,7 +54,7 @@ def calls(depth: int) -> int:
 
 def test_a_block_of_a_transformer_takes_as_long_as_the_one_before():
     """A million calls take less than half a second: 24 blocks are derived and printed in five."""
-    calls(2)  # what is remembered of single layers
+    calls(2)  # what is loaded at first use
     few, some, many = calls(3), calls(5), calls(9)
     assert many - some < 1.15 * 2 * (some - few)
     assert few + 21 * (some - few) / 2 < 8_000_000
