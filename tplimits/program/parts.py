@@ -17,6 +17,7 @@ import sympy
 from sympy import Expr
 
 Answer = TypeVar("Answer")
+Read = TypeVar("Read")
 #: as SymPy sorts factors
 _IN_ORDER = functools.cmp_to_key(sympy.Basic.compare)
 #: answers that are remembered
@@ -150,6 +151,29 @@ def addends(expr: Expr) -> Iterator[Expr]:
     for term in sympy.Add.make_args(expr):
         expanded = sympy.expand(term, deep=False)  # asked of a sum, SymPy expands none of its terms
         yield from addends(expanded) if expanded.is_Add else (expanded,)
+
+
+def apart(expr: Expr, read: Callable[[Expr], set[Read]]) -> tuple[Expr, list[tuple[Expr, set[Read]]]]:
+    """A product as its constant factor and factors of which no two read the same, each with all that it reads.
+
+    >>> x, y, z = sympy.symbols("x y z")
+    >>> apart(2 * sympy.sin(z) * x * sympy.cos(x * y), lambda factor: factor.free_symbols)[0]
+    2
+    """
+    constant: Expr = sympy.S.One
+    groups: list[tuple[Expr, set[Read]]] = []
+    for factor in sympy.Mul.make_args(expr):
+        mine, joined, rest = read(factor), factor, []
+        if not mine:
+            constant *= factor
+            continue
+        for known, used in groups:
+            if used & mine:
+                joined, mine = joined * known, mine | used
+            else:
+                rest.append((known, used))
+        groups = [*rest, (joined, mine)]
+    return constant, groups
 
 
 @remembered(_MOST)

@@ -14,7 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
-from tplimits.program.nodes.evaluate import density
+from tplimits.program.nodes.evaluate import density, hermite_polynomials
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)
@@ -180,14 +180,7 @@ def _functions(z: Array, order: int) -> Array:
 
 def _functions_at(nodes: bytes, order: int) -> Array:
     z = numpy.frombuffer(nodes)
-    found = numpy.zeros((order, *z.shape))
-    found[0] = numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi)
-    for k in range(1, order):
-        numpy.multiply(z, found[k - 1], out=found[k])
-        if k > 1:
-            found[k] -= math.sqrt(k - 1) * found[k - 2]
-        found[k] /= math.sqrt(k)
-    return found
+    return hermite_polynomials(z, order, numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi))
 
 
 _known_functions = lru_cache(maxsize=8)(_functions_at)

@@ -28,7 +28,7 @@ from tplimits.numbers.cut_grid import SMOOTH, grid
 from tplimits.numbers.forms import Form, Integrand, lower
 from tplimits.numbers.jit import njit
 from tplimits.numbers.layout import Basis, Layout
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import evaluate, hermite_polynomials
 
 Places = NDArray[numpy.intp]
 
@@ -140,20 +140,12 @@ def _projected(values: Array, nodes: Array, weights: Array, order: int) -> tuple
         some = slice(start, start + step)
         left = (values[some] * weights[some])[None, :]
         for k in range(rank):
-            mine = _polynomials(nodes[some, k], order)
+            mine = hermite_polynomials(nodes[some, k], order, numpy.ones(left.shape[1]))
             if k == rank - 1:
                 total += (left @ mine.T).reshape(total.shape)
             else:
                 left = (left[:, None, :] * mine[None, :, :]).reshape(-1, left.shape[1])
     return total, float(values**2 @ weights)
-
-
-def _polynomials(u: Array, order: int) -> Array:
-    """Orthonormal Hermite polynomials below an order, (order, nodes)."""
-    found = numpy.ones((order, len(u)))
-    for k in range(1, order):
-        found[k] = (u * found[k - 1] - (math.sqrt(k - 1) * found[k - 2] if k > 1 else 0.0)) / math.sqrt(k)
-    return found
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.moments.several import ORDERS, mean_of_products, rows
 from tplimits.program.nodes.functions import BENT
-from tplimits.program.parts import addends
+from tplimits.program.parts import addends, apart
 
 #: more terms, or more ways to group the factors of one, are left as they are
 _MOST_TERMS, _MOST_FACTORS = 64, 6
@@ -69,20 +69,10 @@ def sides(function: Expr, variables: Sequence[Symbol], moment: Callable[..., Any
 
 def _groupings(term: Expr, variables: Sequence[Symbol]) -> Iterator[tuple[Side, Side]]:
     """A product as two functions of few variables each, as few as can be."""
-    apart: list[tuple[Expr, set[Symbol]]] = []
-    for factor in sympy.Mul.make_args(term):
-        read, joined, rest = factor.free_symbols & set(variables), factor, []
-        for known, used in apart:
-            if used & read:
-                joined, read = joined * known, read | used
-            else:
-                rest.append((known, used))
-        apart = [*rest, (joined, read)]
-    constant = sympy.Mul(*(known for known, used in apart if not used))
-    apart = [(known, used) for known, used in apart if used]
-    if not 1 < len(apart) <= _MOST_FACTORS:
+    constant, factors = apart(term, lambda factor: factor.free_symbols & set(variables))
+    if not 1 < len(factors) <= _MOST_FACTORS:
         return
-    first, *others = apart
+    first, *others = factors
     found = []
     for many in range(len(others)):
         for more in itertools.combinations(others, many):

@@ -97,6 +97,18 @@ def hermite(count: int) -> tuple[Array, Array]:
     return nodes, weights / math.sqrt(2 * math.pi)
 
 
+def hermite_polynomials(z: Array, order: int, first: Array) -> Array:
+    """Orthonormal h_k(z) for k < order, times `first`, which stands for h_0: (order, nodes)."""
+    found = numpy.zeros((order, *z.shape))
+    found[0] = first
+    for k in range(1, order):
+        numpy.multiply(z, found[k - 1], out=found[k])
+        if k > 1:
+            found[k] -= math.sqrt(k - 1) * found[k - 2]
+        found[k] /= math.sqrt(k)
+    return found
+
+
 def panels(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
     """Nodes and weights of a rule on the pieces between edges (…, pieces + 1): (…, pieces, nodes)."""
     x, w = rule

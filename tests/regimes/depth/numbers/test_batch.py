@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import published
 import pytest
 import shaped
 
@@ -39,3 +40,15 @@ def test_one_compiled_loop_serves_every_block_and_method():
 def test_normals_of_responses_are_counted(symmetric):
     count = batch.count.py_func(np.array(symmetric, dtype=bool), 3)
     assert count == sum(6 if each else 9 for each in symmetric)
+
+
+@pytest.mark.parametrize("method", ["psd", "euler"])
+def test_responses_are_drawn_apart(method):
+    """Two attentions in a block: one step has the covariance that is derived, to 5 errors in each entry."""
+    sde = tp.derive(tp.stack(shaped.shaped_attention, shaped.shaped_attention), tp.Proportional())
+    assert len(sde.root.responses) == 2
+    start, (a, b), h, paths = published.random_covariance(4, seed=3), np.triu_indices(4), 1e-4, 40_000
+    V = sde.simulate(start, T=h, dt=h, paths=paths, seed=0, method=method, γ=1.0, τ0=0.5).V
+    found, wanted = np.cov((V - start)[:, a, b].T / np.sqrt(h)), sde.diffusion_at(start, γ=1.0, τ0=0.5)
+    error = np.sqrt((np.outer(np.diag(wanted), np.diag(wanted)) + wanted**2) / paths)
+    assert (np.abs(found - wanted) < 5 * error).all() and not (np.abs(found - 1.1 * wanted) < 5 * error).all()

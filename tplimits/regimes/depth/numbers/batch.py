@@ -88,11 +88,17 @@ class Ends(NamedTuple):
 
 
 @njit(nogil=True, error_model="numpy")
+def taken(symmetric: bool, size: int) -> int:
+    """How many normals a response takes."""
+    return size * (size + 1) // 2 if symmetric else size * size
+
+
+@njit(nogil=True, error_model="numpy")
 def count(symmetric: Any, size: int) -> int:
     """The normals of all responses."""
     total = 0
     for each in symmetric:
-        total += size * (size + 1) // 2 if each else size * size
+        total += taken(each, size)
     return total
 
 
@@ -133,7 +139,7 @@ def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> No
                 start = isotropic
                 for i in range(symmetric.shape[0]):
                     moves.response(B, Bt, m, gaussians[start:], symmetric[i], R[i], spare, other)
-                    start += m * (m + 1) // 2 if symmetric[i] else m * m
+                    start += taken(symmetric[i], m)
                 moves.kernels(W, rooted, d, s, N)
                 called(address, m, place)
                 if is_euler:

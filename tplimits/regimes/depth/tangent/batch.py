@@ -9,7 +9,7 @@ import numpy
 from tplimits.numbers.jit import njit
 from tplimits.numbers.native import called
 from tplimits.regimes.depth.numbers import matrices, moves, normals, products
-from tplimits.regimes.depth.numbers.batch import count
+from tplimits.regimes.depth.numbers.batch import count, taken
 from tplimits.regimes.depth.tangent import steps
 
 
@@ -86,7 +86,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
                 for i in range(noise.symmetric.shape[0]):
                     moves.response(B, Bt, blocks, gaussians[start:], noise.symmetric[i], R, spare, other)
                     steps.blocks(R, step.R[4 * i], step.R[4 * i + 1], step.R[4 * i + 2], step.R[4 * i + 3])
-                    start += count(noise.symmetric[i : i + 1], size)
+                    start += taken(noise.symmetric[i], size)
                 steps.blocks(S, step.V, step.C, Ct, step.D)
                 moves.kernels(step.V, move.rooted, step.d, step.s, step.N)
                 if move.moved:

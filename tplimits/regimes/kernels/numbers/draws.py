@@ -20,6 +20,7 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Kron, free_indices
+from tplimits.program.parts import apart
 from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
@@ -183,20 +184,7 @@ def _definition(law: Expr, tables: Sequence) -> Expr:
 
 def _split(law: Expr, axes: Sequence[str]) -> list[tuple[Expr, tuple[str, ...]]]:
     """Factors of a covariance with the axes each depends on, where they are apart; else the whole."""
-    groups: list[tuple[Expr, set[str]]] = []
-    constant = sympy.S.One
-    for factor in sympy.Mul.make_args(law):
-        mine = {i.name.replace(SECOND, "") for i in free_indices(factor)}
-        if not mine:
-            constant *= factor
-            continue
-        joined, rest = factor, []
-        for expr, used in groups:
-            if used & mine:
-                joined, mine = joined * expr, mine | used
-            else:
-                rest.append((expr, used))
-        groups = [*rest, (joined, mine)]
+    constant, groups = apart(law, lambda factor: {i.name.replace(SECOND, "") for i in free_indices(factor)})
     if not groups:
         return [(constant, tuple(axes))]
     groups[0] = (groups[0][0] * constant, groups[0][1])
