@@ -198,7 +198,6 @@ def test_a_numerator_beside_a_pole_of_more_variables():
         (x + sympy.Abs(x)) / x**2,  # not analytic
         (2 * x + 4) / (x + 2) ** 2,  # all digits there
         *(sympy.exp(x) / x, sympy.exp(60 * x) / x, sympy.sin(x) / x**2),  # poles
-        *(abs(x) / x, functions.relu(x) / x),  # a jump
         sympy.sin(x) / (x - 1),
     ],
     ids=str,
@@ -241,3 +240,17 @@ def test_a_mean_over_other_neurons_stands_beside_a_pole():
     expected = numpy.cos((inner + numpy.sin(nodes)) / nodes) @ weights
     found = tp.derive(divided).evaluate()["return"]
     assert abs(found.value - expected) < 1e-9
+
+
+@pytest.mark.parametrize("inner", [x, sympy.tanh(x) + sympy.tanh(y), x * y**2 + sympy.sin(x)], ids=str)
+def test_kinks_beside_a_pole_have_no_pole(inner):
+    """relu(t)/t is the step of t and |t|³/t² = |t|, which are numbers where t is 0, also of −t."""
+    for function, expected in (
+        (functions.relu(inner) / inner, functions.step(inner)),
+        (functions.relu(-inner) / inner, -functions.step(-inner)),
+        (functions.relu(inner) ** 3 / inner**2, inner * functions.step(inner) ** 3),
+        (sympy.Abs(inner) / inner, sympy.sign(inner)),
+    ):
+        assert continued(function, PAIR) == expected
+    # where the pole stays so does the kink
+    assert continued(functions.relu(x) / y, PAIR) == functions.relu(x) / y

@@ -190,7 +190,7 @@ def test_grid_integrates_the_gaussian_and_meets_crossing_planes():
 
 
 def test_roots_are_found_at_grid_points_too():
-    found = roots(lambda u: numpy.sin(numpy.asarray(u))[None], numpy.pi * 1.5)
+    found = roots(lambda u: numpy.sin(numpy.atleast_2d(u)), numpy.pi * 1.5)
     assert numpy.sort(found[0])[:3] == pytest.approx([-numpy.pi, 0, numpy.pi], abs=1e-9)
 
 
@@ -280,3 +280,46 @@ def test_exact_numbers_are_off_by_their_rounding():
 
     for number in tp.derive(program).evaluate().values():
         assert number.method == "exact" and 2.0**-54 < number.error / number.value < 2.0**-50
+
+
+def silu(x):
+    return x * tp.sigmoid(x)
+
+
+#: functions that are positive between two zeros which may be nearer than any grid looks, and how often they are
+NARROW = {
+    "interval": (
+        lambda x, y: sympy.Rational(1, 10**4) - (x - sympy.Rational(1, 2)) ** 2,
+        norm.cdf(0.51) - norm.cdf(0.49),
+    ),
+    "band": (
+        lambda x, y: sympy.Rational(1, 10**4) - (tp.sin(x) - y) ** 2,
+        mpmath.quad(
+            lambda x: (mpmath.ncdf(mpmath.sin(x) + 0.01) - mpmath.ncdf(mpmath.sin(x) - 0.01)) * mpmath.npdf(x),
+            range(-10, 11),
+        ),
+    ),
+    # whichever of two that are alike is larger: on a fold both sides meet
+    "fold of silu": (lambda x, y: silu(x) - silu(y), 0.5),
+    "fold of gelu": (lambda x, y: tp.gelu(x) - tp.gelu(y), 0.5),
+    "folds of a cubic": (lambda x, y: x**3 - x - y**3 + y, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_zeros_nearer_than_a_grid_cut_it(name):
+    function, share = NARROW[name]
+
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.step(function(x, y)))
+
+    close_to(numbers(program)["return"], share, 1e-9)
+
+
+def test_constants_are_cut_at_near_zeros():
+    constant = tp.expect(lambda g: tp.step(sympy.Rational(1, 10**4) - (g - sympy.Rational(1, 2)) ** 2))
+
+    def program(x: tp.Vector):
+        return tp.avg(x * x * constant)
+
+    close_to(numbers(program)["return"], norm.cdf(0.51) - norm.cdf(0.49), 1e-13)

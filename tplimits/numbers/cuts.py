@@ -1,7 +1,7 @@
 """Where kinks cut the coordinates of a quadrature.
 
 Cuts of a later coordinate depend on the earlier ones, so kinks oblique to the axes are met exactly; where two
-such cuts cross, the earlier coordinate is cut as well.  Curved kinks are followed by bisection.
+such cuts cross, the earlier coordinate is cut as well.  Curved kinks are searched for along lines.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.frame import Array
+from tplimits.program.nodes.crossings import crossings
 
-#: points scanned for the sign changes of a curved kink, and halvings of each bracket
+#: points scanned for the sign changes of a curved kink, and halvings of where their number changes
 _SCAN, _BISECTIONS = 161, 46
 
 #: for one coordinate, where kinks cut it: (outer, count, cuts) as a function of the earlier coordinates
@@ -113,25 +114,7 @@ def _turning_points(cut: Cuts, radius: float) -> Array:
 
 def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> Array:
     """Sign changes on [−radius, radius] of functions evaluated at (..., points); padded with `radius`."""
-    line = numpy.linspace(-radius, radius, _SCAN)
-    values = function(line)
-    change = (values[..., :-1] > 0) != (values[..., 1:] > 0)
-    count = min(int(change.sum(axis=-1).max(initial=0)), most)
-    found = numpy.full((*values.shape[:-1], count), radius)
-    for j in range(count):
-        first = numpy.argmax(change, axis=-1)
-        present = numpy.take_along_axis(change, first[..., None], axis=-1)[..., 0]
-        # one bracket for each function at a time, all functions together
-        low, high = line[first], line[first + 1]
-        sign = numpy.take_along_axis(values, first[..., None], axis=-1)[..., 0] > 0
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            same = (function(middle[..., None])[..., 0] > 0) == sign
-            low, high = numpy.where(same, middle, low), numpy.where(same, high, middle)
-        found[..., j] = numpy.where(present, (low + high) / 2, radius)
-        # the next round finds the next sign change
-        numpy.put_along_axis(change, first[..., None], False, axis=-1)
-    return found
+    return crossings(function, numpy.linspace(-radius, radius, _SCAN), radius, most)
 
 
 def straight_root(function: Callable[[Array], Array], radius: float) -> Array:

@@ -13,6 +13,7 @@ and whether the pole is removable: those of negative order vanish then.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ def continued(expr: Expr, gaussians: Randomness) -> Expr:
         # what only touches zero under a root, a logarithm or in a pole, and may be negative by its rounding
         base = as_square(expr.args[0])
         return expr.func(_numerator(base, variables_in(base, gaussians), gaussians), *expr.args[1:])
+    if isinstance(expr, sympy.Mul):
+        expr = _without_kinks(expr, gaussians)
     if isinstance(expr, (sympy.Add, sympy.Mul)):
         expr = _quotients(expr, gaussians)
     if isinstance(expr, sympy.Mul):
@@ -67,6 +70,20 @@ def continued(expr: Expr, gaussians: Randomness) -> Expr:
     parts = () if isinstance(expr, near) else expr.args
     swap = {part: other for part in parts if (other := continued(part, gaussians)) is not part}
     return expr.func(*(swap.get(part, part) for part in parts)) if swap else expr
+
+
+def _without_kinks(product: Expr, gaussians: Randomness) -> Expr:
+    """t step(t) for relu(t) and t sign(t) for |t| beside poles at t, which cancel: 0/0 is no number at a node."""
+    swap: dict[Expr, Expr] = {}
+    zeros = _zeros([product], gaussians) if holds(product, sympy.Abs, functions.relu) else []
+    for factor in product.args if zeros else ():
+        base, power = factor.as_base_exp()
+        if isinstance(base, (sympy.Abs, functions.relu)) and power.is_Integer and power.is_positive:
+            jump = sympy.sign if isinstance(base, sympy.Abs) else functions.step
+            for t, sign in itertools.product(zeros, (1, -1)):
+                if base.args[0] == sign * t:
+                    swap[factor] = sympy.Mul(sign, t, jump(sign * t)) ** power
+    return product.func(*(swap.get(f, f) for f in product.args)) if swap else product
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

@@ -209,12 +209,25 @@ def places(factor: Expr, zeros: Sequence[Expr]) -> list[Expr]:
 def function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr | None:
     """F where a factor is F(inner), with FORM in the place of the inner function, or of an affine one; None if not."""
     slopes = linear(inner, gaussians)
-    swap = {inner: FORM}
     if slopes:
         variable, slope = next(iter(slopes.items()))
-        swap = {variable: (FORM - (inner - slope * variable)) / slope}
-    alone = factor.xreplace(swap)
+        alone = factor.xreplace({variable: (FORM - (inner - slope * variable)) / slope})
+    else:
+        alone = _with_form(factor, inner)
     return alone if alone.has(FORM) and not gaussians.of(alone) else None
+
+
+def _with_form(factor: Expr, inner: Expr) -> Expr:
+    """FORM for a function, also where a sum has taken in its terms: u + v − tanh(u + v) is FORM − tanh(FORM)."""
+    swap = {inner: FORM}
+    mine = inner.as_coefficients_dict()
+    for node in found(factor, sympy.Add) if inner.is_Add else ():
+        its = node.as_coefficients_dict()
+        times = {its[term] / number for term, number in mine.items()}
+        if node != inner and len(times) == 1 and S.Zero not in times:
+            number = times.pop()
+            swap[node] = number * FORM + _with_form(node - number * inner, inner)
+    return factor.xreplace(swap)
 
 
 def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:

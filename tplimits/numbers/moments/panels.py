@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy
-import scipy  # loads its parts on first use
 import sympy
 from sympy import Expr, Symbol
 
@@ -20,6 +19,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels
 from tplimits.program.parts import remembered
 
@@ -148,7 +148,7 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
 
 @remembered(512)
 def kinked(function: Expr, variable: Symbol) -> Kinked:
-    """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
+    """The function with its kinks, searched for in |x| ≤ 64."""
     found: set[float] = set()
     # exp(80x)·exp(−100x²) is a number wherever exp(80x) overflows
     function = function.replace(lambda e: e.is_Mul, _of_one_exponential)
@@ -175,13 +175,7 @@ def _zeros(argument: Expr, variable: Symbol) -> set[float]:
     slope = argument.diff(variable)
     if slope.is_number and slope != 0:
         return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
-    f, grid = Kinked(argument, variable, ()), numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
-    values = f(grid)
-    # zeros on the grid itself change no sign between its points; a stretch of zeros is no kink inside
-    found = {float(x) for x in grid[values == 0] if not _flat(values, grid, x)}
-    return found | {
-        _zero(f, float(grid[i]), float(grid[i + 1])) for i in numpy.flatnonzero(values[:-1] * values[1:] < 0)
-    }
+    return set(zeros(Kinked(argument, variable, ()), numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)))
 
 
 def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
@@ -210,16 +204,6 @@ def _panel(t: float) -> float:
 def _growing(width: float, most: float) -> list[float]:
     """Distances from a scale up to another."""
     return [width * 4.0**k for k in range(math.ceil(math.log(most / width, 4)))]
-
-
-def _zero(f: Kinked, low: float, high: float) -> float:
-    return float(scipy.optimize.brentq(lambda x: float(f(numpy.array(x))), low, high, xtol=1e-15))
-
-
-def _flat(values: Array, grid: Array, x: float) -> bool:
-    """Whether a zero lies inside a whole stretch of zeros."""
-    i = int(numpy.searchsorted(grid, x))
-    return 0 < i < len(grid) - 1 and values[i - 1] == 0 and values[i + 1] == 0
 
 
 def scale_edges(deviation: float) -> Array:

@@ -15,6 +15,7 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
 from tplimits.program.nodes.series import near, on_arrays
@@ -146,20 +147,13 @@ def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any
 
 def _crossings(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
     """Where the integrand has kinks or jumps: the zeros of the arguments of its kinked functions."""
-    grid = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)  # zeros less than 1/16 apart may be missed
+    line = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)
     found: list[float] = []
     for kink in functions.kinks(integrand):
         if variable not in kink.free_symbols or not kink.free_symbols <= {variable, *known}:
             continue  # a kink in the variable of a mean inside is smoothed away by it
-        values = numpy.ravel(evaluate(kink, {**known, variable: grid}))
-        found.extend(grid[values == 0])
-        changes = numpy.flatnonzero(values[:-1] * values[1:] < 0)
-        found.extend(_zero(kink, variable, known, grid[i], grid[i + 1]) for i in changes)
+        found += zeros(lambda x, kink=kink: evaluate(kink, {**known, variable: x}), line)
     return found
-
-
-def _zero(expr: Expr, variable: Symbol, known: Mapping[Expr, Any], a: float, b: float) -> float:
-    return float(scipy.optimize.brentq(lambda x: float(evaluate(expr, {**known, variable: x})), a, b))
 
 
 def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None = None) -> Any:
