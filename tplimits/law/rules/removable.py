@@ -260,10 +260,16 @@ def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple
     None where the denominator does not vanish, or its pole stays.
     """
     poles = [f for f in _poles(product.args) if scalar in entries(f.base)]
-    # what may have poles of its own stays to be judged, also where the quotient vanishes
-    others = [f for f in product.args if scalar not in entries(f) and singular_places(f)]
     # an Entry is no symbol that SymPy differentiates by
     near = {scalar: place + _SCALAR}
+
+    def stays(factor: Expr) -> bool:
+        # what may have poles of its own is to be judged, also where the quotient vanishes; relu(h − s) keeps its kink
+        if scalar in entries(factor):
+            return factor not in poles and not is_analytic(factor.xreplace(near), _SCALAR)
+        return bool(singular_places(factor))
+
+    others = [f for f in product.args if stays(f)]
     below = sympy.Mul(*(1 / f for f in poles)).xreplace(near)
     above = sympy.Mul(*(f for f in product.args if f not in (*poles, *others))).xreplace(near)
     if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
