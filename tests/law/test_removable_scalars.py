@@ -35,6 +35,7 @@ STAY = {
     "tanh(1/s)": lambda s: tp.tanh(1 / s),
     "log(s)·s": lambda s: tp.log(s) * s,
     "s log|s|/sin s": lambda s: s * tp.log(tp.abs(s)) / tp.sin(s),
+    "sin(s)/√s": lambda s: tp.sin(s) / tp.sqrt(s),
     "|s| sin(s)/s³": lambda s: tp.abs(s) * tp.sin(s) / s**3,
 }
 #: logarithms that a power is stronger than
@@ -103,6 +104,7 @@ OF_TWO = {
     "(exp s − exp t)/(s − t)": (lambda s, t: (tp.exp(s) - tp.exp(t)) / (s - t), np.e),
     "(√s − √t)/(s − t)": (lambda s, t: (tp.sqrt(s) - tp.sqrt(t)) / (s - t), 1 / 2),
     "1 + a b/√(a² + b²)": (lambda s, t: 1 + (s - 1) * (t - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2), 1),
+    "1 + sin²(a)/a · sin(b)/b": (lambda s, t: 1 + tp.sin(s - 1) ** 2 / (s - 1) * tp.sin(t - 1) / (t - 1), 1),
     "1 + a²/(|a| + |b|)": (lambda s, t: 1 + (s - 1) ** 2 / (tp.abs(s - 1) + tp.abs(t - 1)), 1),
 }
 STAY_OF_TWO = {
@@ -110,6 +112,8 @@ STAY_OF_TWO = {
     "(s − 1)/(s − t)": lambda s, t: (s - 1) / (s - t),
     "a b/(a² + b²)": lambda s, t: (s - 1) * (t - 1) / ((s - 1) ** 2 + (t - 1) ** 2),
     "a/√(a² + b²)": lambda s, t: (s - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2),
+    # 3a/b: what both terms tend to as a goes to 0 alone would cancel
+    "(sin²(2a)/a − a)/b": lambda s, t: (tp.sin(2 * (s - 1)) ** 2 / (s - 1) - (s - 1)) / (t - 1),
 }
 
 
