@@ -35,6 +35,8 @@ STAY = {
     "tanh(1/s)": lambda s: tp.tanh(1 / s),
     "log(s)·s": lambda s: tp.log(s) * s,
     "s log|s|/sin s": lambda s: s * tp.log(tp.abs(s)) / tp.sin(s),
+    "sin(s)/√s": lambda s: tp.sin(s) / tp.sqrt(s),
+    "|s| sin(s)/s³": lambda s: tp.abs(s) * tp.sin(s) / s**3,
 }
 #: logarithms that a power is stronger than
 WEAK = {
@@ -102,6 +104,7 @@ OF_TWO = {
     "(exp s − exp t)/(s − t)": (lambda s, t: (tp.exp(s) - tp.exp(t)) / (s - t), np.e),
     "(√s − √t)/(s − t)": (lambda s, t: (tp.sqrt(s) - tp.sqrt(t)) / (s - t), 1 / 2),
     "1 + a b/√(a² + b²)": (lambda s, t: 1 + (s - 1) * (t - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2), 1),
+    "1 + sin²(a)/a · sin(b)/b": (lambda s, t: 1 + tp.sin(s - 1) ** 2 / (s - 1) * tp.sin(t - 1) / (t - 1), 1),
     "1 + a²/(|a| + |b|)": (lambda s, t: 1 + (s - 1) ** 2 / (tp.abs(s - 1) + tp.abs(t - 1)), 1),
 }
 STAY_OF_TWO = {
@@ -109,6 +112,8 @@ STAY_OF_TWO = {
     "(s − 1)/(s − t)": lambda s, t: (s - 1) / (s - t),
     "a b/(a² + b²)": lambda s, t: (s - 1) * (t - 1) / ((s - 1) ** 2 + (t - 1) ** 2),
     "a/√(a² + b²)": lambda s, t: (s - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2),
+    # 3a/b: what both terms tend to as a goes to 0 alone would cancel
+    "(sin²(2a)/a − a)/b": lambda s, t: (tp.sin(2 * (s - 1)) ** 2 / (s - 1) - (s - 1)) / (t - 1),
 }
 
 
@@ -345,3 +350,43 @@ def test_what_is_nowhere_beside_a_pole_is_not_continued(case):
     ):
         with pytest.raises(tp.TplimitsError, match="not finite at the limit"):
             derived()
+
+
+#: a function of s → 0 and a vector with a quotient and a kink that s moves, and what it tends to
+BESIDE_KINKS = {
+    "relu(v − s) sin(s)/s": (lambda s, v: tp.relu(v - s) * tp.sin(s) / s, lambda v: np.maximum(v, 0)),
+    "|v + s| tanh(v s)/s": (lambda s, v: tp.abs(v + s) * tp.tanh(v * s) / s, lambda v: abs(v) * v),
+    "v relu(1 + s) (1 − cos s)/s²": (lambda s, v: v * tp.relu(1 + s) * (1 - tp.cos(s)) / s**2, lambda v: v / 2),
+    "|s| sin(s)/s": (lambda s, v: v + tp.abs(s) * tp.sin(s) / s, lambda v: v),
+    "1/(1 + |tanh(v s)/s|)": (lambda s, v: 1 / (1 + tp.abs(tp.tanh(v * s) / s)), lambda v: 1 / (1 + abs(v))),
+    "v²/(v² + tanh(v s)²/s²)": (lambda s, v: v**2 / (v**2 + (tp.tanh(v * s) / s) ** 2), lambda v: 0.5 + 0 * v),
+}
+NODES = np.linspace(-10, 10, 20001)
+
+
+@pytest.mark.parametrize("case", BESIDE_KINKS)
+def test_quotients_are_continued_beside_kinks_and_in_denominators(case):
+    f, limit = BESIDE_KINKS[case]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, v: tp.Vector = tp.init(mean=0.5)):  # noqa: B008
+        return tp.avg(f(tp.avg(x * (W @ x)), v))
+
+    law = np.exp(-((NODES - 0.5) ** 2) / 2) / np.sqrt(2 * np.pi) * (NODES[1] - NODES[0])
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx((law * limit(NODES)).sum(), abs=1e-6)
+
+
+def test_a_quotient_beside_a_kink_has_the_expansion_of_its_series():
+    def expanded(f):
+        @tp.program
+        def program(x: tp.Vector, w: tp.Vector, v: tp.Vector):
+            s = tp.avg(x * w)
+            return tp.avg(f(s) * tp.relu(v - s) * v)
+
+        found = tp.derive(program, tp.FiniteWidth())
+        return [float(e) for e in (found.limit("return"), found.bias("return"), found.covariance("return"))]
+
+    series = expanded(lambda s: 1 + s - s**2 / 6)
+    # relu(v − s) v has mean ½ − φ(0) s + … and no part of order s²: Var s = 1/n
+    assert expanded(lambda s: tp.sin(s) / s + s) == pytest.approx(series, rel=1e-6)
+    assert series[:2] == pytest.approx([0.5, -1 / 12 - (2 * np.pi) ** -0.5], abs=1e-6)

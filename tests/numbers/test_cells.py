@@ -6,6 +6,7 @@ import mpmath
 import numpy
 import pytest
 
+import tplimits as tp
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cells import _Boxes, _coarse, _fejer, _Measured, _Rule, _worst, adaptive
 from tplimits.numbers.cuts import Cutting, Planes, roots
@@ -123,3 +124,21 @@ def test_halves_meet_in_the_middle_of_one_axis():
     assert halves.piece.tolist() == [[0, 1], [2, 3]] * 2
     assert halves.low == pytest.approx(numpy.array([[0, 0.2], [0.5, 0], [0, 0.4], [0.6, 0]]))
     assert halves.high == pytest.approx(numpy.array([[1, 0.4], [0.6, 1], [1, 0.6], [0.7, 1]]))
+
+
+def test_nodes_keep_off_a_logarithm_whose_place_cancels():
+    # the line x + y = 0 meets nodes near 0 as a sum of larger terms, by whose rounding they may be off
+    def f(x: tp.Vector = tp.init(mean=0, std=2), y: tp.Vector = tp.init(mean=-1, std=2)):  # noqa: B008
+        return tp.avg(tp.log(tp.abs(0.3 * y + 0.3 * x)) * tp.maximum(0.5 - x + 0.3 * y, 0.5 - 0.7 * y))
+
+    found = tp.derive(tp.program(f)).evaluate()["return"]
+
+    # s = x + y and d = x − y are independent, of variance 8, and the maximum is ½ − .35 (s − d) + relu(−d)
+    deviation = mpmath.sqrt(8)
+    law = lambda s: mpmath.npdf(s, -1, deviation)  # noqa: E731
+    log, moment = (
+        mpmath.quad(lambda s, p=p: s**p * mpmath.log(abs(0.3 * s)) * law(s), [-40, -1, 0, 1, 40]) for p in (0, 1)
+    )
+    below = mpmath.quad(lambda d: -d * mpmath.npdf(d, 1, deviation), [-40, 0])
+    expected = log * (0.5 + 0.35 + below) - 0.35 * moment
+    assert found.value == pytest.approx(float(expected), rel=1e-11) and found.error < 1e-10

@@ -49,16 +49,19 @@ def test_gradings_crowd_towards_both_ends():
 def test_nodes_between_edges_and_off_them():
     edges = numpy.array([[[-2.0, 0.5, 0.5, 3.0]]])
     x, w = numpy.polynomial.legendre.leggauss(4)
-    nodes, weights = cut_grid._between(edges, (x, w))
+    nodes, weights = cut_grid._between(edges, (x, w), numpy.zeros((1, 1)))
     assert nodes.shape == weights.shape == (1, 1, 12)
     assert (weights * nodes**6).sum() == pytest.approx((3**7 + 2**7) / 7)
     assert numpy.sort(nodes[0, 0, :4]) == pytest.approx(1.25 * x - 0.75) and (weights[0, 0, 4:8] == 0).all()
     low, high = numpy.array([1.0, 0.0, -4.0]), numpy.array([2.0, 1.0, -2.0])
     for u, ends in ((low, low), (high, high)):
-        moved = cut_grid.off_the_edges(u, low, high)
+        moved = cut_grid.off_the_edges(u, low, high, numpy.zeros(3))
         assert abs(moved - ends) == pytest.approx(4 * numpy.spacing(abs(ends)) + 1e-60, rel=1e-12, abs=0)
         assert ((low < moved) & (moved < high)).all()
-    assert cut_grid.off_the_edges(numpy.array([1.5]), low[:1], high[:1]) == 1.5
+    none = numpy.zeros(1)
+    assert cut_grid.off_the_edges(numpy.array([1.5]), low[:1], high[:1], none) == 1.5
+    # an end at 0 that is a sum of larger terms is as far off as these are rounded
+    assert cut_grid.off_the_edges(none, none, none + 1, none + 8) == 4 * numpy.spacing(8.0)
 
 
 @pytest.mark.parametrize("doubled", [(), (1, 0), (0, 2)])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import sympy
 
+import tplimits as tp
 from tplimits.errors import EvaluationError
 from tplimits.numbers import passes
 from tplimits.numbers.budget import Budget, TooManyNodes
@@ -42,6 +43,26 @@ def test_refining_ends_where_two_passes_agree_and_their_difference_is_the_error(
     found = finite(monkeypatch, [1.0, 1.5, 1.25, 1.125, 1.0625])
     assert (found.value, found.error) == (1.0625, 0.0625)
     assert finite(monkeypatch, [2e9, 1e9, 1e9 + 5e-4, 0.0, 0.0]).value == 1e9 + 5e-4, "to a relative accuracy"
+
+
+def test_passes_that_agree_by_chance_have_the_error_that_those_before_let_expect(monkeypatch):
+    # kinks that bend in three dimensions: the last three are .34e-3 and .41e-3 off
+    by_chance = [0.9519763665, 0.9457948932, 0.9424006317, 0.9424052808, 0.9423339502]
+    assert 0.5e-3 < finite(monkeypatch, by_chance).error < 1.5e-3
+    assert 0.5e-3 < finite(monkeypatch, [*by_chance[:4], None]).error < 2e-3
+    # smooth integrands: twice the digits, and what no chance explains; kinks that are met
+    assert finite(monkeypatch, [1.01, 1.0 + 1e-4, 1.0 + 1e-8, 1.0 + 1e-11, None]).error == pytest.approx(1e-8, rel=0.03)
+    assert finite(monkeypatch, [1.3, 1.1, 1.0 + 1e-7, 1.0, None]).error == pytest.approx(1e-7)
+    assert finite(monkeypatch, [1.16, 1.04, 1.01, 1.0025, None]).error == pytest.approx(0.0075)
+
+
+def test_kinks_that_bend_in_three_dimensions_have_an_honest_error():
+    def f(x: tp.Vector = tp.init(mean=-1), z: tp.Vector = tp.init(std=0.5), w: tp.Vector = tp.init(std=2)):  # noqa: B008
+        return tp.avg(tp.relu(tp.maximum(2 * w + 2, 0.5 * z + x + 0.3 * w - 1) * tp.sin(2 * x - z - 1) - 0.2))
+
+    found = tp.derive(tp.program(f)).evaluate(method="quadrature")["return"]
+    # midpoints, 800³ of them
+    assert abs(found.value - 0.94274483) <= 2 * found.error < 5e-3
 
 
 def test_means_moved_within_their_errors_are_an_error_too(monkeypatch):

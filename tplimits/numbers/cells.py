@@ -179,8 +179,9 @@ class _Rule:
         # 1 − φ(s) = φ(1 − s): near the far end the distance would cancel
         place, speed = grading(numpy.minimum(along, 1 - along))  # from the nearer end, to keep its digits
         reach, near = (end - start) * place, along < 0.5
-        there = off_the_edges(numpy.where(near, start + reach, end - reach), start, end)
-        cut = numpy.where(near, abs(start), abs(end))
+        scale = self.cutting.scale(k, u)[0][:, None]
+        there = off_the_edges(numpy.where(near, start + reach, end - reach), start, end, scale)
+        cut = numpy.maximum(numpy.where(near, abs(start), abs(end)), scale)
         clear, share = reach > _CLEAR * cut, numpy.zeros(cut.shape)
         if not clear.all():
             misplaced = _MISPLACED * numpy.spacing(cut[~clear])

@@ -118,7 +118,7 @@ def _cut(
         else:
             # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else legendre
-            u, w = _between(edges, rule(piece))
+            u, w = _between(edges, rule(piece), cutting.scale(k, nodes))
         w = w * density(u)
         wide = numpy.broadcast_to(nodes[:, :, None, :], (*u.shape, k))
         nodes = numpy.concatenate([wide, u[..., None]], axis=-1).reshape(outer, -1, k + 1)
@@ -135,13 +135,14 @@ def _affordable(count: int, rank: int) -> None:
         raise TooManyAtOnce(f"{count} quadrature nodes in {rank} dimensions are too many; use method='particles'.")
 
 
-def _between(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Nodes and weights on the pieces between edges (outer, count, pieces + 1)."""
+def _between(edges: Array, rule: tuple[Array, Array], scale: Array) -> tuple[Array, Array]:
+    """Nodes and weights on the pieces between edges (outer, count, pieces + 1), sums of terms of this scale."""
     nodes, weights = panels(edges, rule)
-    u = off_the_edges(nodes, edges[..., :-1, None], edges[..., 1:, None])
+    u = off_the_edges(nodes, edges[..., :-1, None], edges[..., 1:, None], scale[..., None, None])
     return u.reshape(*edges.shape[:2], -1), weights.reshape(*edges.shape[:2], -1)
 
 
-def off_the_edges(u: Array, low: Array, high: Array) -> Array:
+def off_the_edges(u: Array, low: Array, high: Array, scale: Array) -> Array:
     """Nodes kept some units of rounding away from the ends of their piece, where a logarithm may stand."""
-    return numpy.clip(u, low + 4 * numpy.spacing(abs(low)) + _TINY, high - 4 * numpy.spacing(abs(high)) - _TINY)
+    first, last = (4 * numpy.spacing(numpy.maximum(abs(end), scale)) + _TINY for end in (low, high))
+    return numpy.clip(u, low + first, high - last)

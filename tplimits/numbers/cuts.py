@@ -84,6 +84,14 @@ class Cutting:
         cuts = numpy.sort(numpy.clip(numpy.stack(places, axis=-1), -self.radius, self.radius), axis=-1)
         return numpy.concatenate([-ends, cuts, ends], axis=-1)
 
+    def scale(self, k: int, nodes: Array) -> Array:
+        """How large the terms are whose sums are the straight cuts of coordinate k, (outer, count), cuts at 0 too."""
+        sums = numpy.zeros(nodes.shape[:2])
+        for slope, offset in self._straight[k]:
+            here = abs(nodes) @ abs(slope[:k]) + abs(numpy.asarray(offset, dtype=float).reshape(-1, 1))
+            sums = numpy.maximum(sums, here)
+        return sums
+
     def _bends(self, k: int, nodes: Array) -> list[Array]:
         return self._first if k == 0 and len(nodes) == 1 else [cut(nodes) for cut in self.curved.get(k, ())]
 

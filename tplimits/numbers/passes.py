@@ -6,6 +6,7 @@ to the closed expressions behind them, whichever is larger.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ SINGULAR = 1e-6
 #: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
 _DEPENDENT = 1e-10
 _LEVELS = 5
+#: differences of passes that fall by less are those of kinks; and a share of what is expected that no chance explains
+_KINKED, _NO_CHANCE = 0.1, 1e-4
 #: relative rounding of a double that stands for a moment
 _ROUNDING = 2.0**-52
 
@@ -147,7 +150,7 @@ def quadrature(plan: EvaluationPlan, constants: Mapping[Symbol, float], budget: 
             break
         done.append(one)
         if level:
-            errors = {k: abs(v - done[-2].targets[k]) for k, v in one.targets.items()}
+            errors = {k: _disagreement([p.targets[k] for p in done]) for k in one.targets}
             if all(errors[k] <= _ENOUGH * max(1.0, abs(v)) for k, v in one.targets.items()):
                 break
     _check_ranks(done[-1], done[-2])
@@ -156,6 +159,20 @@ def quadrature(plan: EvaluationPlan, constants: Mapping[Symbol, float], budget: 
         k: Number(v, float(max(errors[k], spread[k], _ROUNDING * abs(v))), "quadrature")
         for k, v in done[-1].targets.items()
     }
+
+
+def _disagreement(values: list[float]) -> float:
+    """How far the last two passes are apart, or by those before should be: beside bent kinks two agree by chance.
+
+    Errors of kinks fall from pass to pass by what they fell before, those of smooth integrands by its square.
+    """
+    errors: list[float] = []
+    for now in (abs(b - a) for a, b in itertools.pairwise(values)):
+        before, last = errors[-2:] if len(errors) > 1 else (1.0, 0.0)
+        rate = min(1.0, last / before) if last else 0.0
+        expected = last * (rate if rate > _KINKED else rate**2)
+        errors.append(now if now < _NO_CHANCE * expected else max(now, expected))
+    return errors[-1]
 
 
 def _spread(last: _Pass, earlier: _Pass) -> dict[str, float]:

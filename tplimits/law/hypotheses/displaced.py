@@ -106,7 +106,10 @@ class Surroundings:
     def _still(self, argument: Expr) -> Expr:
         """What vanishes in a pole, with scalars at their limits."""
         limits = {e: self.limit(e) for e in entries(argument) if not _is_vector(e)}
-        return _without_shifts(argument.xreplace(limits))
+        still = argument.xreplace(limits)
+        if still.has(S.NaN, S.ComplexInfinity):  # a removable pole inside, as of 1 + |tanh(h s)/s|: a little beside it
+            still = argument.xreplace({e: limit + self.turns[0].size(e) for e, limit in limits.items()})
+        return _without_shifts(still)
 
     def why(self, body: Expr, shown: Callable[[Expr], str]) -> str:
         """The words for a body that has a second moment at the limits, and none beside them."""
@@ -185,7 +188,7 @@ class _Displacement:
             return self._image(s, entry)
         if isinstance(s, Avg):
             # distinct primes: displacements of two scalars must not cancel, nor one be a multiple of the other
-            size, limit = self._size(entry), self.around.limit(entry)
+            size, limit = self.size(entry), self.around.limit(entry)
             if self.unit != 1:
                 return entry + size if limit == 0 or entry in self.added else entry
             if limit.is_number and limit != 0:  # a small one keeps its sign
@@ -213,13 +216,13 @@ class _Displacement:
         if vector == other and limit.is_number and limit.is_finite and limit != 0:  # W (c y) = c W y
             return entry * after / before
         # keyed by what is mapped: two products of one matrix with equal operands move alike
-        return entry + self._size((s.matrix, s.transposed, entry.indices if s.matrix_indices else (), moved))
+        return entry + self.size((s.matrix, s.transposed, entry.indices if s.matrix_indices else (), moved))
 
     def _positive(self, key: object) -> Expr:
         """A displacement to where what is never negative may be; of a multiple one side is as good as the other."""
-        return abs(self._size(key)) if self.unit == 1 else self._size(key)
+        return abs(self.size(key)) if self.unit == 1 else self.size(key)
 
-    def _size(self, key: object) -> Expr:
+    def size(self, key: object) -> Expr:
         count = len(self.sizes)
         number = Rational(self.signs[count % 2] * sympy.prime(_FIRST + count), _SMALL)
         return self.sizes.setdefault(key, number * self.unit)

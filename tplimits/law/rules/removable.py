@@ -21,8 +21,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.gaussians import independent
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: so many terms of a numerator are looked at
 _MOST = 6
+#: and so many more of one that vanishes faster than its denominator
+_FURTHER = 2
 _SCALAR = sympy.Dummy("s", real=True)
 
 
@@ -60,7 +63,8 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
         limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
         if not read or len(limits) < len(read) or not _is_zero(argument.xreplace(limits)) or not moves(argument):
             continue
-        beside = _beside_poles(body, limits)
+        # of all scalars: of what another one divides, the limit as one of them goes to 0 is not enough
+        beside = _beside_poles(body, {e: limit for e in entries(body) if (limit := tends(e)) is not None})
 
         def value(part: Expr, now: Expr, argument: Expr = argument, limits: Any = limits, beside: Any = beside) -> Any:
             # what stands beside a pole is asked for more than its limit: tanh(h sin(s)/s) − tanh(h) over s²
@@ -247,11 +251,16 @@ def _quotient(product: Expr, scalar: Entry, place: Expr, order: int) -> Expr | N
     if found is None:
         return None
     series, others = found
-    value = sympy.Add(*(c * (scalar - place) ** k for k, c in enumerate(series)))
     above = sympy.Mul(*(f for f in product.args if scalar in entries(f) and f not in _poles(product.args)))
-    if value == 0 and any(entries(argument) for _, argument in singular_places(above)):
-        return None
-    return sympy.Mul(value or (scalar - place) ** (order + 1), *others)
+    if not any(series):
+        if any(entries(argument) for _, argument in singular_places(above)):
+            return None
+        # its first term: beside poles of others it tells by which of them it is divided
+        further = coefficients(product, scalar, place, order + _FURTHER)
+        series = further[0] if further and any(further[0]) else [*series, S.One]
+        order = next(k for k, c in enumerate(series) if c != 0)
+    value = sympy.Add(*(c * (scalar - place) ** k for k, c in enumerate(series[: order + 1])))
+    return sympy.Mul(value, *others)
 
 
 def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple[list[Expr], list[Expr]] | None:
@@ -260,10 +269,16 @@ def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple
     None where the denominator does not vanish, or its pole stays.
     """
     poles = [f for f in _poles(product.args) if scalar in entries(f.base)]
-    # what may have poles of its own stays to be judged, also where the quotient vanishes
-    others = [f for f in product.args if scalar not in entries(f) and singular_places(f)]
     # an Entry is no symbol that SymPy differentiates by
     near = {scalar: place + _SCALAR}
+
+    def stays(factor: Expr) -> bool:
+        # what may have poles of its own is to be judged, also where the quotient vanishes; relu(h − s) keeps its kink
+        if scalar in entries(factor):
+            return factor not in poles and not is_analytic(factor.xreplace(near), _SCALAR)
+        return bool(singular_places(factor))
+
+    others = [f for f in product.args if stays(f)]
     below = sympy.Mul(*(1 / f for f in poles)).xreplace(near)
     above = sympy.Mul(*(f for f in product.args if f not in (*poles, *others))).xreplace(near)
     if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
@@ -298,7 +313,10 @@ def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
     if sympy.Add(*orders.values()) + factors[poles[0]].exp <= 0:
         return None
     small = next(e - limits[e] for e in limits)
-    return sympy.Mul(small, *(f for f in product.args if f not in poles and not orders.get(f)))
+    gone = {f for f in product.args if f in poles or orders.get(f)}
+    # sin(s)/√s tends to 0 where it is real: roots stay to be judged
+    roots = (sympy.sqrt(a) for f in gone for _, a in ends_of_domains(f) if not never_negative(a))
+    return sympy.Mul(small, *roots, *(f for f in product.args if f not in gone))
 
 
 def _taylor(expr: Expr, order: int) -> list[Expr]:
