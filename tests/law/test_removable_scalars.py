@@ -95,6 +95,7 @@ AT_ONE = {
     "log(s)/(s − 1)": (lambda s: tp.log(s) / (s - 1), 1),
     "(s³ − 1)/(s² − 1)": (lambda s: (s**3 - 1) / (s**2 - 1), 3 / 2),
     "1/(s − 1) − 2/(s² − 1)": (lambda s: 1 / (s - 1) - 2 / (s**2 - 1), 1 / 2),
+    "1 + (s − 1) log|s − 1|/3": (lambda s: 1 + (s - 1) * tp.log(tp.abs(s - 1)) / 3, 1),
     "(√s − 1)/log s": (lambda s: (tp.sqrt(s) - 1) / tp.log(s), 1 / 2),
 }
 #: functions of two scalars with one limit, which is 1
@@ -105,12 +106,14 @@ OF_TWO = {
     "(√s − √t)/(s − t)": (lambda s, t: (tp.sqrt(s) - tp.sqrt(t)) / (s - t), 1 / 2),
     "1 + a b/√(a² + b²)": (lambda s, t: 1 + (s - 1) * (t - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2), 1),
     "1 + sin²(a)/a · sin(b)/b": (lambda s, t: 1 + tp.sin(s - 1) ** 2 / (s - 1) * tp.sin(t - 1) / (t - 1), 1),
+    "1 + (a + b) log|a + b|/9": (lambda s, t: 1 + (s + t - 2) * tp.log(tp.abs(s + t - 2)) / 9, 1),
     "1 + a²/(|a| + |b|)": (lambda s, t: 1 + (s - 1) ** 2 / (tp.abs(s - 1) + tp.abs(t - 1)), 1),
 }
 STAY_OF_TWO = {
     "(s − t)/(s² − t²)²": lambda s, t: (s - t) / (s**2 - t**2) ** 2,
     "(s − 1)/(s − t)": lambda s, t: (s - 1) / (s - t),
     "a b/(a² + b²)": lambda s, t: (s - 1) * (t - 1) / ((s - 1) ** 2 + (t - 1) ** 2),
+    "(a log|a| − a)/b": lambda s, t: ((s - 1) * tp.log(tp.abs(s - 1)) - (s - 1)) / (t - 1),
     "a/√(a² + b²)": lambda s, t: (s - 1) / tp.sqrt((s - 1) ** 2 + (t - 1) ** 2),
     # 3a/b: what both terms tend to as a goes to 0 alone would cancel
     "(sin²(2a)/a − a)/b": lambda s, t: (tp.sin(2 * (s - 1)) ** 2 / (s - 1) - (s - 1)) / (t - 1),

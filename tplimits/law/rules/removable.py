@@ -105,9 +105,10 @@ def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: in
     bare = _by_modulus(product, argument)
     if bare is not None:
         return bare
-    first, *others = limits
-    if not others and limits[first] == 0 and not order:
-        tamed = _tamed(product, first)
+    inside = argument.args[0] if isinstance(argument, sympy.Abs) else argument
+    alone = [e for e, limit in limits.items() if limit == 0 and len(limits) == 1]
+    for place in () if order else (inside, *alone):
+        tamed = _tamed(product, place)
         if tamed is not None:
             return tamed
     for scalar in limits:
@@ -225,9 +226,9 @@ def _by_modulus(product: Expr, argument: Expr) -> Expr | None:
     return rest * inner**odd * argument ** (whole - odd + left)
 
 
-def _tamed(product: Expr, scalar: Entry) -> Expr | None:
-    """A product of logarithms and powers of a scalar without the former, which are weaker; None for others."""
-    mine = [f for f in product.args if scalar in entries(f)]
+def _tamed(product: Expr, scalar: Expr) -> Expr | None:
+    """A product of logarithms and powers of what tends to 0 without the former, which are weaker; None for others."""
+    mine = [f for f in product.args if f.has(scalar)]
     logs = [f for f in mine if isinstance(f.as_base_exp()[0], sympy.log) and _weak(f.as_base_exp()[0].args[0], scalar)]
     powers = [f for f in mine if f.as_base_exp()[0] in (scalar, sympy.Abs(scalar))]
     if not logs or not powers or any(f.as_base_exp()[1].could_extract_minus_sign() for f in mine):
@@ -235,7 +236,7 @@ def _tamed(product: Expr, scalar: Entry) -> Expr | None:
     return sympy.Mul(*(f for f in product.args if f not in logs))
 
 
-def _weak(argument: Expr, scalar: Entry) -> bool:
+def _weak(argument: Expr, scalar: Expr) -> bool:
     """Whether the logarithm of an argument is real for every value of a scalar, and diverges as its own at 0."""
     smooth = argument.replace(sympy.Abs, lambda x: x).xreplace({scalar: _SCALAR})
     return bounds(argument)[0] >= 0 and bool(order_at_zero(smooth, _SCALAR))
