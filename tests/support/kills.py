@@ -116,7 +116,7 @@ def attacked(subject: Subject, base: Path, moments: int, rng: random.Random) -> 
         (base / "once").mkdir(parents=True)
         subject.run(base / "once")
         shutil.rmtree(base / "once")
-    # the first run of all reads libraries from the disk, which takes longer than the run: moments are those of the second
+    # the first run reads libraries from the disk, which takes longer than the run: moments are those of the second
     for folder in (whole.parent / "first", whole):
         start = time.monotonic()
         assert ended(begun(subject, folder)) == 0

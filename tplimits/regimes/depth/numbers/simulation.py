@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,8 +16,7 @@ from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
-from tplimits.regimes.depth.numbers import moves
-from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch, room
+from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch
 from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled
 from tplimits.regimes.depth.numbers.dense import Dense
 from tplimits.regimes.depth.numbers.means import MOST_TOKENS
@@ -105,21 +104,6 @@ class CompiledSDE(Compiled):
 
     step = Step
     instead = "method='dense' computes it at every step"
-
-    def assembled(
-        self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False
-    ) -> tuple[Array, Array]:
-        """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
-        m = len(V)
-        at = room(self.simulator.source, m, self.coefficients(h), self.arrays)
-        at.own["V"][...] = V
-        at.responses[: len(noises)] = noises or 0.0
-        moves.kernels(V, True, at.own["d"], at.own["s"], at.own["N"])
-        if interpreted:
-            self.simulator.assemble.function(m, at.flat)
-        else:
-            self.simulator.assemble(m, at.addresses)
-        return at.own["D"], at.own["X"]
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
         """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
