@@ -1,6 +1,5 @@
 """Rows of Hermite coefficients: E f² and coefficients by closed forms, orders, and that threads may share them."""
 
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -17,7 +16,7 @@ X = sympy.Symbol("x", real=True)
 def test_threads_share_rows_while_old_ones_are_dropped(monkeypatch):
     """Room for one row: every look drops what another thread is about to read."""
     monkeypatch.setattr(hermite, "_MEMORY", 1)
-    monkeypatch.setattr(hermite, "_REMEMBERED", OrderedDict())
+    hermite.forget_rows()
     functions = [Kinked(sympy.sin(k * X), X, ()) for k in range(1, 5)]
     variances = numpy.array([0.5, 1.0])
     expected = [hermite.hermite_rows(f, variances).coefficients for f in functions]
@@ -28,6 +27,7 @@ def test_threads_share_rows_while_old_ones_are_dropped(monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(look, range(400)))
     assert all(numpy.array_equal(row, expected[i % 4]) for i, row in enumerate(found))
+    hermite.forget_rows()
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ def remembered_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDER
     return found
 
 
+def forget_rows() -> None:
+    """Empty what is remembered."""
+    with _LOCK:
+        _REMEMBERED.clear()
+
+
 def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
     deviations = numpy.sqrt(variances)
     size = len(deviations)

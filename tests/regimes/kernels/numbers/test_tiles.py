@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import numpy as np
 
 import tplimits as tp
@@ -25,11 +23,12 @@ def test_features_do_not_make_tiles_smaller_nor_rows_more(monkeypatch):
         return rows(f, variances, orders)
 
     monkeypatch.setattr(hermite, "hermite_rows", counted)
-    monkeypatch.setattr(hermite, "_REMEMBERED", OrderedDict())
     X = np.random.default_rng(5).standard_normal((130, 784))
+    hermite.forget_rows()
     nngp, ntk = limit.evaluate(X, progress=lambda done, total, text: tiles.append(total))
     assert max(tiles) == 6  # of three tiles a side those on and above the diagonal
     assert len(made) <= 3 * 4 and sum(made) <= 4 * 130
     few, several = limit.evaluate(X[100:104], progress=False)
     np.testing.assert_allclose(np.asarray(nngp)[100:104, 100:104], few, rtol=1e-12)
     np.testing.assert_allclose(np.asarray(ntk)[100:104, 100:104], several, rtol=1e-12)
+    hermite.forget_rows()
