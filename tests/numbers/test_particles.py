@@ -7,11 +7,12 @@ from multiprocessing import get_context
 import numpy
 import pytest
 import scipy.stats
+import sympy
 
 import tplimits as tp
+from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
-from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets, source
 from tplimits.numbers.particles import ParticleExecution, observed, replicate
 
 
@@ -129,26 +130,25 @@ def test_executors_change_nothing(executor):
     assert seen[-1] == 8
 
 
-@pytest.mark.parametrize("slots", [1, 2])
-def test_the_compiled_loop_equals_its_twin(slots):
-    import sympy
-
-    from tplimits.program.nodes.functions import gelu, leaky_relu, maximum, relu, sigmoid, softplus, step, where
-
+@pytest.mark.parametrize("size", [40, 5000])
+@pytest.mark.parametrize(("slots", "skip_self"), [(1, True), (1, False), (2, False)])
+def test_means_over_boxes_are_sums_over_particles_one_by_one(slots, skip_self, size):
+    """Of boxes of another width, too, whose particles are counted round; three stretches have their ends met."""
     a, b, c, k = sympy.symbols("e0 e1 e2 c0", real=True)
-    body = relu(a - b) + step(b) * sympy.tanh(a * b) + k * leaky_relu(a, sympy.Rational(1, 4)) + gelu(b)
-    body += softplus(a) * sigmoid(b) + where(a, b, 2) + sympy.sign(b) + sympy.Abs(a - k) + sympy.exp(-(b**2))
-    if slots == 2:
-        body += maximum(a, c) * sympy.erf(c)
+    body = sympy.tanh(a * b) + k * sympy.Abs(a - b) + (sympy.exp(-c * c) * b if slots == 2 else 0)
     rng = numpy.random.default_rng(0)
-    own = {a: rng.standard_normal(40)}
-    groups = [{b: rng.standard_normal(40)}, {c: rng.standard_normal(40)}][:slots]
-    offsets = slot_offsets(40, slots, 1000, rng)
-    results = [
-        mean_over_slots(body, own, groups, {k: 0.7}, offsets, True, 40, interpreted=twin) for twin in (False, True)
-    ]
-    assert results[0] == pytest.approx(results[1], rel=1e-12)
-    assert "def body(" in source(body, list(own), [list(g) for g in groups], [k])[0]
+    own, one, other = (rng.standard_normal(m) for m in (size, size if slots == 1 else size // 3, 2 * size + 1))
+    offsets = slot_offsets(size, slots, 60, rng) if slots == 2 or size > 60 else slot_offsets(size, slots, 1000, rng)
+    found = mean_over_slots(body, {a: own}, [{b: one}, {c: other}][:slots], {k: 0.7}, offsets, skip_self, size)
+    for α in {0, 1, 39, size // 2, size - 1, min(4095, size - 1), min(4096, size - 1)}:
+        values = []
+        for at in offsets:
+            if skip_self and at[0] == 0:
+                continue
+            y, z = one[(α + at[0]) % len(one)], other[(α + at[-1]) % len(other)]
+            value = math.tanh(own[α] * y) + 0.7 * abs(own[α] - y)
+            values.append(value + (math.exp(-z * z) * y if slots == 2 else 0))
+        assert found[α] == pytest.approx(math.fsum(values) / len(values), rel=1e-12, abs=1e-13)
 
 
 def test_offsets_never_meet_the_particle_itself():

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy
 import pytest
 
+from tplimits.pages.report import with_error
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.estimate import Fit, SampleMoments, Series
 from tplimits.sampling.rows import Row
-from tplimits.sampling.wording import number, sentence, table, weakness
+from tplimits.sampling.wording import sentence, table, weakness
 
 WIDTHS = (64, 512)
 
@@ -35,7 +36,7 @@ def row(name="return", claim=0.6, z=0.4, p=0.7, accepted=True, lack=0.5, finds=0
     ],
 )
 def test_numbers_have_the_digits_of_their_errors(value, error, text):
-    assert number(value, error) == text
+    assert with_error(value, error) == text
 
 
 def test_an_accepted_claim():
@@ -149,4 +150,4 @@ def test_a_line_of_the_table_word_by_word():
     ],
 )
 def test_digits_at_the_powers_of_ten(value, error, text):
-    assert number(value, error) == text
+    assert with_error(value, error) == text

@@ -116,9 +116,11 @@ def attacked(subject: Subject, base: Path, moments: int, rng: random.Random) -> 
         (base / "once").mkdir(parents=True)
         subject.run(base / "once")
         shutil.rmtree(base / "once")
-    start = time.monotonic()
-    assert ended(begun(subject, whole)) == 0
-    took = time.monotonic() - start
+    # the first run reads libraries from the disk, which takes longer than the run: moments are those of the second
+    for folder in (whole.parent / "first", whole):
+        start = time.monotonic()
+        assert ended(begun(subject, folder)) == 0
+        took = time.monotonic() - start
     expected = (whole.parent / "whole.found").read_bytes()
     cut, states, wrong = 0, set(), []
     for moment in range(moments):

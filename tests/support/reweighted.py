@@ -17,7 +17,7 @@ from tplimits.law.observables import observables
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.programs import Pass
-from tplimits.numbers.expansion.resolutions import drawn, observed
+from tplimits.numbers.expansion.resolutions import drawn
 from tplimits.numbers.expansion.samples import Samples
 from tplimits.numbers.expansion.tables import numbers_of
 
@@ -53,7 +53,7 @@ class Prepared:
         frame = Few(self.sizes, self.seed, weights)
         averages = Averages(frame, self.numbers.ratios, values_only=values_only)
         run = Pass(self.program, self.numbers, averages, self.seen.exist).run()
-        return frame, averages, [observed(run, o) for o in self.observables]
+        return frame, averages, [run.observed(o) for o in self.observables]
 
     def limits(self, weights):
         return np.array([float(x.value.values) for x in self.run(weights)[2]])

@@ -36,11 +36,6 @@ def given_numbers(program: Program, given: Mapping[str, Any], doubted: bool = Fa
     return numbers if numbers and (doubted or _is_singular_somewhere(program)) else {}
 
 
-def given_zeros(program: Program, given: Mapping[str, Any]) -> dict[str, float | Expr]:
-    """Those of the constants that are 0: what they multiply vanishes, and a jump may be all that is left."""
-    return {c: value for c, value in given_numbers(program, given).items() if value == 0}
-
-
 def _is_number(value: object) -> bool:
     if isinstance(value, Expr):
         return bool(value.is_number and value.is_real)
@@ -69,6 +64,20 @@ def at_constants(
         known.clear()
         known[key] = found
     return known[key]
+
+
+def at_zeros(
+    program: Program, given: Mapping[str, Any], known: dict[Any, L], derive: Callable[[Program], L], symbolic: L
+) -> tuple[L, dict[str, Any]]:
+    """The limit with zeros put in for the constants that are 0, and what else is given; the symbolic one without any.
+
+    What they multiply vanishes, and a jump may be all that is left.  Raises EvaluationError where there is no limit.
+    """
+    zeros = {c: value for c, value in given_numbers(program, given).items() if value == 0}
+    found = at_constants(program, zeros, known, derive) if zeros else None
+    if found is None:
+        return symbolic, dict(given)
+    return found, {name: value for name, value in given.items() if name not in zeros}
 
 
 def _is_singular_somewhere(program: Program) -> bool:

@@ -16,17 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
+from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number, standard_error
-from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
@@ -35,6 +34,8 @@ from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Init
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
+    from sympy import Expr
+
     from tplimits.program.nodes.program import Program
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets
@@ -126,29 +127,19 @@ class ParticleExecution(Execution):
 
     def _averaged(self, s: OuterNonlin, index: tuple[int, ...], offsets: Any) -> Array:
         body = self._unroller.at(s.body, s.axes, index)
-        own: dict[Symbol, Array] = {}
-        slots: list[dict[Symbol, Array]] = [{} for _ in s.slots]
-        swap: dict[Any, Any] = {}
-        constants: dict[Symbol, float] = {}
-        for number, entry in enumerate(entries(body)):
-            symbol = swap[entry] = Symbol(f"e{number}", real=True)
-            array = self._read(entry)
+        own: dict[Expr, Array] = {}
+        slots: list[dict[Expr, Array]] = [{} for _ in s.slots]
+        known: dict[Expr, Any] = dict(self.leaves)
+        for entry in entries(body):
             if entry.neuron == OWN:
-                own[symbol] = array
+                own[entry] = self._read(entry)
             elif entry.neuron in s.slots:
-                slots[s.slots.index(entry.neuron)][symbol] = array
+                slots[s.slots.index(entry.neuron)][entry] = self._read(entry)
             else:
-                constants[symbol] = float(array)
-        body = body.xreplace(swap)
-        for number, leaf in enumerate(sorted(body.free_symbols & set(self.leaves), key=str)):
-            swap[leaf] = symbol = Symbol(f"c{number}", real=True)
-            constants[symbol] = float(self.leaves[leaf])
-        used = [i for i, group in enumerate(slots) if group]
+                known[entry] = self._read(entry)
         # boxes are other neurons: a particle's own copy would bias the mean by 1/M
-        same = s.slot_widths[0] == s.over and bool(used)
-        return mean_over_slots(
-            body.xreplace(swap), own, slots, constants, offsets, same and len(s.slots) == 1, self.width[s.over]
-        )
+        skip_self = len(s.slots) == 1 and s.slot_widths[0] == s.over and bool(slots[0])
+        return mean_over_slots(body, own, slots, known, offsets, skip_self, self.width[s.over])
 
     def _read(self, entry: Entry) -> Array:
         array = self.arrays[entry.source][(0, *(int(i) for i in entry.indices))]

@@ -156,15 +156,17 @@ def _finite(value: Any) -> Any:
 
 
 def with_error(value: float, error: float) -> str:
-    """A number with its standard error, digits as far as they mean something.
+    """A value with as many digits as its standard error leaves, and two of the error.
 
-    >>> with_error(0.123456, 0.0021), with_error(2.0, 0.0)
-    ('0.1235 ± 0.0021', '2')
+    >>> with_error(0.123456, 0.0021), with_error(2.0, 0.0), with_error(1.5, 1e-9)
+    ('0.1235 ± 0.0021', '2', '1.5 ± 1.0e-09')
     """
-    if not error or not math.isfinite(error):
-        return f"{value:.8g}"
-    digits = max(0, 1 - math.floor(math.log10(abs(error))))
-    return f"{value:.{digits}f} ± {error:.2g}"
+    if not math.isfinite(error) or error <= 1e-11 * max(1.0, abs(value)):
+        return f"{value:.10g}"
+    if error < 1e-8 * abs(value):
+        return f"{value:.10g} ± {error:.1e}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from tplimits.errors import ProgramError, shown
 from tplimits.law.hypotheses.universality import UNIVERSALITY, unestablished
@@ -56,6 +56,17 @@ def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequenc
                 f"assume={shown(name)}: `{program.name}` has no such doubt; its doubts are "
                 f"{', '.join(map(repr, (*known, *taken_on))) or 'none'}."
             )
+
+
+class Undoubted:
+    """A limit of which nothing is left in doubt."""
+
+    program: Program
+
+    def assuming(self, names: Sequence[str]) -> Self:
+        """ProgramError: there is no doubt to take on."""
+        refuse_unknown_doubts(self.program, names, ())
+        return self
 
 
 @runtime_checkable

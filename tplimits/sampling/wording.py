@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tplimits.pages.report import with_error
 from tplimits.pictures.plots import WORDS
 from tplimits.sampling.rows import LACK, Row
 
@@ -14,16 +15,6 @@ _WEAK = 1.15
 _HOPELESS = 10**9
 
 
-def number(value: float, error: float) -> str:
-    """A value with as many digits as its error leaves, and two of the error."""
-    if not math.isfinite(error) or error <= 1e-11 * max(1.0, abs(value)):
-        return f"{value:.10g}"
-    if error < 1e-8 * abs(value):
-        return f"{value:.10g} ± {error:.1e}"
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
-
-
 def sentence(rows: Sequence[Row], level: float, widths: Sequence[int], remarks: Sequence[str] = ()) -> str:
     """What was judged, at which level, which claim is worst, and where finite width points."""
     rejected, undecided = ([row for row in rows if row.accepted is found] for found in (False, None))
@@ -31,8 +22,8 @@ def sentence(rows: Sequence[Row], level: float, widths: Sequence[int], remarks: 
     together = f" (family-wise, Holm over {len(rows)} claims)" if len(rows) > 1 else ""
     over = f"over widths {worst.widths[0]} to {widths[-1]}"
     how = f"by the intercept of {worst.series} {over}, at level {level:g}{together}"
-    claimed = f"{worst.claim.name} = {number(worst.claim.value, worst.claim.error)}"
-    found = number(worst.intercept, worst.stderr)
+    claimed = f"{worst.claim.name} = {with_error(worst.claim.value, worst.claim.error)}"
+    found = with_error(worst.intercept, worst.stderr)
     apart = f"{abs(worst.z):.1f} standard errors"
     if undecided and not rejected:
         head = f"Undecided {how}: the claim {claimed} is {apart} from {found}, which is no evidence here."
@@ -106,8 +97,8 @@ def _line(row: Row) -> tuple[str, ...]:
     slope = "–" if math.isnan(row.slope) else f"{row.slope:+.2f} ({expected})".replace("-", "−")
     return (
         row.claim.name,
-        number(row.claim.value, row.claim.error),
-        number(row.intercept, row.stderr),
+        with_error(row.claim.value, row.claim.error),
+        with_error(row.intercept, row.stderr),
         f"{row.z:+.2f}".replace("-", "−"),
         f"{row.p:.2g}",
         f"{row.b:.3g}".replace("-", "−"),

@@ -10,9 +10,10 @@ import pytest
 import shaped
 from sympy import Rational, S
 
+import tplimits as tp
 from tplimits.errors import NoLimitError
 from tplimits.numbers.expansion.covariances import fixed
-from tplimits.numbers.expansion.explicit import Explicit
+from tplimits.numbers.expansion.explicit import Explicit, turned
 from tplimits.numbers.expansion.nodes import constant
 from tplimits.numbers.expansion.settled import Settled, _absolute, _Power, _product
 from tplimits.regimes.depth.expanded.layers import Layers
@@ -99,13 +100,26 @@ def test_powers_by_their_size():
     assert float(route(S(1), True, -HALF, values_only=True).value.values) == 0
 
 
+@tp.program
+def dots(W: tp.Matrix, V: tp.Matrix, x: tp.Vector):
+    """Scalars whose sign turns with that of W, of none, of V through a function, of none, of either."""
+    s = tp.avg(x * (W @ x))
+    square = tp.avg((W @ x) * (V.T @ x) * (W @ x))
+    return s, tp.avg(x * x) + s, tp.tanh(square), s * s, s * square
+
+
+def test_what_turns_with_a_matrix_is_seen_through_functions():
+    assert [p in turned(dots) for p in dots.returns] == [True, False, True, False, True]
+
+
 def read(p, sign, power, together=True):
     """How n^power |x|^p sgn(x)^s is read: ["n^power", x, x, …], or the order of a power that is read as one."""
     averages = SimpleNamespace(product=lambda a, b: [*a, b])
     bodies = SimpleNamespace(power_of_width=lambda n, ratio: [n * ratio], told=lambda expr: "f")
-    explicit = Explicit(None, averages, SimpleNamespace(together=lambda entries: together))
+    explicit = Explicit(None, averages, dots)
     explicit._powers = SimpleNamespace(power=lambda x, p, sign, order, refuse: order)
-    return explicit._power(bodies, S.One, None, "x", (p, sign), power)
+    entry = SimpleNamespace(source=dots.returns[0 if together else 1])
+    return explicit._power(bodies, S.One, entry, "x", (p, sign), power)
 
 
 def test_whole_powers_are_products_where_no_power_of_the_width_grows():

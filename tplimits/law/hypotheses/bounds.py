@@ -42,8 +42,6 @@ _CURVATURES = 3
 _x = sympy.Dummy("x", real=True)
 #: heads that grow with their argument
 _GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
-#: heads with the sign of their argument
-_ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
 
 
 def may_lie_far_out(function: Expr) -> bool:
@@ -171,7 +169,7 @@ def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES)
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     """Bounds of the factors of a product; of f·tanh(f), which is never negative, together."""
     # apart the two factors would have either sign, and f·tanh(f) under a root would be refused
-    pairs = {f: f.args[0] for f in factors if isinstance(f, _ODD) and f.args[0] in factors}
+    pairs = {f: f.args[0] for f in factors if isinstance(f, functions.SIGNED) and f.args[0] in factors}
     together = {*pairs, *pairs.values()}
     for f in factors:
         if f not in together:

@@ -23,7 +23,6 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
 from tplimits.numbers.expansion.programs import Pass
-from tplimits.numbers.expansion.resolutions import observed
 from tplimits.numbers.expansion.samples import Spread
 from tplimits.numbers.number import standard_error
 
@@ -98,7 +97,7 @@ class _Frozen(Averages):
         """Σ_j λ_j (Avg f_j − a_j) of each observable in each draw, after a run of the program."""
         held.run()
         for o in observables:
-            observed(held, o)
+            held.observed(o)
         parts = [numpy.reshape(off.values, (-1, 1)) * influence[:, j] for j, off in self.off.items()]
         return sum(parts, numpy.zeros((1, len(influence))))
 

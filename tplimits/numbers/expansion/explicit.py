@@ -7,6 +7,7 @@ f(y) = Σ c_ps(n) |y|^p sgn(y)^s              of one scalar y that tends to 0 (`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import sympy
@@ -18,18 +19,20 @@ from tplimits.numbers.expansion.settled import Series, Settled
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Entry, GaussMean, entries, reads_vectors
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.kinds import MatMul
+from tplimits.program.nodes.parity import Sign, signs
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.averages import Averages
     from tplimits.numbers.expansion.bodies import Bodies
-    from tplimits.numbers.expansion.turning import Turning
+    from tplimits.program.nodes.program import Program
 
 
 class Explicit:
     """Such bodies in one pass."""
 
-    def __init__(self, series: Series, averages: Averages, turning: Turning) -> None:
-        self.series, self.turning = series, turning
+    def __init__(self, series: Series, averages: Averages, program: Program) -> None:
+        self.series, self.program = series, program
         self.averages = averages
         self._powers = Settled(averages)
 
@@ -108,7 +111,7 @@ class Explicit:
         # |x|^p is n^(−p/2) |R|^p
         order = power - p / 2
         # E R³ is of order n^(−1/2) and adds to the mean at order 1/n, unless the law of R is symmetric
-        if sign and order == -S.Half and p != 1 and not self.turning.together([entry]):
+        if sign and order == -S.Half and p != 1 and entry.source not in turned(self.program):
             raise _refused(
                 bodies,
                 expr,
@@ -142,6 +145,19 @@ class Explicit:
             scale = bodies.power_of_width(-sympy.Rational(k, 2), 1.0)
             total = self.averages.sum(total, self.averages.product(scale, bodies.evaluate(c, known)))
         return total
+
+
+@lru_cache(maxsize=64)
+def turned(program: Program) -> frozenset[int]:
+    """Values whose sign turns with that of some matrix: their law is symmetric, since W and −W have one law."""
+    matrices = {s.matrix for s in program if isinstance(s, MatMul)}
+    found = (signs(program, 1, partial(_beside, W), {}) for W in matrices)
+    return frozenset(position for turn in found for position, sign in enumerate(turn) if sign == -1)
+
+
+def _beside(matrix: int, s: MatMul, sign: Sign) -> Sign:
+    """The sign of a product where that of one matrix is turned."""
+    return -sign if sign is not None and s.matrix == matrix else sign
 
 
 def _most(bodies: Bodies, expr: Expr) -> Expr:

@@ -18,7 +18,6 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.numbers.expansion.singular import refuse_singular
-from tplimits.numbers.expansion.turning import Turning
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
@@ -62,7 +61,7 @@ class Pass(Reading[Jet]):
         super().__init__(program)
         self.numbers, self.averages, self.exist, self.size = numbers, averages, exist, size
         widths = {width_symbol(w): numbers.ratios[w] for w in program.widths}
-        self._explicit = None if series is None else Explicit(series, averages, Turning(program))
+        self._explicit = None if series is None else Explicit(series, averages, program)
         self._bodies = Bodies(averages, numbers.leaves, widths, self._shown, size, self._explicit)
 
     @property

@@ -13,6 +13,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import key_of
+from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
@@ -53,6 +54,16 @@ class Reading(Walker[None], Generic[J]):
     @abstractmethod
     def _is_new(self, use: Use, rest: J, square: J, name: str) -> bool:
         """Whether what a matrix is applied to has a part beyond the vectors before, of this squared length."""
+
+    def observed(self, observable: Observable) -> J:
+        """A scalar of the program, or a bracket of two vectors."""
+        if isinstance(observable, ScalarObservable):
+            return self.jets[observable.key] if observable.key in self.jets else self.fluctuations[observable.key]
+        assert isinstance(observable, BracketObservable)
+        width = self.program[observable.left[0]].width
+        assert width is not None
+        product = self.averages.product(self.jets[observable.left], self.jets[observable.right])
+        return self.averages.average(product, width, observable.label)
 
     def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
         self._matrices[key] = Matrix(label(s.name, s.axes, key[1]), s.rows, s.columns)

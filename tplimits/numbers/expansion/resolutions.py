@@ -11,7 +11,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
+from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass
@@ -19,7 +19,6 @@ from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.jets import Jet
     from tplimits.numbers.expansion.reading import Use
     from tplimits.program.nodes.program import Program
 
@@ -182,7 +181,7 @@ def on_points(
 
 def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
     averages = run.averages
-    jets = [observed(run, o) for o in observables]
+    jets = [run.observed(o) for o in observables]
     count = len(averages.known)
     rows = numpy.zeros((len(jets), count))
     for row, x in zip(rows, jets, strict=True):
@@ -216,15 +215,3 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         run.frame.bends,
         max((x.value.values.size for x in run.jets.values()), default=0),
     )
-
-
-def observed(run: Pass, observable: Observable) -> Jet:
-    """A scalar of the program, or a bracket of two vectors."""
-    if isinstance(observable, ScalarObservable):
-        return run.jets[observable.key] if observable.key in run.jets else run.fluctuations[observable.key]
-    assert isinstance(observable, BracketObservable)
-    s = run.program[observable.left[0]]
-    width = s.width
-    assert width is not None
-    product = run.averages.product(run.jets[observable.left], run.jets[observable.right])
-    return run.averages.average(product, width, observable.label)

@@ -1,4 +1,4 @@
-"""Hermite coefficients of a function of several Gaussian variables, and Mehler's sum of two such rows.
+"""Hermite coefficients of a smooth function of several Gaussian variables, and Mehler's sum of two such rows.
 
     E f(x) h(y) = Σ_k Σ_{|α| = |β| = k} a_α b_β T_k[α, β],     x = F u, y = G v,     a_α = E f(F u) H_α(u)
 
@@ -14,20 +14,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy
-import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
-from tplimits.law.gaussians import independent
-from tplimits.numbers.cut_grid import SMOOTH, grid
-from tplimits.numbers.forms import Form, Integrand, lower
+from tplimits.numbers.cut_grid import RADIUS, SMOOTH, grid
+from tplimits.numbers.cuts import Cutting, Planes
+from tplimits.numbers.frame import Frame, independent_frame
 from tplimits.numbers.jit import njit
-from tplimits.numbers.layout import Basis, Layout
 from tplimits.program.nodes.evaluate import evaluate, hermite_polynomials
 
 Places = NDArray[numpy.intp]
@@ -64,21 +62,16 @@ class Rows:
 
 @lru_cache(maxsize=4096)
 def rows(function: Expr, variables: tuple[Symbol, ...], law: tuple[float, ...], finer: int = 0) -> Rows:
-    """The coefficients under the law with this covariance, row by row, to the first order that is tried or the next.
-
-    TooManyNodes where its kinks are too many.
-    """
+    """The coefficients under the law with this covariance, row by row, to the first order that is tried or the next."""
     size = len(variables)
     if not size:
         value = float(evaluate(function, {}))
         return Rows(numpy.zeros((0, 0)), numpy.array([value]), 1, 0.0, 0.0, 0.0, abs(value))
-    gram = dict(zip(itertools.product(variables, repeat=2), law, strict=True))
-    basis = Basis(_of_all(lower(function, variables, independent(variables)), variables), gram, {})
-    layout = Layout(basis)
+    frame = independent_frame(numpy.reshape(law, (size, size)))
     whitening = numpy.zeros((size, size))
-    whitening[: layout.rank] = numpy.linalg.pinv(layout.factor) @ basis.slopes
-    found, square, error, doubt = _settled(layout, ORDERS[size][finer])
-    found = found.reshape(found.shape + (1,) * (size - layout.rank))
+    whitening[: frame.rank] = numpy.linalg.pinv(frame.factor)
+    found, square, error, doubt = _settled(function, variables, frame, ORDERS[size][finer])
+    found = found.reshape(found.shape + (1,) * (size - frame.rank))
     table = indices(size)
     starts = table.starts[: ORDERS[size][finer] + 1]
     powers = table.powers[: starts[-1]]
@@ -93,38 +86,21 @@ def rows(function: Expr, variables: tuple[Symbol, ...], law: tuple[float, ...], 
     return Rows(whitening, coefficients, order, tail, half, error, math.sqrt(square))
 
 
-def _of_all(read: Integrand, variables: Sequence[Symbol]) -> Integrand:
-    """An integrand with forms for variables that are powers beside its functions, which were left to other rules."""
-    forms, body = {form.slope: symbol for symbol, form in read.forms if form.constant == 0}, read.body
-    more = []
-    for variable, power in read.polynomial:
-        slope = ((variable, sympy.S.One),)
-        if slope not in forms:
-            forms[slope] = Symbol(f"own_{variable.name}", real=True)
-            more.append((forms[slope], Form(slope, sympy.S.Zero)))
-        body = body * forms[slope] ** power
-    return replace(read, forms=(*read.forms, *more), body=body, polynomial=())
-
-
-def _settled(layout: Layout, order: int) -> tuple[Array, float, float, float]:
+def _settled(
+    function: Expr, variables: Sequence[Symbol], frame: Frame, order: int
+) -> tuple[Array, float, float, float]:
     """(coefficients, E f²) of the finest rule that is needed, and how far those of a coarser one are from each."""
-    body = layout.integrand.body
-
-    def kink_values(kink: Expr, values: dict[Symbol, Array], shape: tuple[int, int]) -> Array:
-        with numpy.errstate(all="ignore"):
-            return numpy.broadcast_to(evaluate(kink, values), shape)
-
-    if not layout.rank:
-        value = float(evaluate(body, {symbol: 0.0 for symbol, _ in layout.integrand.forms}))
+    if not frame.rank:
+        value = float(evaluate(function, dict.fromkeys(variables, 0.0)))
         return numpy.array(value), value**2, 0.0, 0.0
-    cutting, rank = layout.cutting(kink_values), layout.rank
-    found, square, error, doubt = numpy.zeros((order,) * rank), 0.0, math.inf, math.inf
-    for level in range(_COARSEST, len(SMOOTH[rank])):
-        nodes, weights = grid(cutting, level, 1, rank, least=_LIGHT)
+    uncut = Cutting(Planes((), ()), frame.rank, RADIUS[frame.rank])
+    found, square, error, doubt = numpy.zeros((order,) * frame.rank), 0.0, math.inf, math.inf
+    for level in range(_COARSEST, len(SMOOTH[frame.rank])):
+        nodes, weights = (part[0] for part in grid(uncut, level, least=_LIGHT))
         with numpy.errstate(all="ignore"):
-            values = numpy.broadcast_to(evaluate(body, layout.values(nodes)), weights.shape)[0]
+            values = evaluate(function, dict(zip(variables, frame.factor @ nodes.T, strict=True)))
         before, last = found, square
-        found, square = _projected(values, nodes[0], weights[0], order)
+        found, square = _projected(numpy.broadcast_to(values, weights.shape), nodes, weights, order)
         error, doubt = float(numpy.linalg.norm(found - before)), abs(square - last)
         if (error <= _AGREED * math.sqrt(square) and doubt <= _AGREED * square) or weights.size > _NODES:
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +20,7 @@ from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block, forms_of
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
-from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
+from tplimits.regimes.protocol import CheckAsked, Undoubted
 from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> Covarian
 
 
 @dataclass(frozen=True)
-class CovarianceSDE(Told):
+class CovarianceSDE(Undoubted, Told):
     """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
 
     `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
@@ -165,11 +165,6 @@ class CovarianceSDE(Told):
 
     def _asked(self) -> Mapping[str, Any]:
         return {"fixed": list(self.fixed)}
-
-    def assuming(self, names: Sequence[str]) -> CovarianceSDE:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """b and Σ, the law of simulated paths, or the user's claims, against layers of finite width."""

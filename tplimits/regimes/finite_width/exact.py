@@ -12,7 +12,7 @@ from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.law.kets import key_of
-from tplimits.law.observables import Observable, ScalarObservable, keys
+from tplimits.law.observables import Observable, keys
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.averages import ROOT
 from tplimits.numbers.expansion.reading import Reading, Use
@@ -161,15 +161,6 @@ class _Exactly(Reading[Jet]):
         if self.exist[use] and abs(float(rest.value)) < _VANISHING:
             self._refuse_vanishing(use, name)
         return self.exist[use]
-
-    def observed(self, observable: Observable) -> Jet:
-        """A scalar of the program, or a bracket of two vectors."""
-        if isinstance(observable, ScalarObservable):
-            return self.jets.get(observable.key) or self.fluctuations[observable.key]
-        width = self.program[observable.left[0]].width
-        assert width is not None
-        product = self.averages.product(self.jets[observable.left], self.jets[observable.right])
-        return self.averages.average(product, width, observable.label)
 
 
 def _rational(value: float) -> Rational:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.law.at_constants import at_zeros
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import named_once, several, whole_number
@@ -23,7 +24,6 @@ from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.stored import StoredKernels
-from tplimits.regimes.kernels.zeros import at_zeros
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.report.written import KERNELS, Written
 
@@ -282,7 +282,11 @@ class KernelLimit(OfData, Mixture, Written):
         folder of another computation, one that another process writes to, or that cannot be written to.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        derivation, given = at_zeros(self, given)
+
+        def derived(bound: Program) -> KernelTables:
+            return derive_kernels(bound, self.regime.train, self.regime.infinite, self.assumed)
+
+        derivation, given = at_zeros(self.program, given, self.derivation.remembered["zeros"], derived, self.derivation)
         asked = kernels.request.request(derivation, X1, X2, given, ratios)
         sampling = {"draws": draws, "replicates": replicates, "seed": seed}
         if self.layers is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
+from tplimits.regimes.protocol import CheckAsked, Shown, Undoubted
 from tplimits.regimes.training.claims import NOTE, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.report import json_report
 from tplimits.report.written import TRAINING, Told
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tplimits.sampling.verdict import Verdict
 
 
-class TrainingLimit(Told):
+class TrainingLimit(Undoubted, Told):
     """A limit of a network in training."""
 
     check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
@@ -57,11 +57,6 @@ class TrainingLimit(Told):
         return json_report.numbers_document(
             self.program, training={"f": numbers.f.tolist(), "stderr": numbers.stderr.tolist()}
         )
-
-    def assuming(self, names: Sequence[str]) -> Self:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Outputs of networks in training, or the user's claims about them, at finite widths."""

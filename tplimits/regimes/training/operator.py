@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError, shown
-from tplimits.law.at_constants import at_constants, given_zeros
+from tplimits.law.at_constants import at_zeros
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, several
 from tplimits.program.optimizers.recursion import Optimizer
@@ -196,15 +196,11 @@ class TangentLimit(TrainingLimit):
 
     def _at_zeros(self, given: Mapping[str, Any]) -> tuple[TangentOperator, dict[str, Any]]:
         """The operator with zeros put in for constants that are 0, and what else is given."""
-        zeros = given_zeros(self.program, given)
 
         def derived(bound: Program) -> TangentOperator:
             return derive_tangent_limit(bound, self.regime).operator
 
-        found = at_constants(self.program, zeros, self._known_at, derived) if zeros else None
-        if found is None:
-            return self.operator, dict(given)
-        return found, {name: value for name, value in given.items() if name not in zeros}
+        return at_zeros(self.program, given, self._known_at, derived, self.operator)
 
     def sign_kernel(
         self,

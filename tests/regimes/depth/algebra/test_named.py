@@ -9,6 +9,7 @@ import sympy
 from bent import V
 from scipy.special import erf
 from scipy.stats import norm
+from single_step import assembled
 
 import tplimits as tp
 from tplimits.regimes.depth.algebra.means import U
@@ -165,7 +166,7 @@ def test_compiled_steps_have_the_same_drift(φ, bound):
     sde = derived(bent.branch(φ))
     compiled = engine(sde.limit, "euler", sde.values(3, {"g": 0.7}), 3, {})
     for at in (V, 9 * V, V / 50):
-        added, _ = compiled.assembled(at, 1.0, interpreted=True)
+        added, _ = assembled(compiled, at, 1.0, interpreted=True)
         np.testing.assert_allclose(added, sde.drift_at(at, g=0.7), atol=bound * (1 + at[0, 0]))
 
 
@@ -173,7 +174,7 @@ def test_means_of_centred_logits_in_compiled_steps():
     sde = derived(bent.attention(lambda Y: tp.relu(Y - tp.mean(Y, over="key")) / tp.sqrt(tp.n)))
     given = {"γ": 0.7, "τ0": 0.8}
     compiled = engine(sde.limit, "euler", sde.values(3, given, {"k": 1.0}), 3, {})
-    added, _ = compiled.assembled(V, 1.0, interpreted=True)
+    added, _ = assembled(compiled, V, 1.0, interpreted=True)
     np.testing.assert_allclose(added, sde.drift_at(V, **given, ratios={"k": 1.0}), rtol=1e-10)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import published
 import pytest
 import shaped
+from single_step import assembled
 
 import tplimits as tp
 from tplimits.regimes.depth.numbers import simulation
@@ -94,14 +95,14 @@ def test_what_an_euler_step_adds(name, size):
     (sde, constants), step = derived(name, size), compiled(name, size, "euler")
     V = published.random_covariance(size, seed=size)
     drift = STEP * sde.drift_at(V, **constants)
-    added, factor = step.assembled(V, STEP, noises(sde, size))
+    added, factor = assembled(step, V, STEP, noises(sde, size))
     assert close(added, drift, max(np.abs(drift).max(), 1e-3)) and not factor.any()
     columns = []
     for k, noise in basis(sde, V):
         if k is None:
             columns.append(np.sqrt(step.isotropic / 2) * noise)
         else:
-            columns.append((step.assembled(V, STEP, noises(sde, size, k, noise))[0] - added) / np.sqrt(STEP))
+            columns.append((assembled(step, V, STEP, noises(sde, size, k, noise))[0] - added) / np.sqrt(STEP))
     a, b = np.triu_indices(size)
     J = np.array(columns)[:, a, b].T
     assert close(J @ J.T, sde.diffusion_at(V, **constants))
@@ -113,17 +114,17 @@ def test_a_positive_step_has_the_same_drift_and_noise(name, size):
     (sde, constants), step = derived(name, size), compiled(name, size, "psd")
     euler = compiled(name, size, "euler")
     V = published.random_covariance(size, seed=20 + size)
-    rest, X0 = step.assembled(V, STEP, noises(sde, size))
+    rest, X0 = assembled(step, V, STEP, noises(sde, size))
     mean = X0 @ V + V @ X0.T + rest
-    plain = euler.assembled(V, STEP, noises(sde, size))[0]
+    plain = assembled(euler, V, STEP, noises(sde, size))[0]
     for k, noise in basis(sde, V):
         if k is not None:
             D, X = (
                 found - base
-                for found, base in zip(step.assembled(V, STEP, noises(sde, size, k, noise)), (rest, X0), strict=True)
+                for found, base in zip(assembled(step, V, STEP, noises(sde, size, k, noise)), (rest, X0), strict=True)
             )
             mean = mean + X @ V @ X.T
-            wanted = euler.assembled(V, STEP, noises(sde, size, k, noise))[0] - plain
+            wanted = assembled(euler, V, STEP, noises(sde, size, k, noise))[0] - plain
             assert close(X @ V + V @ X.T + D, wanted, 1.0)
     assert close(mean, STEP * sde.drift_at(V, **constants), np.abs(X0 @ V).max() + np.abs(mean).max())
 
@@ -134,7 +135,7 @@ def test_the_source_run_as_python_gives_the_same(name, method):
     (sde, _), step = derived(name, 3), compiled(name, 3, method)
     V = published.random_covariance(3, seed=5)
     R = [np.random.default_rng(k).standard_normal((3, 3)) for k in range(len(sde.root.responses))]
-    found, twin = (step.assembled(V, STEP, R, interpreted=i) for i in (False, True))
+    found, twin = (assembled(step, V, STEP, R, interpreted=i) for i in (False, True))
     assert all(close(a, b, 1.0) for a, b in zip(found, twin, strict=True))
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from tplimits.program.nodes.functions import SIGNED
 from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
 
-_ODD = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
+_ODD = (*SIGNED, sympy.sin)
 _EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
 #: unions of more cosets than this are replaced by fewer that hold them
 MOST = 6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
 from tplimits.regimes.depth.expanded.paths import Curve
 from tplimits.regimes.depth.numbers.paths import Estimate
-from tplimits.regimes.protocol import CheckAsked, refuse_unknown_doubts
+from tplimits.regimes.protocol import CheckAsked, Undoubted
 from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _numbers_of_open(program: Program) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class NumericSDE(Told):
+class NumericSDE(Undoubted, Told):
     """dV = b(V) dt + Σ(V)^(1/2) dB on the fixed points of the leading map M of a block, in numbers.
 
     A layer is V′ = M(V) + b₁/n + fluctuations of covariance C₁/n, by the expansion of one layer in 1/n; layers take V
@@ -263,11 +263,6 @@ class NumericSDE(Told):
 
     def _asked(self) -> Mapping[str, Any]:
         return {"fixed": []}
-
-    def assuming(self, names: Sequence[str]) -> NumericSDE:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """One layer, the law of simulated paths, or the user's claims, against layers of finite width."""

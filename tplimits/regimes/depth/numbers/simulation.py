@@ -1,71 +1,46 @@
-"""Paths of a covariance SDE: its coefficients compiled once, thousands of paths in parallel threads."""
+"""Paths of a covariance SDE, by the engine that it has; the coefficients of compiled ones, written once a method."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numba
-import numpy
 import sympy
-from sympy import Expr, Symbol
+from sympy import Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
-from tplimits.numbers import generated
-from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
-from tplimits.regimes.depth.numbers import covariance, moves
-from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch, room
+from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch
+from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled
 from tplimits.regimes.depth.numbers.dense import Dense
 from tplimits.regimes.depth.numbers.means import MOST_TOKENS
-from tplimits.regimes.depth.numbers.normals import streams
 from tplimits.regimes.depth.numbers.ordinary import Ordinary
 from tplimits.regimes.depth.numbers.paths import Paths, ended
 from tplimits.regimes.depth.numbers.settings import Settings, initial, settings
-from tplimits.regimes.depth.numbers.source import Generated, Outputs
+from tplimits.regimes.depth.numbers.source import Outputs
 from tplimits.regimes.depth.numbers.source import generated as generated_source
-from tplimits.regimes.depth.numbers.tabulated import tables
 
 if TYPE_CHECKING:
-    from tplimits.numbers.native import Native
+    from tplimits.progress import Progress
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.roots import Root
 
-#: what has the numbers where tables are refused
-_INSTEAD = "method='dense' computes it at every step"
 __all__ = ["CompiledSDE", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
 METHODS = ("psd", "euler", "dense")
-#: the size of a step, as a symbol in coefficients
-_STEP = Symbol("dt", positive=True)
-#: paths handed to a thread at once
-_CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Simulator:
-    """One SDE and method: the generated functions, and the coefficients of its terms as expressions."""
+class Simulator(Coefficients):
+    """The coefficients of one SDE for steps of one method."""
 
     method: str
-    source: Generated
-    coefficients: Form
-    isotropic: Expr
-    arrays: Mapping[str, Array]
-    symmetric: tuple[bool, ...]
     move: Move
-
-    @property
-    def assemble(self) -> Native:
-        """One step, compiled at the first call."""
-        step: Native = generated.functions(self.source.text, "sde")["assemble"]
-        return step
 
 
 def simulator(limit: BlockLimit, method: str) -> Simulator:
@@ -78,7 +53,7 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
             f"method={method!r} needs a square root of Σ that is linear in independent normals, and none was found: "
             f"{limit.rootless}. method='dense' takes a root of Σ at every step, slowly."
         )
-    noise = sympy.sqrt(_STEP)
+    noise = sympy.sqrt(STEP)
     drift, root, arrays = _written_out(limit, limit.root)
     if method == "euler":
         added = [drift.terms, *(_numbered(r.form, k) for k, r in enumerate(root.responses))]
@@ -89,7 +64,7 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
         factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
     outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
     scaled = [
-        (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
+        (STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
     source = generated_source(outputs, len(root.responses))
     scaled += [c for mean in source.means for c in mean.coefficients]
@@ -97,7 +72,7 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
     symmetric = tuple(r.symmetric for r in root.responses)
     move = Move(method == "euler", bool(source.inside & {"N", "s"}), bool(outputs.added), bool(outputs.factor))
-    return Simulator(method, source, coefficients, root.isotropic, arrays, symmetric, move)
+    return Simulator(source, coefficients, root.isotropic, arrays, symmetric, method, move)
 
 
 def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:
@@ -124,86 +99,28 @@ def _numbered(form: Form, k: int) -> dict:
     }
 
 
-@dataclass(frozen=True)
-class CompiledSDE:
-    """A simulator at given constants and step."""
+class CompiledSDE(Compiled):
+    """A simulator at given constants."""
 
-    simulator: Simulator
-    values: Mapping[Symbol, float]
-    arrays: tuple[Array, ...]
-    isotropic: float
-
-    @classmethod
-    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], m: int) -> CompiledSDE:
-        """Numbers put in.
-
-        Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
-        """
-        (isotropic,) = covariance.numbers(Form({(): simulator.isotropic}), values)
-        if isotropic < 0:
-            raise EvaluationError(
-                f"Σ is not positive: its isotropic part s·(V^αδ V^βω + V^αω V^βδ) has s = {simulator.isotropic} = "
-                f"{isotropic:.6g}; choose constants with s ≥ 0."
-            )
-        chosen = [numpy.ascontiguousarray(simulator.arrays[label], dtype=float) for label in simulator.source.arrays]
-        for array in chosen:
-            if set(array.shape) != {m}:
-                raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
-        for mean in simulator.source.means:
-            chosen += tables(mean.moment(values), _INSTEAD) if mean.tables else ()
-        return cls(simulator, values, tuple(chosen), isotropic)
-
-    def coefficients(self, h: float) -> Array:
-        """The coefficients of all terms for a step of size h."""
-        return numpy.array(covariance.numbers(self.simulator.coefficients, {**self.values, _STEP: h}))
-
-    def assembled(
-        self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False
-    ) -> tuple[Array, Array]:
-        """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
-        m = len(V)
-        at = room(self.simulator.source, m, self.coefficients(h), self.arrays)
-        at.own["V"][...] = V
-        at.responses[: len(noises)] = noises or 0.0
-        moves.kernels(V, True, at.own["d"], at.own["s"], at.own["N"])
-        if interpreted:
-            self.simulator.assemble.function(m, at.flat)
-        else:
-            self.simulator.assemble(m, at.addresses)
-        return at.own["D"], at.own["X"]
+    step = Step
+    instead = "method='dense' computes it at every step"
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
         """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
-        steps, every, h = settings.grid(halves)
-        count, m = settings.paths, V0.shape[-1]
-        V = numpy.ascontiguousarray(numpy.broadcast_to(V0, (count, m, m))).copy()
-        history = numpy.empty((count, steps // every + 1 if every else 0, m, m))
-        stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
-        states, c = streams(settings.seed, count), self.coefficients(h)
-        spread = math.sqrt(self.isotropic * h / 2)
+        _, every, h = settings.grid(halves)
+        m, c = V0.shape[-1], self.coefficients(h)
         if self.simulator.method == "psd" and self.isotropic * h * m > 1:
             raise EvaluationError(
                 f"dt={h:g} is too large for {m} tokens: steps of method='psd' need s·dt·m ≤ 1, where "
                 f"s = {self.isotropic:g}; choose dt ≤ {1 / (self.isotropic * m):.3g}."
             )
-        low, high = settings.interval(V0)
-        symmetric, address = numpy.array(self.simulator.symmetric, dtype=bool), self.simulator.assemble.address
 
-        def chunk(start: int) -> int:
-            part = slice(start, start + _CHUNK)
-            at = room(self.simulator.source, m, c, self.arrays)
-            own = {name: array for name, array in at.own.items() if name in Step._fields}
-            step = Step(address, at.addresses, at.responses, **own)
-            noise = Noise(states[part], halves, spread, symmetric)
-            ends = Ends(low, high, every, history[part], stopped[part], clipped[part])
-            batch(V[part], steps, noise, step, self.simulator.move, ends)
-            return len(V[part])
+        def loop(_: slice, V: Array, steps: int, noise: Noise, step: Step, ends: Ends) -> None:
+            batch(V, steps, noise, step, self.simulator.move, ends)
 
-        with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool:
-            report.plan(count, "paths")
-            for done in pool.map(chunk, range(0, count, _CHUNK)):
-                report.advance(done)
-        return ended(V, settings.T, h, self.simulator.method, stopped, clipped, settings.seed, history, every)
+        V, ends = self.drawn(V0, c, settings, halves, progress, loop)
+        how = settings.T, h, self.simulator.method
+        return ended(V, *how, ends.stopped, ends.clipped, settings.seed, ends.history, every)
 
 
 def engine(

@@ -15,7 +15,7 @@ from tplimits.regimes.depth import tangent
 from tplimits.regimes.depth.algebra.writing import M, array_names, expression
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.tangent import report as written
-from tplimits.regimes.protocol import refuse_unknown_doubts
+from tplimits.regimes.protocol import Undoubted
 from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def derive_gradients(program: Program, fixed: tuple[str, ...] = ()) -> TangentSD
 
 
 @dataclass(frozen=True)
-class TangentSDE(Told):
+class TangentSDE(Undoubted, Told):
     """The SDE of V = X Xᵀ/n, C = X δXᵀ/n and D = δX δXᵀ/n, δX a perturbation that every layer maps on: t = layer/n.
 
     |∂L/∂θ|² of a Gaussian readout L has, at every width, the law of the response to a Gaussian perturbation of θ, so
@@ -127,11 +127,6 @@ class TangentSDE(Told):
 
     def _asked(self) -> Mapping[str, Any]:
         return {"fixed": list(self.fixed), "tangent": True}
-
-    def assuming(self, names: Sequence[str]) -> TangentSDE:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Laws of log gradient norms, or the user's claims on them, against backpropagation in real networks."""

@@ -117,7 +117,7 @@ def simulated(
     start[..., :m, :m], start[..., m:, m:], start[..., :m, m:] = V, D, across
     # C of one path need not be symmetric: the lower block is its transpose
     start[..., m:, :m] = numpy.swapaxes(start[..., :m, m:], -1, -2)
-    compiled = stage.CompiledTangent.at(_simulator(sde, fed), values)
+    compiled = stage.CompiledTangent.at(_simulator(sde, fed), values, V.shape[-1])
     if not settings.halve:
         return compiled.run(start, settings, fed, 1, progress)
     fine, coarse = (compiled.run(start, settings, fed, halves, progress) for halves in (1, 2))

@@ -41,8 +41,7 @@ class Printer(Named, FormulaPrinter):
     def __init__(self, outline: Outline) -> None:
         super().__init__()
         self._outline, self.title, self.ket = outline, title_latex, _ket
-        first = name(outline.input)
-        self._inputs = {1: first, 2: _primed(first)}
+        self._inputs = {1: _of_side(outline.input), 2: _of_side(f"{outline.input}′")}
         self.pair = ", ".join(self._inputs.values())
 
     def at(self, shown: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
@@ -51,22 +50,17 @@ class Printer(Named, FormulaPrinter):
         return rf"{shown}({', '.join(self._inputs[s] for s in sides)}){below}"
 
     def _print_Data(self, expr: Data | Datum) -> str:
-        shown = name(self._outline.derivation.network[expr.source].name)
-        shown = _primed(shown) if expr.side == 2 else shown
+        shown = _of_side(self._outline.derivation.network[expr.source].name + "′" * (expr.side == 2))
         return f"{{{shown}}}_{{{','.join(map(self._print, expr.indices))}}}" if expr.indices else shown
 
     def _print_Kron(self, expr: Kron) -> str:
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        axis = name(expr.axis.rstrip("′"))
-        axis = _primed(axis) if expr.axis.endswith("′") else axis
-        return self.summed(rf"{self._print(expr.bound)} \in {axis}", expr.summand)
+        return self.summed(rf"{self._print(expr.bound)} \in {_of_side(expr.axis)}", expr.summand)
 
     def _print_Softmax(self, expr: Softmax) -> str:
-        axis = name(expr.axis.rstrip("′"))
-        axis = _primed(axis) if expr.axis.endswith("′") else axis
-        below = rf"{self._print(expr.index)} \in {axis}"
+        below = rf"{self._print(expr.index)} \in {_of_side(expr.axis)}"
         return rf"\operatorname{{softmax}}_{{{below}}}\left({self._print(expr.family)}\right)"
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
@@ -80,12 +74,8 @@ class Printer(Named, FormulaPrinter):
 
     def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
         if expr.name.startswith("|") and expr.name.endswith("|"):
-            axis = expr.name[1:-1]
-            shown = name(axis.rstrip("′"))
-            return rf"|{_primed(shown) if axis.endswith('′') else shown}|"
-        if expr.name.endswith("′"):
-            return _primed(name(expr.name[:-1]))
-        return decimal(expr.name) or name(expr.name)
+            return rf"|{_of_side(expr.name[1:-1])}|"
+        return decimal(expr.name) or _of_side(expr.name)
 
     def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
         head = type(expr).__name__
@@ -173,7 +163,11 @@ def mean_name(text: str) -> str:
     return rf"{name(stem)}_{{{inside}}}"
 
 
-def _primed(shown: str) -> str:
+def _of_side(text: str) -> str:
+    """A name, with a prime where it is that of the second input."""
+    shown = name(text.removesuffix("′"))
+    if not text.endswith("′"):
+        return shown
     return f"{shown}'" if re.fullmatch(r"\\?\w+", shown) else f"{{{shown}}}'"
 
 

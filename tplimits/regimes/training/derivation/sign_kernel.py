@@ -19,7 +19,7 @@ from tplimits.law.state import width_ratio
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import Entry, axis_symbol
-from tplimits.program.nodes.functions import relu, step
+from tplimits.program.nodes.functions import SIGNED, relu, step
 from tplimits.program.nodes.kinds import OuterNonlin
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.operator import TangentOperator
-
-#: functions with the sign of their argument
-_ODD = (sympy.tanh, sympy.erf)
 
 
 def sign_kernel(operator: TangentOperator) -> KernelTables:
@@ -82,10 +79,10 @@ def _sign(factor: Expr) -> Expr:
     """The sign of one factor in its simplest form.
 
     >>> x = Symbol("x", real=True)
-    >>> _sign(1 - sympy.tanh(x) ** 2), _sign(sympy.tanh(x)), _sign(relu(x))
+    >>> _sign(1 - sympy.tanh(x) ** 2), _sign(sympy.atan(sympy.tanh(x))), _sign(relu(x))
     (1, sign(x), step(x))
     """
-    if isinstance(factor, _ODD):
+    if isinstance(factor, SIGNED):
         return _sign(factor.args[0])
     if isinstance(factor, (relu, step)):
         return step(factor.args[0])

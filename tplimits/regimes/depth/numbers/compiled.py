@@ -1,0 +1,125 @@
+"""The compiled steps of an SDE, of states alone or with their tangents, at given constants: paths in threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numba
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.arrays import Array
+from tplimits.errors import EvaluationError
+from tplimits.numbers import generated
+from tplimits.progress import Progress, reporting
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.numbers.batch import Ends, Noise, room
+from tplimits.regimes.depth.numbers.normals import streams
+from tplimits.regimes.depth.numbers.tabulated import tables
+
+if TYPE_CHECKING:
+    from tplimits.numbers.native import Native
+    from tplimits.regimes.depth.numbers.settings import Settings
+    from tplimits.regimes.depth.numbers.source import Generated
+
+#: the size of a step, as a symbol in coefficients
+STEP = Symbol("dt", positive=True)
+#: paths handed to a thread at once
+_CHUNK = 64
+
+#: all steps of some paths, in place: which they are, where they start, how many steps, their noise, step and ends
+Loop = Callable[[slice, Array, int, Noise, Any, Ends], None]
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """One SDE: the generated functions, and the coefficients of its terms as expressions."""
+
+    source: Generated
+    coefficients: Form
+    isotropic: Expr
+    arrays: Mapping[str, Array]
+    symmetric: tuple[bool, ...]
+
+    @property
+    def assemble(self) -> Native:
+        """One step, compiled at the first call."""
+        step: Native = generated.functions(self.source.text, "sde")["assemble"]
+        return step
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An SDE at given constants."""
+
+    simulator: Any
+    values: Mapping[Symbol, float]
+    arrays: tuple[Array, ...]
+    isotropic: float
+
+    #: a matrix of a path has so many blocks of tokens along a side
+    blocks: ClassVar[int] = 1
+    #: what a loop is given of one step
+    step: ClassVar[Any]
+    #: what has the numbers where tables are refused
+    instead: ClassVar[str]
+
+    @classmethod
+    def at(cls, simulator: Coefficients, values: Mapping[Symbol, float], m: int) -> Self:
+        """Numbers put in.
+
+        Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
+        """
+        (isotropic,) = covariance.numbers(Form({(): simulator.isotropic}), values)
+        if isotropic < 0:
+            raise EvaluationError(
+                f"Σ is not positive: its isotropic part s·(V^αδ V^βω + V^αω V^βδ) has s = {simulator.isotropic} = "
+                f"{isotropic:.6g}; choose constants with s ≥ 0."
+            )
+        chosen = [numpy.ascontiguousarray(simulator.arrays[label], dtype=float) for label in simulator.source.arrays]
+        for array in chosen:
+            if set(array.shape) != {m}:
+                raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
+        for mean in simulator.source.means:
+            chosen += tables(mean.moment(values), cls.instead) if mean.tables else ()
+        return cls(simulator, values, tuple(chosen), isotropic)
+
+    def coefficients(self, h: float, more: Mapping[Symbol, float] | None = None) -> Array:
+        """The coefficients of all terms for a step of size h."""
+        given = {**self.values, STEP: h, **(more or {})}
+        return numpy.array(covariance.numbers(self.simulator.coefficients, given))
+
+    def drawn(
+        self, start: Array, c: Array, settings: Settings, halves: int, progress: Progress, loop: Loop
+    ) -> tuple[Array, Ends]:
+        """Where paths from `start` (paths, size, size), or one for all, end, and what is kept of all of them."""
+        steps, every, h = settings.grid(halves)
+        count, size = settings.paths, start.shape[-1]
+        m = size // self.blocks
+        V = numpy.ascontiguousarray(numpy.broadcast_to(start, (count, size, size))).copy()
+        history = numpy.empty((count, steps // every + 1 if every else 0, size, size))
+        stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
+        states, spread = streams(settings.seed, count), math.sqrt(self.isotropic * h / 2)
+        # the interval is for the state: a tangent may grow or vanish as it likes, its size is kept as a logarithm
+        low, high = settings.interval(start[..., :m, :m])
+        symmetric, address = numpy.array(self.simulator.symmetric, dtype=bool), self.simulator.assemble.address
+
+        def chunk(first: int) -> int:
+            part = slice(first, first + _CHUNK)
+            at = room(self.simulator.source, m, c, self.arrays)
+            own = {name: array for name, array in at.own.items() if name in self.step._fields}
+            step = self.step(address, at.addresses, at.responses, **own)
+            noise = Noise(states[part], halves, spread, symmetric)
+            loop(part, V[part], steps, noise, step, Ends(low, high, every, history[part], stopped[part], clipped[part]))
+            return len(V[part])
+
+        with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool:
+            report.plan(count, "paths")
+            for done in pool.map(chunk, range(0, count, _CHUNK)):
+                report.advance(done)
+        return V, Ends(low, high, every, history, stopped, clipped)
