@@ -159,7 +159,8 @@ def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
         # either index may be the bound one
         for gone, kept in (kron.args[::-1], kron.args):
             rest = [b for b in bounds if b[0] != gone]
-            if len(rest) < len(bounds):
+            # δ(j, f(f(j))) tells where the sum has terms, and has no index less
+            if len(rest) < len(bounds) and gone not in free_indices(kept):
                 return _collapsed(value.xreplace({gone: kept}), rest)
     return summed(value, bounds)
 
