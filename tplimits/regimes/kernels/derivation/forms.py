@@ -86,8 +86,8 @@ class Forms:
         row: dict[Expr, Expr] = {}
         for addend in sympy.Add.make_args(unit):
             number, leaf = addend.as_independent(Of, AxisSum, as_Add=False)
-            if type(leaf) is Of and not leaf.indices and self.engine.nodes[leaf.node].initial:
-                leaf = Of(leaf.args[0], S.One)
+            if type(leaf) is Of and self.engine.nodes[leaf.node].initial and all(i.is_Integer for i in leaf.indices):
+                leaf = Of(leaf.args[0], S.One, *leaf.indices)
             row[leaf] = scale * number
         return row if all(number.is_number for number in row.values()) else {}
 
