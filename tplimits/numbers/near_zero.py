@@ -13,7 +13,7 @@ and whether the pole is removable: those of negative order vanish then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,13 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
+from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
+from tplimits.law.rules import removable
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 #: radii that are tried, and the share of one up to which the series is used
 _RADII, _SHARE = tuple(2.0 * 0.5 ** (k / 2) for k in range(16)), 0.5
+#: the order of series whose coefficients are functions, and where they end at most
+_ORDER, _RADIUS = 6, sympy.Float(0.5)
 #: points of a circle, coefficients that are kept, those of negative order that are asked, digits
 _POINTS, _KEPT, _ASKED, _DIGITS = 128, 32, 8, 60
 #: what counts as zero, and how much larger than in the middle a function may be on its circle to tell
@@ -67,6 +72,42 @@ def continued(expr: Expr, gaussians: Randomness) -> Expr:
     parts = () if isinstance(expr, near) else expr.args
     swap = {part: other for part in parts if (other := continued(part, gaussians)) is not part}
     return expr.func(*(swap.get(part, part) for part in parts)) if swap else expr
+
+
+def of_differences(expr: Expr, variables: Collection[Expr]) -> Expr:
+    """The same with quotients of differences, (f(x) − f(y))/(x − y), read off their Taylor series where x = y."""
+    for _, argument in singular_places(expr):
+        read = argument.free_symbols
+        if len(read) == 2 and read <= set(variables) and all(argument.diff(v).is_number for v in read):
+            expr = _of_difference(expr, argument)
+    return expr
+
+
+def _of_difference(expr: Expr, argument: Expr) -> Expr:
+    if isinstance(expr, near) or not expr.has(argument):
+        return expr
+    if isinstance(expr, (sympy.Add, sympy.Mul)) and expr.free_symbols <= argument.free_symbols:
+        series = _taylor(expr, argument)
+        if series is not None:
+            return series
+    mine = [f for f in expr.args if f.free_symbols <= argument.free_symbols] if expr.is_Mul else []
+    if 0 < len(mine) < len(expr.args):
+        others = (_of_difference(f, argument) for f in expr.args if f not in mine)
+        return sympy.Mul(_of_difference(sympy.Mul(*mine), argument), *others)
+    return expr.func(*(_of_difference(a, argument) for a in expr.args))
+
+
+def _taylor(quotient: Expr, argument: Expr) -> Expr | None:
+    names: dict[Expr, Entry] = {v: Entry(sympy.Integer(k), NO_NEURON) for k, v in enumerate(argument.free_symbols)}
+    back = {name: v for v, name in names.items()}
+    part = removable.over_one(quotient.xreplace(names))
+    variable, entry = min(names.items(), key=str)
+    (place,) = removable.zeros(argument.xreplace(names), entry)
+    found = removable.coefficients(part, entry, place, _ORDER)
+    if found is None:
+        return None
+    terms = (sympy.Mul(c, *found[1]).xreplace(back) for c in found[0])
+    return near(variable - place.xreplace(back), quotient, _RADIUS, *terms)
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

@@ -129,8 +129,13 @@ def _is_affine_beside(argument: Expr, body: Expr) -> bool:
 
 
 def _is_divided_beside(argument: Expr, body: Expr, before: list[Instruction]) -> bool:
-    """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s."""
+    """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s.
+
+    Or the argument is, beside what it is made of: (tanh x − tanh y)/(x − y) has none as a function of three variables.
+    """
     rest = body.xreplace({argument: sympy.S.One})
+    if argument in _denominators(body) and not set(entries(argument)).isdisjoint(entries(rest)):
+        return True
     below = (e for base in divisors(rest) for e in entries(base) if before[e.source].width is None)
     return not set(entries(argument)).isdisjoint(below)
 

@@ -73,3 +73,22 @@ def test_a_maximum_at_a_zero_in_disguise(train):
     found = tp.derive(net, tp.Kernels(train=train)).evaluate(X)
     np.testing.assert_allclose(found.nngp, C, atol=1e-12)
     np.testing.assert_allclose(found.ntk, 2 * C if train is None else C, atol=1e-12)
+
+
+def test_difference_quotients_of_vectors():
+    """(tanh x − tanh y)/(x − y) = tanh(x − y) (1 − tanh x tanh y)/(x − y): terms of the first have no means each."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * (tp.tanh(x) - tp.tanh(y)) / (x - y)
+
+    found = tp.derive(net, tp.Kernels(train=("y",))).evaluate([[1.0, 0.5]])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    x, y = np.meshgrid(np.sqrt(1.25) * nodes, nodes, indexing="ij")
+    law = np.outer(weights, weights) / weights.sum() ** 2
+    apart = np.where(abs(x - y) < 1e-9, 1e-4, x - y)
+    quotient = np.tanh(apart) * (1 - np.tanh(y + apart) * np.tanh(y)) / apart
+    slope = (quotient - 1 + np.tanh(y) ** 2) / apart
+    np.testing.assert_allclose(found.nngp, [[(law * quotient**2).sum()]], rtol=1e-7)
+    np.testing.assert_allclose(found.ntk, [[(law * slope**2).sum()]], rtol=1e-4)

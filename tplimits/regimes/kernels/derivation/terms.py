@@ -81,6 +81,9 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
             return products([*(terms(f, powers) for f in shared), terms(rest, powers)])
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
+        if powers and (quotient := _quotient(expr)):
+            rest = [terms(a, powers) for a in expr.args if a not in quotient]
+            return products([*rest, [Term(S.One, (), (sympy.Mul(*quotient),))]])
         return products([terms(a, powers) for a in expr.args])
     if isinstance(expr, AxisSum):
         new = fresh_index(expr.bound)
@@ -120,6 +123,14 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
         else:
             found += [t for a in addends for t in terms(a)]
     return found
+
+
+def _quotient(product: sympy.Mul) -> list[Expr]:
+    """Sums that are divided by what may vanish, and that: poles of the terms of a sum may cancel."""
+    poles = [f for f in product.args if isinstance(f, sympy.Pow) and _may_be_polar(f)]
+    divided = leaves(sympy.Mul(*poles)) if poles else frozenset()
+    divided_sums = [f for f in product.args if f.is_Add and leaves(f) & divided]
+    return [*divided_sums, *poles] if divided_sums else []
 
 
 def _may_be_polar(addend: Expr) -> bool:
