@@ -5,6 +5,7 @@
 (exp x − 1 − x)/x² tends to ½ as x → 0, but in doubles the numerator has an error of 1e-16 however small x is, which
 the pole multiplies by x^(−2): quadrature that has nodes near it would add rounding alone.  So a quotient whose pole at
 t = 0 is removable is continued by its series, over all terms of a sum together, as in the derivative of sin(z)/z.
+Quotients of differences, (f(x) − f(y))/(x − y), have series whose coefficients are functions of y.
 Where the pole is of more than t, as 1/(x² + y²) is, or stays, a numerator that vanishes with it is read off its own.
 
 The coefficients are Cauchy's integrals on a circle in many digits, which also tell whether P is analytic inside of it
@@ -23,13 +24,11 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
-from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.taylor import is_analytic, powers
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
-from tplimits.law.rules import removable
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
@@ -76,10 +75,11 @@ def continued(expr: Expr, gaussians: Randomness) -> Expr:
 
 def of_differences(expr: Expr, variables: Collection[Expr]) -> Expr:
     """The same with quotients of differences, (f(x) − f(y))/(x − y), read off their Taylor series where x = y."""
-    for _, argument in singular_places(expr):
-        read = argument.free_symbols
-        if len(read) == 2 and read <= set(variables) and all(argument.diff(v).is_number for v in read):
-            expr = _of_difference(expr, argument)
+    poles = dict.fromkeys(p.base for p in expr.atoms(sympy.Pow) if p.exp.is_Integer and p.exp.is_negative)
+    for base in sorted(poles, key=sympy.default_sort_key):
+        read = base.free_symbols
+        if len(read) == 2 and read <= set(variables) and all(base.diff(v).is_number for v in read):
+            expr = _of_difference(expr, base)
     return expr
 
 
@@ -97,17 +97,23 @@ def _of_difference(expr: Expr, argument: Expr) -> Expr:
     return expr.func(*(_of_difference(a, argument) for a in expr.args))
 
 
-def _taylor(quotient: Expr, argument: Expr) -> Expr | None:
-    names: dict[Expr, Entry] = {v: Entry(sympy.Integer(k), NO_NEURON) for k, v in enumerate(argument.free_symbols)}
-    back = {name: v for v, name in names.items()}
-    part = removable.over_one(quotient.xreplace(names))
-    variable, entry = min(names.items(), key=str)
-    (place,) = removable.zeros(argument.xreplace(names), entry)
-    found = removable.coefficients(part, entry, place, _ORDER)
-    if found is None:
+def _taylor(quotient: Expr, difference: Expr) -> Expr | None:
+    """A function of two variables by its series in one of them where a difference vanishes; None where a pole stays."""
+    variable = min(difference.free_symbols, key=str)
+    slope, step = difference.diff(variable), sympy.Dummy(real=True)
+    place = sympy.expand(variable - difference / slope)
+    found = [-f.exp for f in quotient.atoms(sympy.Pow) if f.base == difference and f.exp.is_negative]
+    most = int(max(found, default=0))
+    above = sympy.Add(*(term * difference**most for term in sympy.Add.make_args(quotient))).xreplace(
+        {variable: place + step}
+    )
+    if not most or not is_analytic(above, step):
         return None
-    terms = (sympy.Mul(c, *found[1]).xreplace(back) for c in found[0])
-    return near(variable - place.xreplace(back), quotient, _RADIUS, *terms)
+    numerator = [sympy.expand(c) for c in powers(above, step, most + _ORDER)]
+    # it has to vanish to the whole order of the denominator for every value of the other variable
+    if any(c != 0 for c in numerator[:most]):
+        return None
+    return near(variable - place, quotient, _RADIUS, *(c / slope**most for c in numerator[most:]))
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

@@ -266,7 +266,7 @@ def test_functions_that_do_not_jump_have_a_tangent_kernel(written, plainly):
     ids=("where", "step"),
 )
 def test_branches_that_meet_are_continuous_and_exact_however_they_are_written(branches):
-    """A name for the argument (x − b)/2 would hide that branches meet; x − b beside x and b is no variable of its own."""
+    """A name for (x − b)/2 would hide that branches meet; x − b beside x and b is no variable of its own."""
 
     def network(function):
         @tp.network
