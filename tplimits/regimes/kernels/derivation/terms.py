@@ -81,7 +81,7 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
             return products([*(terms(f, powers) for f in shared), terms(rest, powers)])
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
-        if powers and (quotient := _quotient(expr)):
+        if quotient := _quotient(expr):
             rest = [terms(a, powers) for a in expr.args if a not in quotient]
             return products([*rest, [Term(S.One, (), (sympy.Mul(*quotient),))]])
         return products([terms(a, powers) for a in expr.args])
@@ -115,7 +115,11 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
     for addend in expr.args:
         kets = frozenset(f for f in _operands(addend) if type(f) is Of) if _may_be_polar(addend) else frozenset()
         beside.setdefault(kets, []).append(addend)
-    found = []
+    # tangents that stand in sums that are divided: expectations take them out of all quotients together
+    divided = [a for a in beside.get(frozenset(), ()) if a.is_Mul and _quotient(a)]
+    found = [Term(S.One, (), (sympy.Add(*divided),))] if len(divided) > 1 else []
+    if found:
+        beside[frozenset()] = [a for a in beside[frozenset()] if a not in divided]
     for kets, addends in beside.items():
         rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in kets)) for a in addends))
         if len(addends) > 1 and kets and isinstance(rest, sympy.Add) and is_one_function(rest):
