@@ -5,6 +5,7 @@
 (exp x − 1 − x)/x² tends to ½ as x → 0, but in doubles the numerator has an error of 1e-16 however small x is, which
 the pole multiplies by x^(−2): quadrature that has nodes near it would add rounding alone.  So a quotient whose pole at
 t = 0 is removable is continued by its series, over all terms of a sum together, as in the derivative of sin(z)/z.
+Quotients of differences, (f(x) − f(y))/(x − y), have series whose coefficients are functions of y.
 Where the pole is of more than t, as 1/(x² + y²) is, or stays, a numerator that vanishes with it is read off its own.
 
 The coefficients are Cauchy's integrals on a circle in many digits, which also tell whether P is analytic inside of it
@@ -14,7 +15,7 @@ and whether the pole is removable: those of negative order vanish then.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from sympy import Expr, S
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.taylor import is_analytic, powers
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 #: radii that are tried, and the share of one up to which the series is used
 _RADII, _SHARE = tuple(2.0 * 0.5 ** (k / 2) for k in range(16)), 0.5
+#: the order of series whose coefficients are functions, and where they end at most
+_ORDER, _RADIUS = 6, sympy.Float(0.5)
 #: points of a circle, coefficients that are kept, those of negative order that are asked, digits
 _POINTS, _KEPT, _ASKED, _DIGITS = 128, 32, 8, 60
 #: what counts as zero, and how much larger than in the middle a function may be on its circle to tell
@@ -84,6 +88,49 @@ def _without_kinks(product: Expr, gaussians: Randomness) -> Expr:
                 if base.args[0] == sign * t:
                     swap[factor] = sympy.Mul(sign, t, jump(sign * t)) ** power
     return product.func(*(swap.get(f, f) for f in product.args)) if swap else product
+
+
+def of_differences(expr: Expr, variables: Collection[Expr]) -> Expr:
+    """The same with quotients of differences, (f(x) − f(y))/(x − y), read off their Taylor series where x = y."""
+    poles = dict.fromkeys(p.base for p in expr.atoms(sympy.Pow) if p.exp.is_Integer and p.exp.is_negative)
+    for base in sorted(poles, key=sympy.default_sort_key):
+        read = base.free_symbols
+        if len(read) == 2 and read <= set(variables) and all(base.diff(v).is_number for v in read):
+            expr = _of_difference(expr, base)
+    return expr
+
+
+def _of_difference(expr: Expr, argument: Expr) -> Expr:
+    if isinstance(expr, near) or not expr.has(argument):
+        return expr
+    if isinstance(expr, (sympy.Add, sympy.Mul)) and expr.free_symbols <= argument.free_symbols:
+        series = _taylor(expr, argument)
+        if series is not None:
+            return series
+    mine = [f for f in expr.args if f.free_symbols <= argument.free_symbols] if expr.is_Mul else []
+    if 0 < len(mine) < len(expr.args):
+        others = (_of_difference(f, argument) for f in expr.args if f not in mine)
+        return sympy.Mul(_of_difference(sympy.Mul(*mine), argument), *others)
+    return expr.func(*(_of_difference(a, argument) for a in expr.args))
+
+
+def _taylor(quotient: Expr, difference: Expr) -> Expr | None:
+    """A function of two variables by its series in one of them where a difference vanishes; None where a pole stays."""
+    variable = min(difference.free_symbols, key=str)
+    slope, step = difference.diff(variable), sympy.Dummy(real=True)
+    place = sympy.expand(variable - difference / slope)
+    found = [-f.exp for f in quotient.atoms(sympy.Pow) if f.base == difference and f.exp.is_negative]
+    most = int(max(found, default=0))
+    above = sympy.Add(*(term * difference**most for term in sympy.Add.make_args(quotient))).xreplace(
+        {variable: place + step}
+    )
+    if not most or not is_analytic(above, step):
+        return None
+    numerator = [sympy.expand(c) for c in powers(above, step, most + _ORDER)]
+    # it has to vanish to the whole order of the denominator for every value of the other variable
+    if any(c != 0 for c in numerator[:most]):
+        return None
+    return near(variable - place, quotient, _RADIUS, *(c / slope**most for c in numerator[most:]))
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

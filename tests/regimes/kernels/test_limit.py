@@ -257,6 +257,31 @@ def test_functions_that_do_not_jump_have_a_tangent_kernel(written, plainly):
         tp.derive(jumping, tp.Kernels()).evaluate(X).ntk  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "branches",
+    [
+        lambda x, b: tp.where(x - b, x**2 - b**2, (x - b) / 2),
+        lambda x, b: (x**2 - b**2) * tp.step(x - b) + tp.minimum(x - b, 0) / 2,
+    ],
+    ids=("where", "step"),
+)
+def test_branches_that_meet_are_continuous_and_exact_however_they_are_written(branches):
+    """A name for (x − b)/2 would hide that branches meet; x − b beside x and b is no variable of its own."""
+
+    def network(function):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, v: tp.Vector):
+            return v * function(tp.sum(U * ξ, over="d"), b)
+
+        return net
+
+    X = np.array([[1.0, 0.5], [0.25, -1.0]])
+    plainly = network(lambda x, b: tp.relu(x - b) * (x + b) + tp.minimum(x - b, 0) / 2)
+    found, wanted = (tp.derive(f, tp.Kernels()).evaluate(X) for f in (network(branches), plainly))
+    np.testing.assert_allclose(found.nngp, wanted.nngp, rtol=1e-8)
+    np.testing.assert_allclose(found.ntk, wanted.ntk, rtol=1e-8)
+
+
 def test_a_mean_of_the_output_is_said_and_predictions_want_none():
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, a: tp.Scalar = 2):

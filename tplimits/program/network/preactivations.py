@@ -67,9 +67,13 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
 
 def _where_jumps_stay_crossed(body: Expr, arguments: list[Expr]) -> list[Expr]:
     """Without the argument x − c of where(x − c, x, c): beside a name of it nobody sees that this does not jump."""
-    names = {a: Entry(Integer(-k), OWN) for k, a in enumerate(arguments, start=1)}
-    left = crossed(_with_names(body, names))
-    return [a for a in arguments if a not in crossed(body) or names[a] in left]
+    unnamed = len(crossed(body))
+    kept: dict[Expr, Entry] = {}
+    for number, argument in enumerate(arguments, start=1):
+        names = {**kept, argument: Entry(Integer(-number), OWN)}
+        if len(crossed(_with_names(body, names))) == unnamed:
+            kept = names
+    return list(kept)
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
@@ -125,8 +129,13 @@ def _is_affine_beside(argument: Expr, body: Expr) -> bool:
 
 
 def _is_divided_beside(argument: Expr, body: Expr, before: list[Instruction]) -> bool:
-    """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s."""
+    """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s.
+
+    Or the argument is, beside what it is made of: (tanh x − tanh y)/(x − y) has none as a function of three variables.
+    """
     rest = body.xreplace({argument: sympy.S.One})
+    if argument in _denominators(body) and not set(entries(argument)).isdisjoint(entries(rest)):
+        return True
     below = (e for base in divisors(rest) for e in entries(base) if before[e.source].width is None)
     return not set(entries(argument)).isdisjoint(below)
 

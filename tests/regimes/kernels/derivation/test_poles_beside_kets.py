@@ -73,3 +73,31 @@ def test_a_maximum_at_a_zero_in_disguise(train):
     found = tp.derive(net, tp.Kernels(train=train)).evaluate(X)
     np.testing.assert_allclose(found.nngp, C, atol=1e-12)
     np.testing.assert_allclose(found.ntk, 2 * C if train is None else C, atol=1e-12)
+
+
+@tp.network
+def of_the_input(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    return v * (tp.tanh(x) - tp.tanh(y)) / (x - y)
+
+
+@tp.network
+def beside_the_input(ξ: tp.Input["d"], U: tp.Vector["d"], x: tp.Vector, y: tp.Vector, v: tp.Vector):
+    return v * (tp.sum(U * ξ, over="d") + (tp.tanh(x) - tp.tanh(y)) / (x - y))
+
+
+@pytest.mark.parametrize(("net", "train"), [(of_the_input, ("y",)), (beside_the_input, ("U", "x", "y"))])
+def test_difference_quotients_of_vectors(net, train):
+    """(tanh x − tanh y)/(x − y) = tanh(x − y) (1 − tanh x tanh y)/(x − y): terms of the first have no means each."""
+    found = tp.derive(net, tp.Kernels(train=train)).evaluate([[1.0, 0.5]])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    length = 1.25 if net is of_the_input else 1.0
+    x, y = np.meshgrid(np.sqrt(length) * nodes, nodes, indexing="ij")
+    law = np.outer(weights, weights) / weights.sum() ** 2
+    apart = np.where(abs(x - y) < 1e-9, 1e-4, x - y)
+    quotient = np.tanh(apart) * (1 - np.tanh(y + apart) * np.tanh(y)) / apart
+    slope = (quotient - 1 + np.tanh(y) ** 2) / apart
+    one, other = (law * quotient**2).sum(), (law * slope**2).sum()
+    nngp, ntk = (one, other) if net is of_the_input else (1.25 + one, 1.25 + 2 * other)
+    # beside x = y the reference itself is as good as its difference quotient
+    np.testing.assert_allclose([found.nngp.item(), found.ntk.item()], [nngp, ntk], rtol=1e-4)

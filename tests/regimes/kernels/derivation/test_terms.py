@@ -115,3 +115,22 @@ def test_inputs_exchanged_twice_are_as_they_were():
     read = TableEntry(Integer(5), ONE, Integer(2), index, b)
     assert sided(read, 2, 1) == TableEntry(Integer(5), Integer(2), ONE, Datum(Integer(7), Integer(2), a), b)
     assert sided(read, 2, 2) == TableEntry(Integer(5), Integer(2), Integer(2), Datum(Integer(7), Integer(2), a), b)
+
+
+@pytest.mark.parametrize("neighbour", [[1, 2, -1], [1, 0, 2], [2, 2, 0]])
+def test_products_of_neighbours_keep_the_index_of_their_sum(neighbour):
+    """Σ_i z_i z_f(i): brackets hold δ(f(i), j) δ(i, f(j)), which an index has to fulfil that no sum may lose."""
+
+    @tp.network
+    def net(ξ: tp.Input["at"], u: tp.Vector, b: tp.Vector["at"], v: tp.Vector):
+        z = (u * ξ) ** 2 + b
+        return v * tp.sum(z * z.take(at=neighbour, axes=("at",)), over="at")
+
+    X = np.array([[1.0, -0.5, 2.0], [0.5, 1.5, -1.0]])
+    pairs = np.array([[float(i == j) for i in range(3)] for j in neighbour])
+    Q = (pairs + pairs.T) / 2
+    # over b: E (m + b)ᵀQ(m + b) (m′ + b)ᵀQ(m′ + b) with m = g² ξ²; then over g, with E g⁴ = 3 and E g⁸ = 105
+    sides = np.einsum("ai,ij,aj->a", X**2, Q, X**2)
+    expected = 105 * np.outer(sides, sides) + 3 * np.trace(Q) * np.add.outer(sides, sides) + np.trace(Q) ** 2
+    expected += 2 * np.trace(Q @ Q) + 12 * (X**2 @ Q @ Q @ X.T**2)
+    assert np.allclose(tp.derive(net, tp.Kernels()).evaluate(X).nngp, expected, rtol=1e-12)

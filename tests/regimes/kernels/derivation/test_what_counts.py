@@ -10,6 +10,8 @@ import pytest
 from scipy import integrate, stats
 
 import tplimits as tp
+from tplimits.program.parts import found
+from tplimits.regimes.kernels.derivation.leaves import Moment
 
 X = np.array([[0.6, 0.8], [1.0, -0.3]])
 SHIFTED = tp.init(mean=0.5, std=1)
@@ -115,3 +117,16 @@ def test_a_jump_of_a_random_scalar_has_no_tangent_kernel_but_an_nngp():
     assert "derivative of a jump of a scalar that stays random" in repr(limit)
     behind = tp.derive(network, tp.Kernels(train=("v",))).sample(X[:1], draws=4000, seed=2)
     assert behind.nngp.mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_both_inputs_share_is_one_variable():
+    """A bias and the uniform weights of two channels: three variables, not three of either input."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"].uniform(-1, 2), b: tp.Vector.truncated(1, 0.8), v: tp.Vector):
+        z = tp.sum(U * ξ, over="d")
+        return v * tp.relu(z + b) * tp.sigmoid(z)
+
+    limit = tp.derive(net.bind(d=2), tp.Kernels(train=("v",)))
+    exprs = [limit.derivation.nngp, *(table.definition for table in limit.tables)]
+    assert {len(m.variables) for e in exprs for m in found(e, Moment)} == {3}

@@ -56,7 +56,40 @@ class Forms:
                 kept.append((z, scale, unit))
         for z in swap:
             del self.variables[z]
+        sums = self._sums_of_others()
+        swap = {z: other.xreplace(sums) for z, other in swap.items()} | sums
         return [f.xreplace(swap) for f in written] if swap else written
+
+    def _sums_of_others(self) -> dict[Symbol, Expr]:
+        """Forms that are sums of others, x − b beside x and b: their law would be singular; b of both inputs is one."""
+        rows = [(z, row) for z, form in self.variables.items() if (row := self._numbers(form))]
+        pivots: list[tuple[Expr, dict[Expr, Expr], Expr]] = []
+        swap: dict[Symbol, Expr] = {}
+        for z, row in sorted(rows, key=lambda r: len(r[1])):
+            rest, others = dict(row), S.Zero
+            for leaf, known, kept in pivots:
+                factor = rest.get(leaf, S.Zero) / known[leaf]
+                if factor != 0:
+                    others += factor * kept
+                    rest = {x: rest.get(x, S.Zero) - factor * known.get(x, S.Zero) for x in {**rest, **known}}
+            rest = {x: number for x, c in rest.items() if (number := sympy.expand(c)) != 0}
+            if rest:
+                pivots.append((next(iter(rest)), rest, z - others))
+            else:
+                swap[z] = sympy.expand(others)
+                del self.variables[z]
+        return swap
+
+    def _numbers(self, form: Of) -> dict[Expr, Expr]:
+        """A form by the leaves it is made of, where their coefficients are numbers; else nothing."""
+        scale, unit = self.engine.unit(form)
+        row: dict[Expr, Expr] = {}
+        for addend in sympy.Add.make_args(unit):
+            number, leaf = addend.as_independent(Of, AxisSum, as_Add=False)
+            if type(leaf) is Of and self.engine.nodes[leaf.node].initial and all(i.is_Integer for i in leaf.indices):
+                leaf = Of(leaf.args[0], S.One, *leaf.indices)
+            row[leaf] = scale * number
+        return row if all(number.is_number for number in row.values()) else {}
 
     def _beside_others(self) -> list[tuple[Symbol, Of]]:
         """The variables of inputs that have several: those of two inputs are made of nodes of either."""

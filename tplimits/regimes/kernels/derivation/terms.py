@@ -81,6 +81,9 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
             return products([*(terms(f, powers) for f in shared), terms(rest, powers)])
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
+        if quotient := _quotient(expr):
+            rest = [terms(a, powers) for a in expr.args if a not in quotient]
+            return products([*rest, [Term(S.One, (), (sympy.Mul(*quotient),))]])
         return products([terms(a, powers) for a in expr.args])
     if isinstance(expr, AxisSum):
         new = fresh_index(expr.bound)
@@ -112,7 +115,11 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
     for addend in expr.args:
         kets = frozenset(f for f in _operands(addend) if type(f) is Of) if _may_be_polar(addend) else frozenset()
         beside.setdefault(kets, []).append(addend)
-    found = []
+    # tangents that stand in sums that are divided: expectations take them out of all quotients together
+    divided = [a for a in beside.get(frozenset(), ()) if a.is_Mul and _quotient(a)]
+    found = [Term(S.One, (), (sympy.Add(*divided),))] if len(divided) > 1 else []
+    if found:
+        beside[frozenset()] = [a for a in beside[frozenset()] if a not in divided]
     for kets, addends in beside.items():
         rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in kets)) for a in addends))
         if len(addends) > 1 and kets and isinstance(rest, sympy.Add) and is_one_function(rest):
@@ -120,6 +127,14 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
         else:
             found += [t for a in addends for t in terms(a)]
     return found
+
+
+def _quotient(product: sympy.Mul) -> list[Expr]:
+    """Sums that are divided by what may vanish, and that: poles of the terms of a sum may cancel."""
+    poles = [f for f in product.args if isinstance(f, sympy.Pow) and _may_be_polar(f)]
+    divided = leaves(sympy.Mul(*poles)) if poles else frozenset()
+    divided_sums = [f for f in product.args if f.is_Add and leaves(f) & divided]
+    return [*divided_sums, *poles] if divided_sums else []
 
 
 def _may_be_polar(addend: Expr) -> bool:
@@ -159,7 +174,8 @@ def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
         # either index may be the bound one
         for gone, kept in (kron.args[::-1], kron.args):
             rest = [b for b in bounds if b[0] != gone]
-            if len(rest) < len(bounds):
+            # δ(j, f(f(j))) tells where the sum has terms, and has no index less
+            if len(rest) < len(bounds) and gone not in free_indices(kept):
                 return _collapsed(value.xreplace({gone: kept}), rest)
     return summed(value, bounds)
 
