@@ -30,7 +30,7 @@ def mean_and_error(values: Array, shares: Array | None = None) -> tuple[Array, A
 
 
 def shares(z: Array) -> Array:
-    """One over the number of particles that make the error of the mean over the last axis: Σ z⁴/(Σ z²)², 0 for zeros."""
+    """One over how many particles make the error of the mean over the last axis: Σ z⁴/(Σ z²)², 0 for zeros."""
     squares = numpy.square(z)
     whole = squares.sum(axis=-1)
     found: Array = numpy.vecdot(squares, squares) / numpy.where(whole > 0, whole, 1.0) ** 2

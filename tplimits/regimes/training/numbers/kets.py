@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
-#: above this share of one particle, and kurtosis, orthogonality to a vector takes more from means than their spread shows
+#: above this share of one particle, and kurtosis, orthogonality to a vector biases means more than their spread shows
 _LARGEST_SHARE, _KURTOSIS = 0.01, 8.0
 
 
