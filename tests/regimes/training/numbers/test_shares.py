@@ -49,19 +49,27 @@ def of_an_exponential(ξ, ε):
     return float(normal[0] @ moved[0] + normal[1] @ moved[1] @ normal[0])
 
 
+@tp.network
+def exponential(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.exp(tp.sum(U * ξ, over="d"))
+
+
 def test_errors_hold_in_the_operator_regime_where_few_particles_make_them():
     """Readouts that are orthogonal to what few particles make were too small at these; 120 replicates tell."""
-
-    @tp.network
-    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-        return v * tp.exp(tp.sum(U * ξ, over="d"))
-
-    limit = tp.derive(net, tp.NeuralTangent(tp.Adam(eps=0.1)))
+    limit = tp.derive(exponential, tp.NeuralTangent(tp.Adam(eps=0.1)))
     error = tp.squared_error([1.0])
     run = limit.evaluate([[1.6]], error=error, lr=1.0, steps=1, f0=0.0, particles=512, block=128, replicates=120)
     exact = of_an_exponential(1.6, 0.1)
     off = abs(run.f[1, 0] - np.array([exact, 1.15 * exact])) / run.stderr[1, 0]
     assert off[0] < 3 < off[1]
+
+
+@pytest.mark.parametrize(("regime", "start"), [(tp.NeuralTangent, {"f0": 0.0}), (tp.MaximalUpdate, {})])
+def test_what_lies_further_out_than_particles_look_is_refused(regime, start):
+    """E exp(5 u) is that of u near 5, where no particle is: without f0 or with it, in the same words."""
+    asked = {"error": tp.squared_error([1.0]), "lr": 0.01, "steps": 1, "particles": 1024, "replicates": 2, **start}
+    with pytest.raises(tp.EvaluationError, match="the mean `f` lies further out than 1024 particles look"):
+        tp.derive(exponential, regime(ADAM)).evaluate([[5.0]], **asked)
 
 
 def test_where_many_make_them_they_are_those_of_the_spread():

@@ -56,16 +56,24 @@ class Terms:
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
-        self._squares, self._fourths = numpy.zeros((2, inputs, outputs))
+        self._squares, self._fourths, self._sizes, self._largest = numpy.zeros((4, inputs, outputs))
 
     def add(self, z: Array, output: NDArray[numpy.int64], size: float) -> None:
         """Means Σ z/size over the last axis of z (inputs, rows, particles), each part of the `output` of its row."""
-        squares = numpy.square(z / size)
-        for held, found in ((self._squares, squares.sum(axis=-1)), (self._fourths, numpy.vecdot(squares, squares))):
-            numpy.add.at(held.T, output, found.T)
+        sizes = abs(z / size)
+        squares = numpy.square(sizes)
+        numpy.add.at(self._squares.T, output, squares.sum(axis=-1).T)
+        numpy.add.at(self._fourths.T, output, numpy.vecdot(squares, squares).T)
+        numpy.add.at(self._sizes.T, output, sizes.sum(axis=-1).T)
+        numpy.maximum.at(self._largest.T, output, sizes.max(axis=-1).T)
 
     @property
     def share(self) -> float:
         """One over that number, of the output with the fewest."""
         whole = numpy.where(self._squares > 0, self._squares, 1.0)
         return float((self._fourths / whole**2).max(initial=0.0))
+
+    @property
+    def of_one(self) -> Array:
+        """What the largest particle makes of each output, of the sum of sizes."""
+        return self._largest / numpy.where(self._sizes > 0, self._sizes, 1.0)

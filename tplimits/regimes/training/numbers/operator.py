@@ -12,6 +12,7 @@ import sympy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.particles import lies_far_out
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import path
@@ -53,7 +54,8 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
     exact = roots(asked)
-    prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), exact, operator_squares(asked, exact))
+    clipped, squares = clipping(asked, biases, asked.seed), operator_squares(asked, exact)
+    prepared = Prepared(path, biases, clipped, exact, squares, lies_far_out(asked.bound))
     begin = partial(TangentReplicate, asked, prepared)
     # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.particles import refuse_share
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
@@ -208,7 +209,8 @@ class BiasSums(_Sums):
 class Prepared:
     """What all replicates of a run share: f^dec, output biases, what clips gradients, and roots of Gram matrices.
 
-    `unknown` are squares whose means have no error, by the words for it, and at which inputs' error signals.
+    `unknown` are squares whose means have no error, by the words for it, and at which inputs' error signals; `far_out`
+    says whether means may lie further out than particles look.
     """
 
     path: Array
@@ -216,6 +218,7 @@ class Prepared:
     clipped: Clipping
     roots: Mapping[int, Array]
     unknown: Mapping[str, NDArray[numpy.bool_]]
+    far_out: bool
 
 
 def operator_sums(
@@ -257,7 +260,7 @@ class TangentReplicate:
     def __init__(self, asked: TangentRequest, prepared: Prepared, number: int) -> None:
         path, biases = prepared.path, prepared.biases
         self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), prepared.clipped
-        self.unknown = prepared.unknown
+        self.unknown, self.far_out = prepared.unknown, prepared.far_out
         self.outputs = len(biases.constant)
         self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, prepared.roots, number)]
         for name in asked.operator.biases:
@@ -277,6 +280,8 @@ class TangentReplicate:
         for name, part in self.sums:
             part.step(t, shares.get(name, 1.0) * χ, asked.rates[name](t), asked.kept(name))
             change += part.change(t + 1, self.outputs, terms)
+        if self.far_out:
+            refuse_share(terms.of_one, asked.particles, "f")
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():
             raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
