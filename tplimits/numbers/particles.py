@@ -68,7 +68,7 @@ class ParticleExecution(Execution):
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program, self.data)
-        self.may_lie_far_out = any(isinstance(s, OuterNonlin) and may_lie_far_out(s.body) for s in program)
+        self.may_lie_far_out = lies_far_out(program)
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
@@ -150,14 +150,24 @@ def refuse_unseen(entries_of: Array, name: str) -> None:
     """EvaluationError where one particle makes much of a mean: E exp(8 x) is that of particles at eight deviations."""
     sizes = abs(entries_of)
     with numpy.errstate(all="ignore"):
-        share = float(numpy.max(numpy.nan_to_num(sizes.max(axis=-1) / sizes.sum(axis=-1)), initial=0.0))
+        refuse_share(sizes.max(axis=-1) / sizes.sum(axis=-1), sizes.shape[-1], name)
+
+
+def refuse_share(of_one: Array, particles: int, name: str) -> None:
+    """The same, given what the largest of so many particles makes of each mean."""
+    share = float(numpy.max(numpy.nan_to_num(of_one), initial=0.0))
     # of some dozens one makes as much of E|x y z|, which all of them see
-    if share > max(_LARGEST_SHARE, 32 / sizes.shape[-1]):
+    if share > max(_LARGEST_SHARE, 32 / particles):
         raise EvaluationError(
-            f"moment not established: the mean `{name}` lies further out than {sizes.shape[-1]} particles look: one of "
+            f"moment not established: the mean `{name}` lies further out than {particles} particles look: one of "
             f"them makes {share:.0%} of it, so that their spread is no error. Narrow the argument of the exponential, "
             "or give it a form whose mean is closed."
         )
+
+
+def lies_far_out(program: Program) -> bool:
+    """Whether a function of vectors may have a mean that lies further out than particles look."""
+    return any(isinstance(s, OuterNonlin) and may_lie_far_out(s.body) for s in program)
 
 
 def observed(execution: Execution, observable: Observable) -> float:

@@ -409,6 +409,16 @@ def test_optimizers_are_told_apart_in_print():
     assert r"\quad (\mathrm" not in ADAM.latex()
 
 
+def test_derivations_ask_no_formula_of_an_adaptive_optimizer(monkeypatch):
+    """It takes SymPy fifty times as long as all else."""
+
+    def formula(self):
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(tp.Adam, "formula", property(formula))
+    assert tp.derive(two, tp.MaximalUpdate(tp.Adam(eps=0.07))).recursion.moving == ("U", "W", "v")
+
+
 def test_the_report_shows_kernels_of_recorded_vectors():
     shown = ADAM.evaluate(X, record=("x",), **SMALL).report().picture
     assert "⟨x|x′⟩ at the end" in shown

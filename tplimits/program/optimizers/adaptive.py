@@ -33,6 +33,9 @@ CONVENTIONS = INSIDE, TORCH = "inside", "torch"
 class _Adaptive(Optimizer):
     """What has an ε: a quotient that is 0 where nothing was ever seen, and a hypothesis that ε = 0 loses."""
 
+    #: known without the formula, which derivations have no need of
+    is_still = False
+
     @property
     def _eps(self) -> Any:
         return getattr(self, "eps")  # noqa: B009

@@ -243,9 +243,8 @@ class MaximalLimit(TrainingLimit):
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
         paths = numpy.array([one.f for one in found])
-        f, stderr = numbers.averages.mean_and_error(paths)
         shares = numpy.array([one.gates[numbers.execution.SHARE] for one in found])
-        stderr *= numbers.feature_learning.widening(shares).reshape(-1, *(1,) * (f.ndim - 1))
+        f, stderr = numbers.averages.mean_and_error(paths, shares)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets, seed=seed)
 

@@ -18,9 +18,10 @@ from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers import gates, singular
+from tplimits.regimes.training.numbers.averages import widening
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import SHARE
-from tplimits.regimes.training.numbers.feature_learning import Replicate, judge, widening
+from tplimits.regimes.training.numbers.feature_learning import Replicate, judge
 from tplimits.regimes.training.numbers.request import TrainingRequest, request
 from tplimits.watch.making.engine import Engine
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.training.numbers.feature_learning import widening
+from tplimits.regimes.training.numbers.averages import Terms, widening
 
 _DATA = np.random.default_rng(5)
 X, ERROR = _DATA.standard_normal((4, 3)), tp.squared_error(_DATA.standard_normal(4))
@@ -39,9 +39,53 @@ def test_errors_hold_where_few_particles_make_them():
     assert (abs(off) > 2 * wide).mean() < 0.17 < (abs(off) > 2 * narrow).mean()
 
 
+def of_an_exponential(ξ, ε):
+    """f_1 of v exp(U ξ) in NTP by Adam at rate 1 and χ = −1: E x Q(x) + E |y| Q(|y|), x = exp(ξ u), y = ξ v x."""
+    u, v = np.linspace(-9, 14, 1841), np.linspace(-9, 9, 721)
+    normal = [np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0]) for z in (u, v)]
+    x = np.exp(ξ * u)
+    y = ξ * v[:, None] * x
+    moved = [z**2 / np.sqrt(z**2 + ε**2) for z in (x, y)]
+    return float(normal[0] @ moved[0] + normal[1] @ moved[1] @ normal[0])
+
+
+@tp.network
+def exponential(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.exp(tp.sum(U * ξ, over="d"))
+
+
+def test_errors_hold_in_the_operator_regime_where_few_particles_make_them():
+    """Readouts that are orthogonal to what few particles make were too small at these; 120 replicates tell."""
+    limit = tp.derive(exponential, tp.NeuralTangent(tp.Adam(eps=0.1)))
+    error = tp.squared_error([1.0])
+    run = limit.evaluate([[1.6]], error=error, lr=1.0, steps=1, f0=0.0, particles=512, block=128, replicates=120)
+    exact = of_an_exponential(1.6, 0.1)
+    off = abs(run.f[1, 0] - np.array([exact, 1.15 * exact])) / run.stderr[1, 0]
+    assert off[0] < 3 < off[1]
+
+
+@pytest.mark.parametrize(("regime", "start"), [(tp.NeuralTangent, {"f0": 0.0}), (tp.MaximalUpdate, {})])
+def test_what_lies_further_out_than_particles_look_is_refused(regime, start):
+    """E exp(5 u) is that of u near 5, where no particle is: without f0 or with it, in the same words."""
+    asked = {"error": tp.squared_error([1.0]), "lr": 0.01, "steps": 1, "particles": 1024, "replicates": 2, **start}
+    with pytest.raises(tp.EvaluationError, match="the mean `f` lies further out than 1024 particles look"):
+        tp.derive(exponential, regime(ADAM)).evaluate([[5.0]], **asked)
+
+
 def test_where_many_make_them_they_are_those_of_the_spread():
     (run,) = runs(tp.tanh, [0], particles=1024)
     assert 1 < (run.stderr[1] / spread(run)).max() < 1.01
+
+
+def test_parts_of_a_sum_count_by_the_errors_they_make():
+    rng = np.random.default_rng(1)
+    many, few = rng.standard_normal((1, 1, 4096)), np.zeros((1, 1, 4096))
+    few[..., :2] = 1.0
+    terms, output = Terms(1, 1), np.zeros(1, dtype=int)
+    terms.add(many, output, 4096)
+    assert terms.share == pytest.approx(3 / 4096, rel=0.2)
+    terms.add(few, output, 1)
+    assert terms.share == pytest.approx(1 / 2, rel=1e-3)
 
 
 def test_what_was_seen_before_goes_on():

@@ -25,6 +25,7 @@ from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates, singular
+from tplimits.regimes.training.numbers.averages import shares
 from tplimits.regimes.training.numbers.continued import continued
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
@@ -125,8 +126,12 @@ class TrainingExecution(ParticleExecution):
             for position in sorted(needed):
                 self.arrays[position] = self.read(self.program[position])
             for found in gradient_rows(self.total, name, self):
-                self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
+                self.see(s.width or "n", found.left)
         self.arrays = []
+
+    def see(self, width: str, x: Array) -> None:
+        """Remember vectors, so that what is drawn later is orthogonal to them."""
+        self.columns[width].see(x.reshape(-1, x.shape[-1]))
 
     def _start(self, s: InitialVector | InitialScalar) -> Array:
         """The value of a vector or a scalar before training."""
@@ -198,11 +203,8 @@ class TrainingExecution(ParticleExecution):
         return network_outputs(self.total, self)
 
     def _averaged_over(self, z: Array) -> None:
-        """Remember by how many particles the error of the mean of z is known: (Σ z²)²/Σ z⁴."""
-        squares = numpy.square(z)
-        whole = squares.sum(axis=-1)
-        parts = numpy.vecdot(squares, squares)[whole > 0] / whole[whole > 0] ** 2
-        self.share = max(self.share, float(parts.max(initial=0.0)))
+        """Remember by how many particles the error of the mean of z is known."""
+        self.share = max(self.share, float(shares(z).max(initial=0.0)))
 
     def _seen(self, count: int) -> dict[str, Array]:
         """What the hypotheses on scalars read, of the first `count` instructions."""
@@ -214,11 +216,11 @@ class TrainingExecution(ParticleExecution):
         self.run_some(len(self.program))
         self.seen = self._seen(len(self.program))
         signal = χ.reshape(len(χ), -1)
-        shares = self._shares(t, signal)
+        clipped = self._shares(t, signal)
         for name, parameter in self.parameters.items():
             key = parameter.optimizer.clips_gradient
             # gradients are linear in χ: dividing signals divides them
-            own = signal if key is None else shares[key] * signal
+            own = signal if key is None else clipped[key] * signal
             parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
 
     def _shares(self, t: int, signal: Array) -> dict[Any, float]:

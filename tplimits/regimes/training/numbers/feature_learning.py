@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.request import TrainingRequest
 
 
-#: with it tanh, relu, x³, x⁵ and exp have errors that hold: |z| > 2 in 2 to 10 % of 60 runs with 1024 particles
-_FEW = 0.5
 #: what is said of numbers that are none, after where they are
 _DIVERGES = "are not finite. Training diverges at this learning rate, or a moment does not exist; give a smaller lr."
 
@@ -191,18 +189,6 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
         runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
         judge(asked, runs)
     return [Trajectory(**run) for run in runs]
-
-
-def widening(shares: Array) -> Array:
-    """By how much errors of f are larger than the spread of replicates says, from their `shares` (replicates, times).
-
-    Where few particles make the errors of means, as in the tail of a cube, the spread is badly known, and the bias of
-    order 1/particles as large: `_FEW` of the variance of one replicate for one particle, in proportion for more.
-    """
-    # what came before goes on, also where a run was taken up from a checkpoint
-    far = numpy.maximum.accumulate(shares, axis=1).mean(axis=0)
-    found: Array = numpy.sqrt(1 + _FEW * len(shares) * far)
-    return found
 
 
 def _fingerprint(asked: TrainingRequest) -> str:

@@ -26,11 +26,15 @@ from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.operand_grams import operand_grams
+from tplimits.regimes.training.numbers.averages import shares
 from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
+
+#: above this share of one particle, and kurtosis, orthogonality to a vector biases means more than their spread shows
+_LARGEST_SHARE, _KURTOSIS = 0.01, 8.0
 
 
 def total_of(asked: TangentRequest) -> tuple[TotalProgram, dict[str, Array]]:
@@ -98,13 +102,17 @@ class KetExecution(TrainingExecution):
         matrix = self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
         source, target = (matrix.rows, matrix.columns) if s.transposed else (matrix.columns, matrix.rows)
-        x = self._vector(s)
         # fresh columns are orthogonal to all that were seen: what is drawn later is independent of this operand too
-        self.columns[source].see(x.reshape(-1, x.shape[-1]))
+        self.see(source, self._vector(s))
         # entries of W have variance 1/columns, so that an image of Wᵀ, a sum over rows, has rows/columns
         scale = (self.width[source] / self.width[matrix.columns]) ** 0.5
         found: Array = scale * (root @ self.columns[target].fresh(len(root)))
         return found[None]
+
+    def see(self, width: str, x: Array) -> None:
+        """Vectors that few particles make are left out: what is orthogonal to them is small at these few."""
+        flat = x.reshape(-1, x.shape[-1])
+        super().see(width, flat[shares(flat) < max(_LARGEST_SHARE, _KURTOSIS / flat.shape[-1])])
 
 
 class HalvedExecution(KetExecution):

@@ -12,6 +12,7 @@ import sympy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.particles import lies_far_out
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import path
@@ -53,13 +54,14 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
     exact = roots(asked)
-    prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), exact, operator_squares(asked, exact))
+    clipped, squares = clipping(asked, biases, asked.seed), operator_squares(asked, exact)
+    prepared = Prepared(path, biases, clipped, exact, squares, lies_far_out(asked.bound))
     begin = partial(TangentReplicate, asked, prepared)
     # a fingerprint costs a hash of all data: only checkpoints ask for it
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
     found, signal = numpy.array([run["f"] for run in runs]), error_signal(asked.error)
     refuse_lost(found, lambda t: numpy.array([signal(f, t) for f in found[:, t]]), asked.steps)
-    return _averaged(found)
+    return *mean_and_error(found, numpy.array([run["shares"] for run in runs])), found
 
 
 def _is_sign(optimizer: Optimizer) -> bool:
@@ -69,10 +71,6 @@ def _is_sign(optimizer: Optimizer) -> bool:
 def sign_gram_of(asked: TangentRequest) -> Array:
     """K_sign between the inputs of a request, (trained, evaluated)."""
     return sign_gram(asked, sign_kernel(asked.operator), output_biases(asked))
-
-
-def _averaged(runs: Array) -> tuple[Array, Array, Array]:
-    return *mean_and_error(runs), runs
 
 
 def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:
@@ -118,7 +116,8 @@ def _by_kernel(
         return f, numpy.sqrt(numpy.mean(numpy.square(off), axis=0)), f[None]
     # f_0 is that of the first seed in all of them: the draws of the kernels differ, not the start
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
-    return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))
+    runs = numpy.array([_drawn(asked, biases, seed, path) for seed in seeds])
+    return *mean_and_error(runs), runs
 
 
 def _drawn(asked: TangentRequest, biases: OutputBiases, seed: int, path: Array) -> Array:

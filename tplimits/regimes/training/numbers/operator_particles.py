@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.particles import refuse_share
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.regimes.training.numbers.averages import Terms
 from tplimits.regimes.training.numbers.kets import drawn
 from tplimits.regimes.training.numbers.moments import refuse_unknown
 from tplimits.regimes.training.numbers.parameters import Entries
@@ -66,6 +68,10 @@ class Member:
         numpy.add.at(found.T, self.output, (values / self.scales[self.at(t)]).T)
         return found
 
+    def weigh(self, z: Array, t: int, size: float, terms: Terms) -> None:
+        """Tell of the means Σ z/size of all rows, (inputs, rows, particles)."""
+        terms.add(z, self.output, size * float(self.scales[self.at(t)]))
+
 
 class PairSums:
     """One matrix: Q on pairs of particles in blocks."""
@@ -98,20 +104,25 @@ class PairSums:
         """Back to what a checkpoint holds."""
         self.update.restore(state)
 
-    def change(self, t: int, outputs: int) -> Array:
+    def change(self, t: int, outputs: int, terms: Terms) -> Array:
         """What all updates so far change in the outputs at step t."""
         at = self.member.at(t)
         left, right = self._left[at], self._right[at]
         blocks, rows, columns = self.update.shape
         shape = left.shape[:2]
         flat = left.reshape(-1, blocks, rows), right.reshape(-1, blocks, columns)
-        total = numpy.zeros(len(flat[0]))
+        # what each particle of either side adds
+        ours, theirs = numpy.empty_like(flat[0]), numpy.empty_like(flat[1])
         for block in range(blocks):
             # block by block: the pairs of all blocks at once would not stay in the cache
-            total += numpy.einsum("rk,rk->r", flat[0][:, block] @ self.update.sum[block], flat[1][:, block])
+            sums = self.update.sum[block]
+            numpy.multiply(flat[0][:, block] @ sums, flat[1][:, block], out=theirs[:, block])
+            numpy.multiply(flat[1][:, block] @ sums.T, flat[0][:, block], out=ours[:, block])
         # a mean over the pairs that are used, for one over all; the factor is rows/n₀
-        values = total.reshape(shape) * (self.factor / (blocks * rows * columns))
-        return self.member.collected(values, t, outputs)
+        size = blocks * rows * columns / self.factor
+        for one in (ours, theirs):
+            self.member.weigh(one.reshape(*shape, -1), t, size, terms)
+        return self.member.collected(theirs.sum(axis=(1, 2)).reshape(shape) / size, t, outputs)
 
 
 class _Sums(Entries):
@@ -147,11 +158,13 @@ class EntrySums(_Sums):
         super().restore(state)
         self._weight = float(state["weight"])
 
-    def change(self, t: int, outputs: int) -> Array:
+    def change(self, t: int, outputs: int, terms: Terms) -> Array:
         """What all updates so far change in the outputs at step t."""
         found: Any = 0.0
         for member, moved in zip(self.members, self.value, strict=True):
-            found = found + member.collected(member.left[member.at(t)] @ moved / self._unit, t, outputs)
+            z = member.left[member.at(t)] * moved
+            member.weigh(z, t, self._unit, terms)
+            found = found + member.collected(z.sum(axis=-1) / self._unit, t, outputs)
         return numpy.asarray(found)
 
 
@@ -187,8 +200,8 @@ class BiasSums(_Sums):
         super().restore(state)
         self._start = numpy.array(state["start"])
 
-    def change(self, t: int, outputs: int) -> Array:
-        """What all updates so far change in the outputs, the same for all inputs."""
+    def change(self, t: int, outputs: int, terms: Terms) -> Array:
+        """What all updates so far change in the outputs, the same for all inputs; nothing is averaged."""
         return (self.value @ self.slopes)[None]
 
 
@@ -196,7 +209,8 @@ class BiasSums(_Sums):
 class Prepared:
     """What all replicates of a run share: f^dec, output biases, what clips gradients, and roots of Gram matrices.
 
-    `unknown` are squares whose means have no error, by the words for it, and at which inputs' error signals.
+    `unknown` are squares whose means have no error, by the words for it, and at which inputs' error signals; `far_out`
+    says whether means may lie further out than particles look.
     """
 
     path: Array
@@ -204,6 +218,7 @@ class Prepared:
     clipped: Clipping
     roots: Mapping[int, Array]
     unknown: Mapping[str, NDArray[numpy.bool_]]
+    far_out: bool
 
 
 def operator_sums(
@@ -245,12 +260,12 @@ class TangentReplicate:
     def __init__(self, asked: TangentRequest, prepared: Prepared, number: int) -> None:
         path, biases = prepared.path, prepared.biases
         self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), prepared.clipped
-        self.unknown = prepared.unknown
+        self.unknown, self.far_out = prepared.unknown, prepared.far_out
         self.outputs = len(biases.constant)
         self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, prepared.roots, number)]
         for name in asked.operator.biases:
             self.sums.append((name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])))
-        self.f = [path[0]]
+        self.f, self.shares = [path[0]], [0.0]
 
     def advance(self) -> None:
         """One step of training."""
@@ -261,14 +276,17 @@ class TangentReplicate:
         # kernels of whole gradients are between all times; the gradient of now has signals at one of them
         at_all_times[min(t, asked.times - 1)] = χ
         shares = self.clipped.shares(t, at_all_times)
-        change = numpy.zeros((asked.inputs, self.outputs))
+        change, terms = numpy.zeros((asked.inputs, self.outputs)), Terms(asked.inputs, self.outputs)
         for name, part in self.sums:
             part.step(t, shares.get(name, 1.0) * χ, asked.rates[name](t), asked.kept(name))
-            change += part.change(t + 1, self.outputs)
+            change += part.change(t + 1, self.outputs, terms)
+        if self.far_out:
+            refuse_share(terms.of_one, asked.particles, "f")
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():
             raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
         self.f.append(f)
+        self.shares.append(terms.share)
 
     def times(self) -> int:
         """How many steps are done."""
@@ -280,14 +298,14 @@ class TangentReplicate:
 
     def state(self) -> State:
         """What a checkpoint holds."""
-        return {"f": numpy.array(self.f), "sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}}
+        return self.result() | {"sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}}
 
     def restore(self, state: State) -> None:
         """Back to what a checkpoint holds."""
-        self.f = list(state["f"])
+        self.f, self.shares = list(state["f"]), [float(share) for share in state["shares"]]
         for i, (_, part) in enumerate(self.sums):
             part.restore(state["sums"][str(i)])
 
     def result(self) -> State:
-        """The outputs at all times, (steps + 1, inputs, *outputs)."""
-        return {"f": numpy.array(self.f)}
+        """The outputs at all times, (steps + 1, inputs, *outputs), and by how few particles their errors are known."""
+        return {"f": numpy.array(self.f), "shares": numpy.array(self.shares)}
