@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx
 from sympy import Expr, Integer
@@ -21,7 +21,7 @@ from sympy import Expr, Integer
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol
+from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol, entries
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -163,7 +163,7 @@ def _limits(program: Program) -> Recursion | None:
         replace(s, body=s.body.xreplace(swap)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s for s in program
     )
     try:
-        return _recursion(program.replace(instructions=instructions))
+        return _recursion(_declared(program, swap, instructions=instructions))
     except NoLimitError:
         return None
 
@@ -217,6 +217,7 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     """
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
     swap = _constants(program)
+    others: dict[Expr, Expr] = {}
     instructions: list[Instruction] = []
     given = []
     for position, s in enumerate(program):
@@ -226,16 +227,27 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
             given.append(position)
             instructions.append(InitialScalar(s.name, s.axes, s.line))
         else:
-            instructions.append(_without_slots(s, swap) if isinstance(s, OuterNonlin) else s)
-    return program.replace(instructions=tuple(instructions), inputs=tuple(given))
+            for e in _of_others(s):
+                others.setdefault(e, constant_symbol(f"entry_{len(others)}_as_a_constant"))
+            instructions.append(_without_slots(s, {**swap, **others}) if isinstance(s, OuterNonlin) else s)
+    return _declared(program, {**swap, **others}, instructions=tuple(instructions), inputs=tuple(given))
 
 
 def _constants(program: Program) -> dict[Expr, Expr]:
     """A constant for each width."""
-    return {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
+    return {w: constant_symbol(f"{w}_as_a_constant") for w in program.known.width_symbols}
+
+
+def _declared(program: Program, swap: Mapping[Expr, Expr], **changed: Any) -> Program:
+    """The program with what a swap writes among its constants: programs that are drawn from it are legal ones."""
+    return program.replace(constants={**program.constants, **{str(c): None for c in swap.values()}}, **changed)
+
+
+def _of_others(s: Instruction) -> list[Entry]:
+    """The entries of other neurons that a vector is a mean over."""
+    slots = s.slots if isinstance(s, OuterNonlin) else ()
+    return [e for e in entries(s.body) if e.neuron in slots] if slots else []
 
 
 def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
-    others = {e: constant_symbol(f"{e} as a constant") for e in s.body.atoms(Entry) if e.neuron in s.slots}
-    body = s.body.xreplace({**swap, **others})
-    return replace(s, body=body, slots=(), slot_names=(), slot_widths=())
+    return replace(s, body=s.body.xreplace(swap), slots=(), slot_names=(), slot_widths=())
