@@ -198,7 +198,7 @@ class Adapted(nn.Module):
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_factors_that_start_at_zero_begin_small(alone):
-    """Of two factors at a saddle both begin n^(−½) smaller, and f, where nothing else moves it; a wrong rate is told."""
+    """Two factors at a saddle begin n^(−½) smaller, and so does f if nothing else moves; a wrong rate is told."""
     plan = tp.scaling(lambda n: Adapted(n, alone), noise(8, 5), optimizer="momentum", base=64, widths=(16, 32, 64))
     assert [plan.row(name).early for name in ("down", "up")] == [Fraction(-1, 2)] * 2
     data = (noise(8, 5), None)

@@ -33,7 +33,6 @@ from tplimits.regimes.classification.derivation.sizes import (
     NOTHING,
     Power,
     Size,
-    distinct,
     largest,
     multiplied_by_powers,
     roughened,
