@@ -15,7 +15,7 @@ import networkx
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, entries, relocated
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, moved
 from tplimits.program.parametrization.roles import roles
 
@@ -62,9 +62,14 @@ def _summed(instructions: Sequence[Instruction], body: Expr) -> Expr:
 
 
 def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]:
-    """The terms of a term that is a multiple of a named sum."""
+    """The terms of a term that is a multiple of a named sum, or of sums over an axis."""
     for e in sympy.Mul.make_args(term):
-        s = instructions[e.source] if isinstance(e, Entry) and e.neuron == OWN else None
+        if isinstance(e, AxisSum):
+            parts = [t for part in sympy.Add.make_args(e.summand) for t in _opened(instructions, part)]
+            return tuple(term / e * AxisSum(t, *e.args[1:]) for t in parts)
+        # an entry whose look-up says −1 is 0, whatever its terms are
+        plain = isinstance(e, Entry) and e.neuron == OWN and not any(i.has(Lookup) for i in e.indices)
+        s = instructions[e.source] if plain else None
         if isinstance(s, OuterNonlin) and not s.slots and s.body.is_Add:
             at = {axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)}
             return tuple(term / e * t for part in s.body.xreplace(at).args for t in _opened(instructions, part))
