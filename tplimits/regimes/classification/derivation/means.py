@@ -249,8 +249,7 @@ def _declared(program: Program, swap: Mapping[Expr, Expr], **changed: Any) -> Pr
 
 def _of_others(s: Instruction) -> list[Entry]:
     """The entries of other neurons that a vector is a mean over."""
-    slots = s.slots if isinstance(s, OuterNonlin) else ()
-    return [e for e in entries(s.body) if e.neuron in slots] if slots else []
+    return [e for e in entries(s.body) if e.neuron in s.slots] if isinstance(s, OuterNonlin) and s.slots else []
 
 
 def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
