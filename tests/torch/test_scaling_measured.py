@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from models import MODELS
+from models import MODELS, noise
 from scaled import BASE, CHECKED, EXAMPLE, ROLES, WRONG, Roles, alone, check, jointly, powers_of
 from torch import nn
 
@@ -179,6 +179,41 @@ def test_a_parameter_that_no_optimizer_has_is_named():
 
     report = plan.check(make, (example, None), widths=(32, 64, 128), setup=setup)
     assert report.blamed == ("b.weight",) and "no optimizer moves it" in report.sentence
+
+
+class Adapted(nn.Module):
+    """A frozen layer beside an update of rank two, one factor of which starts at 0; alone: nothing else is trained."""
+
+    def __init__(self, n, alone):
+        super().__init__()
+        self.inp, self.hid, self.out = nn.Linear(5, n), nn.Linear(n, n), nn.Linear(n, 3)
+        self.down, self.up = nn.Parameter(torch.randn(2, n) / n**0.5), nn.Parameter(torch.zeros(n, 2))
+        for module in (self.inp, self.hid, self.out) if alone else (self.hid,):
+            module.requires_grad_(False)
+
+    def forward(self, x):
+        h = torch.relu(self.inp(x))
+        return self.out(torch.relu(self.hid(h) + h @ self.down.T @ self.up.T))
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_factors_that_start_at_zero_begin_small(alone):
+    """Two factors at a saddle begin n^(−½) smaller, and so does f if nothing else moves; a wrong rate is told."""
+    plan = tp.scaling(lambda n: Adapted(n, alone), noise(8, 5), optimizer="momentum", base=64, widths=(16, 32, 64))
+    assert [plan.row(name).early for name in ("down", "up")] == [Fraction(-1, 2)] * 2
+    data = (noise(8, 5), None)
+    assert plan.check(lambda n: Adapted(n, alone), data, widths=(64, 128, 256)).accepted
+
+    def slow(model):
+        plan.initialize_(model)
+        parts = [[model.down], [p for p in model.parameters() if p is not model.down and p.requires_grad]]
+        groups = plan.param_groups(model, lr=0.02, groups=[{"params": part} for part in parts if part])
+        for group in groups:
+            group["lr"] *= 64 / plan.width(model) if group["params"][0] is model.down else 1
+        return torch.optim.SGD(groups, momentum=0.9)
+
+    report = plan.check(lambda n: Adapted(n, alone), data, setup=slow)
+    assert not report.accepted and "down" in report.sentence
 
 
 def test_kept_checks():

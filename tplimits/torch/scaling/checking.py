@@ -105,6 +105,8 @@ def _judged(
     # scores start as sums that are centred, and so do their gradients: how soon they are aligned the rate decides;
     # kernels change by products of small changes, beside averages that are centred
     late = t == max(times) and kind not in ("score", "kernel")
+    # where all that is trained begins small, as low-rank factors alone, what they move together is smaller still
+    late = late and not (kind in ("f", "value") and family.begins_small)
     least = counted + family.early(name) if kind in ("image", "norm") else counted
     rule = Rule(late, float(least), output=kind == "f", **({"gap": SCORES} if kind == "score" else {}))
     verdict = judged(found, counted, rule)

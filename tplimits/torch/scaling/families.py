@@ -137,6 +137,12 @@ class Family:
         wide = [[d for d, size in enumerate(row.shape) if size.ratio] for row in rows]
         return max((r.initial for r, d in zip(rows, wide, strict=True) if d == [0]), default=Fraction(0))
 
+    @property
+    def begins_small(self) -> bool:
+        """Whether the first steps of every trained parameter are smaller than late ones."""
+        trained = [row for row in self.plan.rows if row.role not in ("frozen", "unused")]
+        return not self.deep and all(row.early < 0 for row in trained)
+
     def early(self, name: str) -> Fraction:
         """How much smaller the first steps of a parameter are than late ones."""
         return Fraction(0) if self.deep else self.row(name).early

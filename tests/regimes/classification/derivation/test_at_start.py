@@ -87,3 +87,26 @@ def test_a_logarithm_is_small_where_its_argument_is_near_one():
     found = tp.classify(disguised, tp.NTP, tp.SGD()).check((32, 64, 128, 256), seed=1)
     start = next(row for row in found.rows if row.t == 0 and row.name == "f")
     assert start.counted == -1 and abs(start.measured + 1) < 2 * start.error < 1
+
+
+def deep(layers, φ):
+    """A perceptron of many layers, whose matrices are members of one family."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], v: tp.Vector):
+        h = φ(tp.sum(U * ξ, over="d"))
+        for layer in range(layers):
+            h = φ(W.sel(layer=layer) @ h)
+        return v * h
+
+    return net.bind(layer=layers)
+
+
+@pytest.mark.parametrize("layers", [2, 14])
+def test_moments_of_gradients_are_asked_for_at_any_depth(layers):
+    """E |x|^(−1) of the slope of √|x| is infinite; exponentials are moved by themselves; a logarithm is not."""
+    with pytest.raises(tp.NoLimitError, match="no finite second moment"):
+        tp.classify(deep(layers, lambda x: tp.sqrt(tp.abs(x))), tp.NTP, tp.SGD())
+    with pytest.raises(tp.NoLimitError, match="features move"):
+        tp.classify(deep(layers, lambda x: tp.exp(x / 4)), tp.MUP, tp.SGD())
+    assert tp.classify(deep(layers, lambda x: tp.log(0.1 + x * x)), tp.NTP, tp.SGD()).regime == "operator"

@@ -8,7 +8,7 @@ import sympy
 
 import tplimits as tp
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.functions import maximum, minimum, relu
+from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.sizes import Size, _power, multiplied_by_powers, product, size_of
 
@@ -110,3 +110,42 @@ def test_what_a_growing_power_multiplies():
     }.items():  # fmt: skip
         assert multiplied_by_powers(body, frozenset([N])) == wanted, body
     assert multiplied_by_powers(N * x, frozenset()) == {}
+
+
+def vanishing_gate(at):
+    """Jumps at `at` of what is small because a scalar in it is: avg(sin(W b)) is of order n^(−½)."""
+
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector):
+        s = tp.avg(tp.sin(W @ b))
+        return v * tp.step(tp.relu(W @ (s * tp.sum(U * ξ, over="d"))) - at)
+
+    return gated
+
+
+@pytest.mark.parametrize(("at", "regime"), [(0.4, "trivial"), (-0.4, "operator")])
+def test_a_jump_away_from_what_vanishes_is_a_constant(at, regime):
+    """Of neurons of a network at width 2048 as many are on as are counted: none beyond 0.4, all beyond −0.4."""
+    assert tp.classify(vanishing_gate(at), tp.NTP, tp.SGD()).regime == regime
+    rng = np.random.default_rng(1)
+    W, (b, x) = rng.standard_normal((2048, 2048)) / 2048**0.5, rng.standard_normal((2, 2048))
+    on = np.maximum(W @ (np.sin(W @ b).mean() * x), 0) - at > 0
+    assert on.mean() == (0 if regime == "trivial" else 1)
+
+
+SMALL = Size(-HALF, -HALF)
+BESIDE = {
+    "a jump": (step(relu(x) - sympy.Rational(2, 5)), Size()),
+    "a jump passed": (step(sympy.Rational(2, 5) - x), Size(Fraction(0))),
+    "a bend": (relu(x - 1), Size()),
+    "a bend passed": (relu(x + 1), Size(Fraction(0), -HALF)),
+    "a root of its function": (sympy.log(1 + x) + sympy.tanh(x), SMALL),
+    "a jump there": (step(x), Size(Fraction(0), Fraction(0))),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_functions_beside_a_constant(name):
+    expr, size = BESIDE[name]
+    found = size_of(expr, lambda _: SMALL, frozenset([N]))
+    assert (found.start, found.change) == (size.start, size.change)

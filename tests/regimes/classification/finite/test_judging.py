@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -92,3 +93,11 @@ def test_two_powers_are_a_weighted_fit(widths):
         assert found.error == pytest.approx(np.sqrt(max(1.0, off) * scatter[0, 0]), rel=1e-5)
         assert found.share == pytest.approx(fit[0] * n[-1] ** 0.5 / sizes[-1], rel=1e-6)
         assert found.leads == (found.leading > ERRORS * found.error and found.share > 0.5)
+
+
+def test_networks_that_have_run_away_tell_no_two_powers():
+    """A width whose size is 10^40 times smaller outweighs all others: no term is certain, and nothing is singular."""
+    found = two_powers((64, 128, 256, 512), (1e40, 1e42, 1.0, 1e45), 0.1, 0.0)
+    assert not found.leads and found.error == math.inf
+    fallen = measured_power((64, 128, 256, 512), [[s, 1.1 * s] for s in (1e90, 1e60, 1e30, 1.0)])
+    assert judged(fallen, 0, LATE) == VANISHES

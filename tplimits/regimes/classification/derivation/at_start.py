@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import InfiniteMoment
 from tplimits.program.network.tangent import Tangent
-from tplimits.regimes.classification.derivation.means import LARGEST, total_of
+from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
+
+#: forward and backward: a minute and less
+LARGEST = 400
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class AtStart:
 
 @lru_cache(maxsize=32)
 def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
-    """The hypotheses of a network before training, and of its gradients; none are asked of large ones.
+    """The hypotheses of a network before training, and of its gradients.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -63,14 +66,14 @@ def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
 
     Raises InfiniteMoment: what is counted would not be the powers that averages have.
     """
-    if len(network) > LARGEST:
-        return AtStart()
+    if len(total_of(network).program) > LARGEST:
+        return AtStart(underived=f"jumps, poles and moments of more than {LARGEST} instructions are not looked at.")
     tangent = Tangent(network, {}, len(network))
     recursion = Recursion(network, tangent, outputs=())
     try:
         for position in range(len(network)):
             recursion.walk(position)
-        kets = judged(network, trained) if len(total_of(network).program) <= LARGEST else None
+        kets = judged(network, trained)
     except InfiniteMoment:
         raise
     except NoLimitError as error:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx
 from sympy import Expr, Integer
@@ -21,7 +21,7 @@ from sympy import Expr, Integer
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol
+from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol, entries
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -109,23 +109,20 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
     if len(program) > LARGEST:
         return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
-    # gradients may diverge where the network has a limit, which then still tells of forward averages
-    limits = _limits(program) or _limits(network)
+    limits, silent = _limits(program)
     seen = _by_symmetry(network, program, dict(starts))
     falls = {p: fall for p, fall in seen.falls.items() if p not in always}
-    if unknown or limits is None:  # what no expectation tells a symmetry may
-        # only where the expectations are silent: what they have judged not to vanish stays so
-        always |= seen.always & unknown.keys()
-        unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
-        if limits is None:
-            return Means(always | seen.centred, always, seen.zeros, falls, unknown)
-    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p)).union(falls)
+    # what no expectation tells a symmetry may: what they have judged not to vanish stays so
+    always |= seen.always & unknown.keys()
+    unknown = {p: why for p, why in unknown.items() if p not in seen.centred}
+    start = frozenset(p for p in sums if p not in silent and _is_seen_to_vanish(limits, p)).union(falls)
+    start |= seen.centred & silent
     end = network.returns[0]
     # the output decides about a_out: worth a number where algebra sees no zero
     if end not in always | start and vanishes_at_generic_data(network, end):
         start |= {end}
     scalars = {p: value for p, value in limits.scalars.items() if p < len(network)}
-    zeros = frozenset(p for p, value in scalars.items() if _is_zero_limit(network[p], value))
+    zeros = frozenset(p for p, value in scalars.items() if _is_zero_limit(network[p], value)) | seen.zeros & silent
     # integrals of all others that could be zero without being seen to
     hidden = disguised(network, scalars.keys() - zeros - always - start)
     averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
@@ -153,8 +150,8 @@ def _returned(network: Program) -> Entry:
     return Entry(Integer(position), OWN, *map(axis_symbol, network[position].axes))
 
 
-def _limits(program: Program) -> Recursion | None:
-    """The recursion at the limits of scalars; None where one diverges, which the powers that are counted tell.
+def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
+    """The recursion at the limits of scalars, and what it has none for: what diverges, and all that is made of it.
 
     Powers of n in the program are constants: what is small because of them alone has no mean that vanishes.
     """
@@ -162,10 +159,17 @@ def _limits(program: Program) -> Recursion | None:
     instructions = tuple(
         replace(s, body=s.body.xreplace(swap)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s for s in program
     )
-    try:
-        return _recursion(program.replace(instructions=instructions))
-    except NoLimitError:
-        return None
+    program = _declared(program, swap, instructions=instructions)
+    found, silent = Recursion(program, Tangent(program, {}, len(program)), outputs=()), set[int]()
+    for position, s in enumerate(program):
+        try:
+            if not silent.isdisjoint(s.operands):
+                silent.add(position)
+            else:
+                found.walk(position)
+        except NoLimitError:
+            silent.add(position)
+    return found, frozenset(silent)
 
 
 def _for_any_scalars(program: Program, sums: Mapping[int, int]) -> tuple[frozenset[int], dict[int, str]]:
@@ -217,6 +221,7 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     """
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
     swap = _constants(program)
+    others: dict[Expr, Expr] = {}
     instructions: list[Instruction] = []
     given = []
     for position, s in enumerate(program):
@@ -226,16 +231,26 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
             given.append(position)
             instructions.append(InitialScalar(s.name, s.axes, s.line))
         else:
-            instructions.append(_without_slots(s, swap) if isinstance(s, OuterNonlin) else s)
-    return program.replace(instructions=tuple(instructions), inputs=tuple(given))
+            for e in _of_others(s):
+                others.setdefault(e, constant_symbol(f"entry_{len(others)}_as_a_constant"))
+            instructions.append(_without_slots(s, {**swap, **others}) if isinstance(s, OuterNonlin) else s)
+    return _declared(program, {**swap, **others}, instructions=tuple(instructions), inputs=tuple(given))
 
 
 def _constants(program: Program) -> dict[Expr, Expr]:
     """A constant for each width."""
-    return {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
+    return {w: constant_symbol(f"{w}_as_a_constant") for w in program.known.width_symbols}
+
+
+def _declared(program: Program, swap: Mapping[Expr, Expr], **changed: Any) -> Program:
+    """The program with what a swap writes among its constants: programs that are drawn from it are legal ones."""
+    return program.replace(constants={**program.constants, **{str(c): None for c in swap.values()}}, **changed)
+
+
+def _of_others(s: Instruction) -> list[Entry]:
+    """The entries of other neurons that a vector is a mean over."""
+    return [e for e in entries(s.body) if e.neuron in s.slots] if isinstance(s, OuterNonlin) and s.slots else []
 
 
 def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
-    others = {e: constant_symbol(f"{e} as a constant") for e in s.body.atoms(Entry) if e.neuron in s.slots}
-    body = s.body.xreplace({**swap, **others})
-    return replace(s, body=body, slots=(), slot_names=(), slot_widths=())
+    return replace(s, body=s.body.xreplace(swap), slots=(), slot_names=(), slot_widths=())

@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.differentiate import jumps
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -33,7 +33,6 @@ from tplimits.regimes.classification.derivation.sizes import (
     NOTHING,
     Power,
     Size,
-    distinct,
     largest,
     multiplied_by_powers,
     roughened,
@@ -162,8 +161,8 @@ class Passes:
         return parities(self.backward.program, False, {})
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
-        entries = entries_of(body)
-        found, inside = _sized(body, tuple(sizes[e.source].powers for e in entries), vector, self.widths)
+        read = tuple(sizes[e.source].powers for e in entries(body))
+        found, inside = _sized(body, read, vector, self.widths)
         arguments += inside
         return found
 
@@ -249,12 +248,6 @@ def _multiplied_out(program: Program, term: Expr) -> Iterator[Expr]:
     yield term
 
 
-@remembered(4096)
-def entries_of(body: Expr) -> tuple[Entry, ...]:
-    """The entries that a body reads, in one order."""
-    return tuple(sorted((e for e in distinct(body) if isinstance(e, Entry)), key=sympy.default_sort_key))
-
-
 @remembered(2**16)
 def _sized(
     body: Expr, read: tuple[tuple[Power, ...], ...], vector: bool, widths: frozenset[sympy.Symbol]
@@ -263,7 +256,7 @@ def _sized(
 
     A step changes few sizes, and layers are alike: most of what a pass asks has been asked before.
     """
-    known = {e: Size(*powers) for e, powers in zip(entries_of(body), read, strict=True)}
+    known = {e: Size(*powers) for e, powers in zip(entries(body), read, strict=True)}
 
     def of_entry(entry: Entry) -> Size:
         size = known[entry]
@@ -283,7 +276,7 @@ def _sized(
 def _crossings(body: Expr) -> tuple[tuple[Expr, Expr], ...]:
     """Where each neuron jumps by itself, and how high: means over others are smooth, and a scalar is one number."""
     return tuple(
-        crossing for crossing in jumps(body) if {e.neuron for e in entries_of(crossing[0])} - {NO_NEURON} == {OWN}
+        crossing for crossing in jumps(body) if {e.neuron for e in entries(crossing[0])} - {NO_NEURON} == {OWN}
     )
 
 

@@ -57,7 +57,7 @@ ROUNDS = 4
 @dataclass(frozen=True)
 class ParameterPowers:
     """Powers of n of a parameter: of its start, of the factor on its rate (None where it never moves), of its gradient
-    late in training, and of that in the first step, which is smaller where it sums what is centred then."""
+    late in training, and of the first one, which is smaller where it sums what is centred then."""
 
     name: str
     kind: str
@@ -254,7 +254,8 @@ def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
         gradient = late.step.gradients[name]
         moves = name in late.wanted and name not in still
         rate = -as_fraction(late.c[name]) if moves else None
-        first = late.small.steps[0].gradients[name]
+        # behind weights that start at 0, as a second factor of a low-rank update, the first one is that of a later step
+        first = next((g for t in counting.steps if (g := t.gradients[name]) != NOTHING), NOTHING)
         rows[name] = ParameterPowers(name, kind, -as_fraction(late.b[name]), rate, gradient, first)
         # a matrix has n² entries, a vector n
         many = {"matrix": Fraction(1), "scalar": Fraction(0)}.get(kind, HALF)

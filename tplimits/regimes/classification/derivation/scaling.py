@@ -16,12 +16,18 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
+from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
-from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, Power, exponent_of, multiplied_by_powers
+from tplimits.regimes.classification.derivation.sizes import (
+    HOMOGENEOUS,
+    as_power,
+    distinct,
+    exponent_of,
+    multiplied_by_powers,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -168,7 +174,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
             reader.positions[position] = reader.positions[s.operand.source]
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             # the same scalar may be multiplied by √n in one body and be small in another
-            reader.grown = multiplied_by_powers(s.body, reader.widths)
+            reader.taking = reader.fluctuations_in(s.body)
             reader.powers = {}  # what the body multiplies by powers of n is its own
             reader.positions[position] = sympy.expand(reader.power(s.body))
         else:
@@ -184,12 +190,31 @@ class _Reader:
     def __init__(self, network: Program, reading: str, means: Means) -> None:
         self.network, self.reading = network, reading
         self.fluctuating = frozenset() if reading == "aligned" else means.centred | means.zeros
-        self.grown: Mapping[Entry, Power] = {}
+        self.taking: frozenset[Entry] = frozenset()
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []
         self.powers: dict[Expr, Expr] = {}
         self.fluctuations: set[int] = set()
+
+    def fluctuations_in(self, body: Expr) -> frozenset[Entry]:
+        """Scalars of order n^(−½) that powers of n make of order 1: of several in a product as many as it takes."""
+        found: set[Entry] = set()
+        for node in (part for part in distinct(body) if isinstance(part, sympy.Mul)):
+            powers = {
+                f: exponent_of(f, self.widths) for f in node.args if f.free_symbols & self.widths and not f.has(Entry)
+            }
+            left = sum(powers.values()) if max(powers.values(), default=0) > 0 else 0
+            small = [(f, e) for f in node.args if f not in powers for e in entries(f)
+                     if e.neuron == NO_NEURON and e.source in self.fluctuating]  # fmt: skip
+            # averages first: others are zero because of these
+            for f, e in sorted(
+                small, key=lambda pair: (not isinstance(self.network[pair[1].source], Avg), pair[1].source)
+            ):
+                if left > 0:
+                    found.add(e)
+                    left -= as_power(f) / 2
+        return frozenset(found)
 
     def power(self, node: Expr) -> Expr:
         """The power s of an expression."""
@@ -200,7 +225,7 @@ class _Reader:
     def _power(self, node: Expr) -> Expr:
         if isinstance(node, Entry):
             s = self.positions[node.source]
-            if node in self.grown and node.neuron == NO_NEURON and node.source in self.fluctuating:
+            if node in self.taking:
                 self.fluctuations.add(node.source)
                 return s - sympy.S.Half
             return s

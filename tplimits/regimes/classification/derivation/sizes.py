@@ -10,7 +10,7 @@ the root mean square of entries by n^(−m/2), which is kept apart (`rough`), be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, entries
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 
 #: a power of n; −∞ is the power of what is zero
@@ -89,6 +89,7 @@ def size_of(
     """
 
     known: dict[Expr, Size] = {}
+    vanishing = {e: sympy.S.Zero for e in entries(expr) if NOTHING < of_entry(e).total < 0}
 
     def walk(node: Expr) -> Size:
         if node not in known:  # bodies hold what they read several times, and so do these: trees of them have no end
@@ -106,6 +107,10 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
+        if vanishing and (near := _beside_a_constant(node, vanishing, walk)) is not None:
+            if arguments is not None and not isinstance(node, HOMOGENEOUS):
+                arguments.append(walk(node.args[0]))
+            return near
         if isinstance(node, (sympy.Add, *HOMOGENEOUS)) and (found := bent(node, widths)):
             return largest([_bounded(walk(found.argument), found, widths), *map(walk, found.rest)])
         parts = [walk(a) for a in node.args]
@@ -123,6 +128,26 @@ def size_of(
         return _function(node, parts)
 
     return walk(expr)
+
+
+def _beside_a_constant(node: Expr, vanishing: Mapping[Expr, Expr], walk: Callable[[Expr], Size]) -> Size | None:
+    """A function of a number that is not 0 and of what vanishes beside it: its value there, and changes by its slope.
+
+    step(relu(x) − 0.4) is 0, and not of order 1, where x is small.
+    """
+    if not isinstance(node, sympy.Function) or len(node.args) != 1 or node.args[0].is_number:
+        return None
+    at = node.args[0].xreplace(vanishing)
+    if not (at.is_number and at.is_real and at.is_nonzero):
+        return None
+    value = node.func(at)
+    # a jump or a kink is elsewhere
+    inner = Size() if isinstance(node, JUMPS) else walk(node.args[0] - at)
+    if isinstance(node, HOMOGENEOUS) and value == 0:
+        inner = Size()
+    if value == 0:
+        return inner
+    return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
 
 
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:

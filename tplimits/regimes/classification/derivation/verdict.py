@@ -26,6 +26,7 @@ from tplimits.regimes.classification.derivation.means import LARGEST, behind_jum
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+from tplimits.regimes.classification.derivation.spelling import in_one_spelling
 from tplimits.regimes.classification.derivation.stable_point import counts
 from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
 
@@ -236,7 +237,7 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     refuse_output_that_cancels(network)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
-        network = with_zeros_apart(network)
+        network = with_zeros_apart(in_one_spelling(network))
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):

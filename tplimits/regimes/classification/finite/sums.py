@@ -6,6 +6,7 @@ p given, the sum is linear in a and b: it is fitted by weighted least squares, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,10 +39,13 @@ def two_powers(
     # errors of logarithms are relative ones; without scatter widths would be fitted exactly, and nothing judged
     weights = 1 / (numpy.maximum(spread, 1e-3) * y)
     columns = numpy.stack([n**power, n ** (power - gap)], axis=1) * weights[:, None]
-    normal = columns.T @ columns
-    a, b = numpy.linalg.solve(normal, columns.T @ (y * weights))
+    scales = numpy.linalg.norm(columns, axis=0)
+    inverse = numpy.linalg.pinv(columns / scales)
+    a, b = (inverse @ (y * weights)) / scales
     residual = y * weights - columns @ numpy.array([a, b])
     # the distance from the fit, where it says more than the scatter
     worse = max(1.0, float((residual**2).sum()) / max(len(n) - 2, 1))
-    error = float(numpy.sqrt(numpy.linalg.inv(normal)[0, 0] * worse))
+    # of networks that have run away one width may outweigh all others, which tells no two terms apart
+    told = numpy.linalg.matrix_rank(columns / scales) == 2
+    error = math.sqrt(float((inverse[0] ** 2).sum()) * worse) / float(scales[0]) if told else math.inf
     return TwoPowers(float(a), float(b), error, float(a * n[-1] ** power / y[-1]))

@@ -1,0 +1,100 @@
+"""One spelling of a network, so that its verdict does not depend on what a program gives a name to.
+
+written again       a vector that is an instruction is read there, wherever a body holds it
+cancelled           a sum of sums is one sum, where terms of them cancel: y − (y + b) is −b
+what is not read    the terms of the output that no readout multiplies are a vector of their own, a feature
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import networkx
+import sympy
+from sympy import Expr, Integer
+
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, moved
+from tplimits.program.parametrization.roles import roles
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+
+def in_one_spelling(network: Program) -> Program:
+    """The network as it is counted.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def twice(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, v: tp.Vector):
+    ...     x = tp.sum(U * ξ, over="d")
+    ...     y = x + b
+    ...     return v * tp.relu(tp.sum(U * ξ, over="d")) + v * (x - y)
+    >>> in_one_spelling(twice).instructions[-1].body
+    relu(Entry(4, α))*Entry(3, α) - Entry(2, α)*Entry(3, α)
+    """
+    instructions = list(network.instructions)
+    named: dict[Expr, Entry] = {}
+    for position, s in enumerate(instructions):
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+            continue
+        body = _summed(instructions, s.body.xreplace(named))
+        instructions[position] = s = replace(s, body=body)
+        if isinstance(s, OuterNonlin) and not s.slots and not isinstance(body, Entry) and body.has(Entry):
+            here = Entry(Integer(position), OWN, *map(axis_symbol, s.axes))
+            named.setdefault(body, here)
+    changed = tuple(instructions) != network.instructions
+    network = network.replace(instructions=tuple(instructions)).returned if changed else network
+    return _with_unread_apart(network)
+
+
+def _summed(instructions: Sequence[Instruction], body: Expr) -> Expr:
+    """A body in which sums of named sums are one sum where terms cancel."""
+    swap: dict[Expr, Expr] = {}
+    for total in body.atoms(sympy.Add):
+        terms = [t for term in total.args for t in _opened(instructions, term)]
+        whole = sympy.Add(*terms)
+        if len(sympy.Add.make_args(whole)) < len(terms) and len(entries(whole)) < len(entries(sympy.Tuple(*terms))):
+            swap[total] = whole
+    return body.xreplace(swap) if swap else body
+
+
+def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]:
+    """The terms of a term that is a multiple of a named sum, or of sums over an axis."""
+    for e in sympy.Mul.make_args(term):
+        if isinstance(e, AxisSum):
+            parts = [t for part in sympy.Add.make_args(e.summand) for t in _opened(instructions, part)]
+            return tuple(term / e * AxisSum(t, *e.args[1:]) for t in parts)
+        # an entry whose look-up says −1 is 0, whatever its terms are
+        plain = isinstance(e, Entry) and e.neuron == OWN and not any(i.has(Lookup) for i in e.indices)
+        s = instructions[e.source] if plain else None
+        if isinstance(s, OuterNonlin) and not s.slots and s.body.is_Add:
+            at = {axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)}
+            return tuple(term / e * t for part in s.body.xreplace(at).args for t in _opened(instructions, part))
+    return (term,)
+
+
+def _with_unread_apart(network: Program) -> Program:
+    """The network with the terms of its output that no readout multiplies as an instruction."""
+    end = network.returns[0]
+    s, readouts = network[end], {network.initial_names[name] for name in roles(network).named("readout")}
+    if not readouts or not isinstance(s, OuterNonlin) or s.slots:
+        return network
+    read = readouts.union(*(networkx.descendants(network.graph, r) for r in readouts))
+    terms = [t for term in sympy.Add.make_args(s.body) for t in _opened(network.instructions, term)]
+    unread = [t for t in terms if read.isdisjoint(e.source for e in entries(t))]
+    whole = sympy.Add(*unread)
+    if not whole.has(Entry) or isinstance(whole.as_coeff_Mul()[1], Entry):
+        return network
+
+    def place(position: int) -> int:
+        return position + (position >= end)
+
+    apart = Entry(Integer(end), OWN, *map(axis_symbol, s.axes))
+    rest = relocated(sympy.Add(*(t for t in terms if t not in unread)), place)
+    instructions = [moved(t, place) for t in network]
+    instructions[end] = replace(s, body=apart + rest)
+    instructions.insert(end, replace(s, name=f"{s.name}_unread", body=whole))
+    return network.rearranged(instructions, place)
