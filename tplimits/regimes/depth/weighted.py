@@ -9,9 +9,10 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
-from tplimits.program.nodes.kinds import MatMul
+from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.depth.algebra import writing
 from tplimits.regimes.depth.algebra.products import free_index
+from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 
@@ -58,8 +59,8 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
 def _scalar(program: Program, position: int) -> str:
     """What a weight reads, in words."""
     read = program[position]
-    if isinstance(read, MatMul):
-        return f"an entry of `{program[read.matrix].name}` times the state"
+    if isinstance(read, InitialMatrix):
+        return f"an entry of `{read.name}` times the state"
     return f"√n times {'an average' if read.name.startswith('_') else f'`{read.name}`'}"
 
 
@@ -84,7 +85,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form
 
 
 def _names(limit: BlockLimit) -> Names:
-    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.averages)
+    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.read)
     return {key: "Y" if k == 0 else f"Y{k + 1}" for k, key in enumerate(read)}
 
 
@@ -116,7 +117,7 @@ def _laws(limit: BlockLimit, names: Names) -> Iterator[tuple[tuple[str, str], tu
     for program, law in limit.laws.items():
         for (one, two), form in law.items():
             if one <= two and form:
-                sizes = [len(programs[program][p].axes) for p in (one, two)]
+                sizes = [len(read_axes(programs[program], p)) for p in (one, two)]
                 letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(sum(sizes))]
                 a, b = "".join(letters[: sizes[0]]), "".join(letters[sizes[0] :])
                 yield (names[program, one], a), (names[program, two], b), form

@@ -95,7 +95,8 @@ class Model:
 
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
-    indices OPEN − 1, …; `neurons` are dense layers whose entries at one neuron weights read: the matrix, and c in c²V.
+    indices OPEN − 1, …; `neurons` the matrices of whose product with the state they read entries at one neuron, and how many axes their
+    families have.
     `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
     that are not differentiable at a value of their argument.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
@@ -111,7 +112,7 @@ class Model:
     scalars: list[Scalar] = field(default_factory=list)
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
-    neurons: dict[int, tuple[int, Expr]] = field(default_factory=dict)
+    neurons: dict[int, int] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
     jumps: dict[str, Jump] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`

@@ -45,10 +45,9 @@ from tplimits.regimes.depth.algebra.products import (
     times,
     total,
 )
+from tplimits.regimes.depth.derivation import neurons
 from tplimits.regimes.depth.derivation.centring import centred, collected_terms
 from tplimits.regimes.depth.derivation.jumps import note_jump
-from tplimits.regimes.depth.derivation.neurons import of_several_layers
-from tplimits.regimes.depth.derivation.neurons import operand as operand_template
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars.around import Around
@@ -186,7 +185,7 @@ class Lowering:
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
-            self.model.operands[source] = operand_template(self, source)
+            self.model.operands[source] = neurons.operand(self, source)
         return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
     def _average(self, s: Avg, env: Env) -> Poly:
@@ -246,7 +245,7 @@ class Lowering:
             return self._constant(expr, env)
         if (function := self.reading.function_of_layer(expr)) is not None:
             return self._activation(*function, env)
-        if self.in_operand and (found := of_several_layers(self, expr, env)) is not None:
+        if self.in_operand and (found := neurons.of_several_layers(self, expr, env)) is not None:
             return found
         if (found := bent(self, expr, env)) is not None:
             return found
@@ -313,6 +312,8 @@ class Lowering:
         inside: dict[Expr, int] = {**at, OWN: env[entry.neuron]}
         if body == U:
             return self._dense(position, LINEAR, inside)
+        if (weighed := neurons.of_layer(self, entry, body, env)) is not None:
+            return weighed
         function = self._with_means(body)
         try:
             parts, cut = components(function, self.limit, mean_series)

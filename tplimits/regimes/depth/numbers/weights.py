@@ -26,6 +26,7 @@ from tplimits.program.nodes.evaluate import evaluate, with_differences
 from tplimits.regimes.depth.algebra.arrays import at_indices
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import free_index
+from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
 from tplimits.regimes.depth.numbers.single import Single, mean, single
@@ -121,7 +122,7 @@ class Drift:
         law = self.limit.laws[program.name]
 
         def at(first: int, second: int) -> Array:
-            axes = (*program[first].axes, *program[second].axes)
+            axes = (*read_axes(program, first), *read_axes(program, second))
             return self._covariance(law[first, second], V, tuple(self._size(program, a) for a in axes))
 
         return mean(
@@ -160,7 +161,7 @@ class Drift:
         """Draws of √n times the averages, (points, *axes) each."""
         law = self.limit.laws[program.name]
         positions = sorted({a for a, _ in law})
-        shapes = [tuple(self._size(program, a) for a in program[p].axes) for p in positions]
+        shapes = [tuple(self._size(program, a) for a in read_axes(program, p)) for p in positions]
         counts = [math.prod(shape) for shape in shapes]
         blocks = [
             [
