@@ -85,7 +85,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form
 
 
 def _names(limit: BlockLimit) -> Names:
-    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.read)
+    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.read if p != w.program.state)
     return {key: "Y" if k == 0 else f"Y{k + 1}" for k, key in enumerate(read)}
 
 
@@ -103,7 +103,10 @@ def _told(weight: Weight, names: Names, symbol: Callable[[str, str], Symbol]) ->
     plain = weight.function.replace(lambda e: isinstance(e, AxisSum) and not e.summand.has(e.bound), _counted).xreplace(
         change
     )
-    swap = {e: symbol(names[weight.program.name, e.source], ", ".join(map(str, e.indices))) for e in entries(plain)}
+    swap = {
+        e: symbol(names.get((weight.program.name, e.source), "V"), ", ".join(map(str, e.indices)))
+        for e in entries(plain)
+    }
     return plain.xreplace(swap)
 
 

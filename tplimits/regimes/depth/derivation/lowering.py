@@ -50,6 +50,7 @@ from tplimits.regimes.depth.derivation.centring import centred, collected_terms
 from tplimits.regimes.depth.derivation.jumps import note_jump
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.reading import Reading
+from tplimits.regimes.depth.derivation.scalars import written
 from tplimits.regimes.depth.derivation.scalars.around import Around
 from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.scalars.growth import insist_on_all
@@ -139,7 +140,9 @@ class Lowering:
         if position == self.program.state:
             assert neuron is not None
             return self.one(("X", (axes[0], neuron), 0))
-        if isinstance(s, (InitialVector, InitialMatrix)):
+        if isinstance(s, InitialMatrix):
+            return self.one(written.of_matrix(self, position, (*axes, neuron)))
+        if isinstance(s, InitialVector):
             raise NoFormulasError(
                 f"{self.where}: the vector `{s.name}` is not the state; vectors beside it are not covered: write it as "
                 "a matrix times the state, or leave it out."
@@ -155,7 +158,7 @@ class Lowering:
             number = self.number(self.reading.operand(position)[0])
             found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
         elif isinstance(s, Avg):
-            found = self._average(s, env)
+            found = self.average(s.operand, s.over, env)
         elif isinstance(s, OuterNonlin) and s.slots:
             found = self._averaged_slots(s, env)
         else:
@@ -183,15 +186,16 @@ class Lowering:
         # Gaussian given the operand, and powers of it are products
         power, basis = (1, basis) if source is None else (basis.power, LINEAR)
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
-        self.model.layers[layer.label] = layer
+        # the operand first: where it is refused the model holds nothing of the layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = neurons.operand(self, source)
+        self.model.layers[layer.label] = layer
         return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
-    def _average(self, s: Avg, env: Env) -> Poly:
-        neuron = self.fresh(self.number_of[s.over])
-        inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
-        free = frozenset(env.values())
+    def average(self, expr: Expr, width: str, env: Env) -> Poly:
+        """The average over a width of a vector at indices of its axes."""
+        neuron, free = self.fresh(self.number_of[width]), frozenset(env.values())
+        inner = self.lower(expr, {**env, OWN: neuron})
         return measured(centred(averaged(inner, neuron), self.model, self.limit, free), self.model, free)
 
     def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
@@ -239,8 +243,7 @@ class Lowering:
         if not expr.has(Entry, ArrayEntry, AxisSum):
             return self.number(expr)
         if isinstance(expr, Entry):
-            neuron = env[expr.neuron] if self.program[expr.source].width else None
-            return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
+            return self.value(expr.source, env.get(expr.neuron), tuple(self.index(i, env) for i in expr.indices))
         if self.data.is_data(expr):
             return self._constant(expr, env)
         if (function := self.reading.function_of_layer(expr)) is not None:

@@ -49,7 +49,7 @@ def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -
         f"{lowering.where}: no limit is derived: a function of several dense layers ({names}) is covered behind a "
         "matrix of its own, on a branch of size n^(-1/2)."
     )
-    matrices = frozenset().union(*(of[e.source] or {e.source} for e in entries(function)))
+    matrices = frozenset(e.source for e in vectors).union(*(of[e.source] for e in entries(function)))
     plain = function.xreplace({e: Entry(e.args[0], NO_NEURON, *e.indices) for e in vectors})
     found = Weight(program, plain, axes_of(program, plain), matrices, refusal, of_neuron=True)
     at = tuple(lowering.index(a, env) for a in found.axes)

@@ -138,7 +138,7 @@ class Drift:
             scalars = self._scalars(program, V, replicate)
             for label, weight in weights.items():
                 if weight.program is program:
-                    fields[label] = self._field(weight, scalars)
+                    fields[label] = self._field(weight, scalars, V)
         return covariance.means(form, V, self.values, {**self.limit.arrays, **fields})
 
     def _size(self, program: Program, axis: str) -> int:
@@ -161,6 +161,8 @@ class Drift:
         """Draws of √n times the averages, (points, *axes) each."""
         law = self.limit.laws[program.name]
         positions = sorted({a for a, _ in law})
+        if not positions:  # functions of V alone
+            return {}
         shapes = [tuple(self._size(program, a) for a in read_axes(program, p)) for p in positions]
         counts = [math.prod(shape) for shape in shapes]
         blocks = [
@@ -201,9 +203,9 @@ class Drift:
             return _POINTS
         return max(_POINTS, min(_MOST_POINTS, 1 << (_NUMBERS // dimension).bit_length() >> 1))
 
-    def _field(self, weight: Weight, scalars: Mapping[int, Array]) -> Array:
+    def _field(self, weight: Weight, scalars: Mapping[int, Array], V: Array) -> Array:
         """F at all indices of its axes, (points, *axes)."""
-        array, axes = _Field(self, weight.program, scalars).of(with_differences(weight.function))
+        array, axes = _Field(self, weight.program, scalars, V).of(with_differences(weight.function))
         missing = [a for a in weight.axes if a not in axes]
         assert not missing
         return array.transpose(0, *(1 + axes.index(a) for a in weight.axes))
@@ -237,6 +239,7 @@ class _Field:
     drift: Drift
     program: Program
     scalars: Mapping[int, Array]
+    V: Array
 
     def of(self, expr: Expr) -> tuple[Array, tuple[Symbol, ...]]:
         leaves = _outermost(expr)
@@ -250,7 +253,7 @@ class _Field:
         # a difference of logits to a masked one may overflow: its weight is 1/∞ = 0
         with numpy.errstate(over="ignore"):
             value = numpy.asarray(evaluate(expr.xreplace(change), known))
-        points = next(iter(self.scalars.values())).shape[0]
+        points = max((x.shape[0] for x in self.scalars.values()), default=1)
         shape = [max((known[s].shape[1 + k] for s in change.values()), default=1) for k in range(len(axes))]
         return numpy.broadcast_to(value, (points, *shape)), axes
 
@@ -263,7 +266,7 @@ class _Field:
             place = axes.index(leaf.bound)
             return array.sum(axis=1 + place), (*axes[:place], *axes[place + 1 :])
         if isinstance(leaf, Entry):
-            array, at = self.scalars[leaf.source], leaf.indices
+            array, at = self.V[None] if leaf.source == self.program.state else self.scalars[leaf.source], leaf.indices
         else:
             array, at = self.program.arrays[leaf.array].values[None], leaf.indices
         different = tuple(dict.fromkeys(at))

@@ -33,7 +33,7 @@ from tplimits.program.nodes.entries import (
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.kinds import Avg
+from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multiplied, total
@@ -69,7 +69,7 @@ class Weight:
 
     @property
     def read(self) -> tuple[int, ...]:
-        """The averages and matrices whose entries it reads."""
+        """The averages and matrices whose entries it reads, and the state if it reads V."""
         return tuple(sorted({e.source for e in entries(self.function)}))
 
 
@@ -177,6 +177,8 @@ def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: 
 def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """A written expression as it is lowered without weights; None where it holds what is random of order 1."""
     here = lowering.here
+    if any(e.source == lowering.program.state for e in entries(written)):
+        return None  # S is less than √n times its average there
     try:
         return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
     except NotSmall:
@@ -201,10 +203,10 @@ def kept(lowering: Lowering, found: Weight) -> str:
     digest = hashlib.sha256(f"{program.name} {found.function}".encode()).hexdigest()[:12]
     model.weights[f"Y|{digest}"] = found
     for position in found.read:
-        if not isinstance(program[position], Avg):
+        if isinstance(program[position], InitialMatrix):
             model.neurons[position] = len(program[position].axes)
-        elif position not in model.averages:
-            model.averages[position] = average(lowering, position)
+        elif position not in (*model.averages, program.state):
+            model.averages[position] = average(lowering, position)[1]
     return f"Y|{digest}"
 
 
@@ -265,6 +267,8 @@ def _names(expr: Expr) -> dict[Expr, str]:
 def insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
     plain = _one_term(function)
+    # V is given, and positive where it is divided by
+    plain = plain.xreplace({e: S.One for e in entries(plain) if e.source == lowering.program.state})
     drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
     found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
     if not found.established:

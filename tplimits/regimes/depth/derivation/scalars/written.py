@@ -1,17 +1,22 @@
 """Expressions with all maps written out, over what a weight of order 1 reads: averages, and entries of dense layers.
 
-An average is S/√n, S of order 1 under the average's own entry.  Of vectors that are linear in the state, W acts on each
-token: W Σ_k c_k x_k = Σ_k c_k (W x)_k, whatever scalars c_k are, and (W x)_k stands under the entry of W itself.
+An average is M + S/√n, M its mean, a polynomial in entries of V, and S of order 1 under the average's own entry; V_ij
+stands under that of the state at two tokens.  Of vectors that are linear in the state, W acts on each token:
+W Σ_k c_k x_k = Σ_k c_k (W x)_k, whatever scalars c_k are, and (W x)_k stands under the entry of W itself; scalars that
+multiply what is averaged stand outside of the average.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sympy import Add, Expr, Integer, Mul, Rational, Symbol, sqrt
+from sympy import Add, Expr, Integer, Mul, Rational, S, Symbol, default_sort_key, sqrt
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import (
+    NO_NEURON,
     ArrayEntry,
     AxisSum,
     Entry,
@@ -21,9 +26,10 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.regimes.depth.algebra.products import OPEN, Poly, lowest, renamed
+from tplimits.regimes.depth.algebra.activations import LINEAR
+from tplimits.regimes.depth.algebra.model import Layer
+from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly, ProductTerm, lowest, renamed
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
-from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -60,9 +66,11 @@ def _entry(lowering: Lowering, entry: Entry, indices: list[Expr], fresh: Iterato
     s = lowering.program[entry.source]
     at = dict(zip(map(axis_symbol, s.axes), indices, strict=True))
     if isinstance(s, Avg):
-        _insist_on_small(lowering, entry.source)
-        # an average is S/√n with S of order 1: the limit of the function is then taken in n alone
-        return Entry(*entry.args[:2], *indices) / N ** Rational(1, 2)
+        front, _ = _factors(lowering, s, at, fresh)
+        mean, random = average(lowering, entry.source)
+        places = {OPEN - 1 - k: i for k, i in enumerate(indices)}
+        own = Entry(*entry.args[:2], *indices) / N ** Rational(1, 2) if random.terms else S.Zero
+        return front * (own + Add(*(_of_state(lowering, t, places) for t in mean)))
     if isinstance(s, InitialScalar):
         return s.value
     if isinstance(s, MatMul):
@@ -97,18 +105,53 @@ def _times(lowering: Lowering, matrix: int, family: list[Expr], operand: Expr) -
     return operand / vectors[0] * _times(lowering, matrix, family, vectors[0])
 
 
-def _insist_on_small(lowering: Lowering, position: int) -> None:
-    """Refuse an average that is larger than n^(−1/2), as avg(h²) is: it would be lost beside S."""
-    value = average(lowering, position)
-    if lowest(value) < 1:
-        name = lowering.program[position].name
-        mean, _ = mean_and_covariance(value, lowering.model, lowering.arrays, frozenset())
-        raise no_central_limit(name) if mean.opaque or any(o < 1 for o in mean.forms) else too_random(name)
+def _factors(lowering: Lowering, s: Avg, at: Mapping[Expr, Expr], fresh: Iterator[int]) -> tuple[Expr, Expr | None]:
+    """Scalars, and the entries of vectors that they multiply, of which an average is made; None for all of it."""
+    try:
+        found = Mul.make_args(written(lowering, s.operand, at, fresh))
+    except (NotLinear, NoLimitError):
+        return S.One, None
+    vectors = [a for a in found if reads_vectors(a)]
+    front = Mul(*(a for a in found if a not in vectors))
+    plain = all(isinstance(v.as_base_exp()[0], Entry) for v in vectors)
+    return (front, Mul(*vectors)) if plain and front.has(Entry) else (S.One, None)
 
 
-def average(lowering: Lowering, position: int) -> Poly:
-    """An average at the open indices OPEN − 1, …."""
-    axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
-    poly = lowering.value(position, None, tuple(axes))
+def _of_state(lowering: Lowering, term: ProductTerm, places: Mapping[int, Expr]) -> Expr:
+    """A product of entries of V."""
+    state = Integer(lowering.program.state or 0)
+    pairs = [sorted((places[i] for i in at), key=default_sort_key) for _, at, _ in term.factors]
+    return term.coeff * Mul(*(Entry(state, NO_NEURON, *pair) for pair in pairs))
+
+
+def average(lowering: Lowering, position: int) -> tuple[list[ProductTerm], Poly]:
+    """The mean of an average at the open indices OPEN − 1, …, products of entries of V, and what it fluctuates by.
+
+    Refuses one that fluctuates by more than n^(−1/2), and one whose mean holds more than V at the indices.
+    """
+    program = lowering.program
+    s = program[position]
+    assert isinstance(s, Avg)
+    axes = [lowering.fresh(lowering.dimension_of(a)) for a in s.axes]
+    env = dict(zip(map(axis_symbol, s.axes), axes, strict=True))
+    alone = _factors(lowering, s, {}, itertools.count())[1]
+    poly = lowering.average(alone or s.operand, s.over, env)
     opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-    return Poly(tuple(t._replace(factors=renamed(t.factors, opened)) for t in poly.terms), poly.cut)
+    terms = [t._replace(factors=renamed(t.factors, opened)) for t in poly.terms]
+    random = [t for t in terms if any(label[0] in "FZ" for label, _, _ in t.factors)]
+    mean = [t for t in terms if t not in random]
+    whole = all(label == "V" and max(at) < 0 for t in mean for label, at, _ in t.factors)
+    if not whole or any(any(t.powers) for t in mean):
+        raise no_central_limit(program[position].name)
+    if lowest(Poly(tuple(random))) < 1:
+        raise too_random(program[position].name)
+    return mean, Poly(tuple(random), poly.cut)
+
+
+def of_matrix(lowering: Lowering, matrix: int, at: tuple[int, ...]) -> Factor:
+    """The factor that stands for an entry of a matrix times the state: members of its family, a token, a neuron."""
+    s = lowering.program[matrix]
+    assert isinstance(s, InitialMatrix)
+    layer = Layer(matrix, False, None, LINEAR, len(s.axes), *(lowering.number_of[w] for w in (s.rows, s.columns)))
+    lowering.model.layers[layer.label] = layer
+    return layer.label, at, 0
