@@ -94,8 +94,10 @@ def _lowered_limit(
     program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighing: frozenset[int] = frozenset()
 ) -> BlockLimit:
     layer = lowered(program, fixed, weighing)
-    layer = in_sequences(layer) if sequences else layer
     try:
+        if sequences and layer.model.weights:  # that there is no limit at all is the plainer reason
+            _limit(program, fixed, layer, in_stack)
+        layer = in_sequences(layer) if sequences else layer
         return _limit(program, fixed, layer, in_stack)
     except NoLimitError as error:
         # where functions of several layers have no place in drift and noise the expansion in 1/n may have numbers
@@ -280,7 +282,7 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         merged(*(p.arrays for p in parts)),
         tuple(p.scale for p in parts),
         rootless,
-        {label: w for p in parts for label, w in p.weights.items()},
+        {label: w.met(s) for s, p in met for label, w in p.weights.items()},
         {name: {k: f.degree_scaled(s) for k, f in law.items()} for s, p in met for name, law in p.laws.items()},
         _expanded(met),
         {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},

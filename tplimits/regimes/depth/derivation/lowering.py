@@ -160,7 +160,8 @@ class Lowering:
         elif isinstance(s, Avg):
             found = self.average(s.operand, s.over, env)
         elif isinstance(s, OuterNonlin) and s.slots:
-            found = self._averaged_slots(s, env)
+            slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
+            found = reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = lowered_at_poles(self, s.body, env)
@@ -197,10 +198,6 @@ class Lowering:
         neuron, free = self.fresh(self.number_of[width]), frozenset(env.values())
         inner = self.lower(expr, {**env, OWN: neuron})
         return measured(centred(averaged(inner, neuron), self.model, self.limit, free), self.model, free)
-
-    def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
-        slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
-        return reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
 
     def index(self, index: Expr, env: Env) -> int:
         """The index that an index expression stands for."""

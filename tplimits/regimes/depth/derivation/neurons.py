@@ -25,7 +25,7 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     NotSmall,
     Weight,
     axes_of,
-    insist_on_second_moment,
+    insist_on_a_limit,
     kept,
     limit_of,
 )
@@ -77,7 +77,7 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         if not mixes or front & {N, *map(width_symbol, lowering.program.widths)}:
             return None
         found = limit_of(lowering, found, refused)
-        insist_on_second_moment(lowering, found, refused)
+        insist_on_a_limit(lowering, found, refused)
     except (NotLinear, NoLimitError):
         return None
     return found

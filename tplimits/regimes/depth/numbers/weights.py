@@ -74,10 +74,13 @@ class Drift:
 
     def finite_at(self, V: Array) -> Estimate:
         """The same; EvaluationError where functions of the draws are too large for numbers."""
-        with numpy.errstate(over="ignore", invalid="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = self.at(V)
         if not numpy.isfinite(found.value).all():
-            raise EvaluationError("functions of logits of order 1 overflow at this V: scale V or the logits down.")
+            raise EvaluationError(
+                "functions of logits of order 1 overflow at this V, or divide by a token that is zero: scale V or the "
+                "logits down."
+            )
         return found
 
     @cached_property

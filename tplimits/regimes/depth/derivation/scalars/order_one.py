@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sympy import Add, Expr, Mul, Pow, Rational, S, Symbol, expand
@@ -25,8 +25,6 @@ from tplimits.law.hypotheses.sharp import sharp_divisors
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import (
     ArrayEntry,
-    AxisSum,
-    Entry,
     N,
     entries,
     free_axes,
@@ -37,6 +35,7 @@ from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multiplied, total
+from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity, one_term
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
 from tplimits.regimes.depth.derivation.scalars.written import average
@@ -71,6 +70,11 @@ class Weight:
     def read(self) -> tuple[int, ...]:
         """The averages and matrices whose entries it reads, and the state if it reads V."""
         return tuple(sorted({e.source for e in entries(self.function)}))
+
+    def met(self, scale: Expr) -> Weight:
+        """The weight of a block that meets `scale` times V."""
+        of_state = (e for e in entries(self.function) if e.source == self.program.state)
+        return replace(self, function=self.function.xreplace({e: scale * e for e in of_state}))
 
 
 #: the covariance of two of what weights read: free indices α, β, … are those of the first, then those of the second
@@ -219,7 +223,7 @@ def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     """The weight that a written expression of scalars is."""
     program, function = lowering.program, limit_of(lowering, written, reason)
-    insist_on_second_moment(lowering, function, reason)
+    insist_on_a_limit(lowering, function, reason)
     return Weight(program, function, axes_of(program, function), _matrices(lowering, function), str(reason))
 
 
@@ -264,9 +268,10 @@ def _names(expr: Expr) -> dict[Expr, str]:
     return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
 
 
-def insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
-    """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
-    plain = _one_term(function)
+def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
+    insist_on_continuity(lowering, function)
+    plain = one_term(function)
     # V is given, and positive where it is divided by
     plain = plain.xreplace({e: S.One for e in entries(plain) if e.source == lowering.program.state})
     drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
@@ -280,10 +285,3 @@ def insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall
             f"{lowering.where}: `{told}`, S being √n times an average, is random of order 1 in every layer, and as a "
             f"random weight it {known} second moment: {why}; {larger}"
         )
-
-
-def _one_term(expr: Expr) -> Expr:
-    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
-    if isinstance(expr, AxisSum):
-        return _one_term(expr.summand)
-    return expr.func(*map(_one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr
