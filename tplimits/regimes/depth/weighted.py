@@ -46,8 +46,11 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
         shown = render.body_text(weight.program, _told(weight, names, lambda s, at: Symbol(writing.indexed(s, at))))
         yield f"  {left:<9} = {shown}"
     programs = {w.program.name: w.program for w in limit.weights.values()}
+    parts = {(w.program.name, p) for w in limit.weights.values() for p in w.parts}
     for (program, position), name in names.items():
-        yield f"  {name:<9} = {_scalar(programs[program], position)}, Gaussian given V"
+        what = _scalar(programs[program], position)
+        told = f"{what}, less its mean and the scalars that multiply it" if (program, position) in parts else what
+        yield f"  {name:<9} = {told}, Gaussian given V"
     for first, second, form in _laws(limit, names):
         pair = ", ".join(writing.indexed(*x) for x in (first, second))
         yield f"              Cov({pair}) = {writing.text(form, arrays)}"

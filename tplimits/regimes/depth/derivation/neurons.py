@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function, Pow
+from sympy import Expr, Function, Pow, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, GaussMean, N, entries, reads_vectors, width_symbol
@@ -29,7 +29,7 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     kept,
     limit_of,
 )
-from tplimits.regimes.depth.derivation.scalars.written import NotLinear, written
+from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form
@@ -76,9 +76,11 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         mixes = any(len({e.source for e in entries(h)}) > 1 or _reads_family(lowering, h) for h in _heads(found))
         if not mixes or front & {N, *map(width_symbol, lowering.program.widths)}:
             return None
+        # what vanishes in the limit has to have a second moment where it does not
+        insist_on_a_limit(lowering, found.xreplace(dict.fromkeys(found.atoms(Rest), S.One)).subs(N, 1), refused)
         found = limit_of(lowering, found, refused)
         insist_on_a_limit(lowering, found, refused)
-    except (NotLinear, NoLimitError):
+    except (Unwritten, NoLimitError):
         return None
     return found
 

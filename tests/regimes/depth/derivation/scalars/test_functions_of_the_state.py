@@ -141,18 +141,47 @@ def pre_norm(
     return x + values(softmax(WQ @ y, WK @ y), WV @ y) + (U @ tp.relu(W @ y + b @ y)) / tp.sqrt(tp.n)
 
 
-def test_parallel_branches_behind_a_norm_beside_networks():
+@tp.block
+def one_after_the_other(
+    x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix, W: tp.Matrix, U: tp.Matrix, b: tp.Matrix
+):
+    """The layer of a transformer: feed-forward behind a norm of what attention has added to."""
+    y = normed(x)
+    z = x + values(softmax(WQ @ y, WK @ y), WV @ y)
+    return z + (U @ tp.relu((W @ normed(z)) + b @ normed(z))) / tp.sqrt(tp.n)
+
+
+def network(rng, n, sequential):
     """n E[V′ − V] given queries, keys and W: outer matrices are averaged by hand."""
-    rng, n, found = np.random.default_rng(11), 150, []
-    for _ in range(600):
-        y = L @ np.linalg.qr(rng.standard_normal((n, 3)))[0].T * np.sqrt(n)
-        y /= np.sqrt((y * y).mean(1, keepdims=True))
-        q, k, h, c = (y @ rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(4))
-        A, φ = rows(q @ k.T / np.sqrt(n)), np.maximum(h + c, 0)
-        found.append(A @ (y @ y.T / n) @ A.T + φ @ φ.T / n)
-    sde, mean, error = tp.derive(pre_norm, PROPORTIONAL), np.mean(found, 0), np.std(found, 0) / np.sqrt(len(found))
+    x = L @ np.linalg.qr(rng.standard_normal((n, 3)))[0].T * np.sqrt(n)
+    y = x / np.sqrt((x * x).mean(1, keepdims=True))
+    q, k, v = (y @ rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(3))
+    A = rows(q @ k.T / np.sqrt(n))
+    z = x + A @ v / np.sqrt(n) if sequential else x
+    z /= np.sqrt((z * z).mean(1, keepdims=True))
+    φ = np.maximum(z @ rng.standard_normal((n, n)) * np.sqrt(2 / n), 0)
+    return A @ (y @ y.T / n) @ A.T + φ @ φ.T / n
+
+
+@pytest.mark.parametrize("block", [pre_norm, one_after_the_other], ids=lambda block: block.name)
+def test_branches_behind_norms_beside_networks(block):
+    rng = np.random.default_rng(11)
+    found = [network(rng, 150, block is one_after_the_other) for _ in range(400)]
+    sde, mean, error = tp.derive(block, PROPORTIONAL), np.mean(found, 0), np.std(found, 0) / np.sqrt(len(found))
     judged(sde, mean, error)
     assert (np.abs(mean - 0.9 * sde.drift_estimate_at(V)[0]) > 5 * error).any()
+
+
+def test_what_vanishes_behind_a_norm_has_to_vanish_fast_enough():
+    """W (x + W₂ tanh(W₁ x)) is no W x: its law rests on what is added."""
+
+    @tp.block
+    def block(x: tp.State["token"], WV: tp.Matrix, W: tp.Matrix, U: tp.Matrix, WQ: tp.Matrix, WK: tp.Matrix):
+        z = x + tp.sqrt(tp.n) * values(softmax(WQ @ x, WK @ x), WV @ tp.tanh(WV @ x))
+        return x + (U @ tp.relu(W @ z)) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(block, PROPORTIONAL)
 
 
 def test_noise_beside_a_function_of_the_state():

@@ -38,7 +38,7 @@ from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multi
 from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity, one_term
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
-from tplimits.regimes.depth.derivation.scalars.written import average
+from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Weight:
     matrices: frozenset[int]
     refusal: str
     of_neuron: bool = False
+    #: averages that stand beside their mean, or behind scalars that multiply them
+    parts: frozenset[int] = frozenset()
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -181,7 +183,7 @@ def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: 
 def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """A written expression as it is lowered without weights; None where it holds what is random of order 1."""
     here = lowering.here
-    if any(e.source == lowering.program.state for e in entries(written)):
+    if written.has(Rest) or any(e.source == lowering.program.state for e in entries(written)):
         return None  # S is less than √n times its average there
     try:
         return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
@@ -205,12 +207,15 @@ def kept(lowering: Lowering, found: Weight) -> str:
     """The label of a weight, which the model keeps, with what it reads for their law."""
     model, program = lowering.model, lowering.program
     digest = hashlib.sha256(f"{program.name} {found.function}".encode()).hexdigest()[:12]
-    model.weights[f"Y|{digest}"] = found
+    parts = set()
     for position in found.read:
         if isinstance(program[position], InitialMatrix):
             model.neurons[position] = len(program[position].axes)
-        elif position not in (*model.averages, program.state):
-            model.averages[position] = average(lowering, position)[1]
+        elif position != program.state:
+            own = average(lowering, position)
+            model.averages[position] = own.random
+            parts |= set() if own.whole else {position}
+    model.weights[f"Y|{digest}"] = replace(found, parts=frozenset(parts))
     return f"Y|{digest}"
 
 
@@ -233,9 +238,11 @@ def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
     # √n·tanh(T/√n) is T
     for form in (lambda expr: expr, brought_out):
         try:
-            return at_infinity(form(leading))
+            found = at_infinity(form(leading))
         except ValueError:
             continue
+        if not found.has(Rest):
+            return found
     raise reason
 
 

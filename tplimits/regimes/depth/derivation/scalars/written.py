@@ -3,16 +3,17 @@
 An average is M + S/√n, M its mean, a polynomial in entries of V, and S of order 1 under the average's own entry; V_ij
 stands under that of the state at two tokens.  Of vectors that are linear in the state, W acts on each token:
 W Σ_k c_k x_k = Σ_k c_k (W x)_k, whatever scalars c_k are, and (W x)_k stands under the entry of W itself; scalars that
-multiply what is averaged stand outside of the average.
+multiply what is averaged stand outside of the average.  What is left of an average at 1/n, and W times a vector that is
+not linear in the state, is a `Rest`, and must vanish in the limit, as W r does in relu(W (x + r/√n)).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sympy import Add, Expr, Integer, Mul, Rational, S, Symbol, default_sort_key, sqrt
+from sympy import Add, Expr, Integer, Mul, Rational, S, Symbol, default_sort_key, expand_mul, sqrt
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import (
@@ -20,6 +21,7 @@ from tplimits.program.nodes.entries import (
     ArrayEntry,
     AxisSum,
     Entry,
+    Leaf,
     N,
     axis_symbol,
     reads_vectors,
@@ -28,7 +30,7 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.algebra.activations import LINEAR
 from tplimits.regimes.depth.algebra.model import Layer
-from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly, ProductTerm, lowest, renamed
+from tplimits.regimes.depth.algebra.products import MOST, OPEN, Factor, Poly, ProductTerm, lowest, renamed
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 
 if TYPE_CHECKING:
@@ -36,8 +38,12 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 
-class NotLinear(Exception):
-    """A matrix multiplies what is not linear in the state."""
+class Rest(Leaf):
+    """Something of order 1 of which no law is known, (what, …); a limit that holds it is none."""
+
+
+class Unwritten(Exception):
+    """A vector that is no sum of matrices times others."""
 
 
 def read_axes(program: Program, position: int) -> tuple[str, ...]:
@@ -47,7 +53,7 @@ def read_axes(program: Program, position: int) -> tuple[str, ...]:
 
 
 def written(lowering: Lowering, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
-    """An expression with all maps written out; NotLinear where a vector is not linear in the state."""
+    """An expression with all maps written out; Unwritten for other vectors than the state."""
     if isinstance(expr, Entry):
         return _entry(lowering, expr, [change.get(i, i) for i in expr.indices], fresh)
     if isinstance(expr, ArrayEntry):
@@ -67,20 +73,23 @@ def _entry(lowering: Lowering, entry: Entry, indices: list[Expr], fresh: Iterato
     at = dict(zip(map(axis_symbol, s.axes), indices, strict=True))
     if isinstance(s, Avg):
         front, _ = _factors(lowering, s, at, fresh)
-        mean, random = average(lowering, entry.source)
+        mean, random, exact, _ = average(lowering, entry.source)
         places = {OPEN - 1 - k: i for k, i in enumerate(indices)}
         own = Entry(*entry.args[:2], *indices) / N ** Rational(1, 2) if random.terms else S.Zero
-        return front * (own + Add(*(_of_state(lowering, t, places) for t in mean)))
+        rest = S.Zero if exact else Rest(*entry.args[:1], *indices) / N
+        return front * (own + rest + Add(*(_of_state(lowering, t, places) for t in mean)))
     if isinstance(s, InitialScalar):
+        if s.value is None:
+            lowering.value(entry.source, None, ())  # refused by name
         return s.value
     if isinstance(s, MatMul):
         family = [at.get(i, i) for i in s.matrix_indices]
-        found = _times(lowering, s.matrix, family, written(lowering, s.operand, at, fresh))
+        found = _times(lowering, s.matrix, family, expand_mul(written(lowering, s.operand, at, fresh)))
         return _scale(lowering.program, s) * found
     if isinstance(s, ScalarNonlin) or (isinstance(s, OuterNonlin) and not s.slots):
         return written(lowering, s.body, at, fresh)
     if entry.source != lowering.program.state:
-        raise NotLinear
+        raise Unwritten
     return Entry(*entry.args[:2], *indices)
 
 
@@ -92,29 +101,29 @@ def _scale(program: Program, s: MatMul) -> Expr:
 
 
 def _times(lowering: Lowering, matrix: int, family: list[Expr], operand: Expr) -> Expr:
-    """A matrix times what is linear in the state."""
+    """A matrix times a vector."""
     if isinstance(operand, Entry) and operand.source == lowering.program.state:
         return Entry(Integer(matrix), operand.neuron, *family, *operand.indices)
     if isinstance(operand, Add):
         return Add(*(_times(lowering, matrix, family, a) for a in operand.args))
     if isinstance(operand, AxisSum):
         return AxisSum(_times(lowering, matrix, family, operand.summand), *operand.args[1:])
-    vectors = [a for a in Mul.make_args(operand) if reads_vectors(a)]
-    if len(vectors) != 1 or vectors[0] == operand:
-        raise NotLinear
-    return operand / vectors[0] * _times(lowering, matrix, family, vectors[0])
+    vectors = Mul(*(a for a in Mul.make_args(operand) if reads_vectors(a)))
+    if vectors == operand:
+        return Rest(Integer(matrix), *family, operand)
+    return operand / vectors * _times(lowering, matrix, family, vectors)
 
 
 def _factors(lowering: Lowering, s: Avg, at: Mapping[Expr, Expr], fresh: Iterator[int]) -> tuple[Expr, Expr | None]:
-    """Scalars, and the entries of vectors that they multiply, of which an average is made; None for all of it."""
+    """Scalars and numbers, and the entries of vectors that they multiply and an average is of; None for all of it."""
     try:
         found = Mul.make_args(written(lowering, s.operand, at, fresh))
-    except (NotLinear, NoLimitError):
+    except (Unwritten, NoLimitError):
         return S.One, None
     vectors = [a for a in found if reads_vectors(a)]
     front = Mul(*(a for a in found if a not in vectors))
     plain = all(isinstance(v.as_base_exp()[0], Entry) for v in vectors)
-    return (front, Mul(*vectors)) if plain and front.has(Entry) else (S.One, None)
+    return (front, Mul(*vectors)) if plain and front != 1 else (S.One, None)
 
 
 def _of_state(lowering: Lowering, term: ProductTerm, places: Mapping[int, Expr]) -> Expr:
@@ -124,8 +133,20 @@ def _of_state(lowering: Lowering, term: ProductTerm, places: Mapping[int, Expr])
     return term.coeff * Mul(*(Entry(state, NO_NEURON, *pair) for pair in pairs))
 
 
-def average(lowering: Lowering, position: int) -> tuple[list[ProductTerm], Poly]:
-    """The mean of an average at the open indices OPEN − 1, …, products of entries of V, and what it fluctuates by.
+class Average(NamedTuple):
+    """An average at the open indices OPEN − 1, …: its mean, products of entries of V, and what it fluctuates by.
+
+    `exact` where nothing is left at 1/n, `whole` where the fluctuations alone are all of it.
+    """
+
+    mean: list[ProductTerm]
+    random: Poly
+    exact: bool
+    whole: bool
+
+
+def average(lowering: Lowering, position: int) -> Average:
+    """The average of an instruction, without the scalars that multiply all of it.
 
     Refuses one that fluctuates by more than n^(−1/2), and one whose mean holds more than V at the indices.
     """
@@ -137,15 +158,16 @@ def average(lowering: Lowering, position: int) -> tuple[list[ProductTerm], Poly]
     alone = _factors(lowering, s, {}, itertools.count())[1]
     poly = lowering.average(alone or s.operand, s.over, env)
     opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-    terms = [t._replace(factors=renamed(t.factors, opened)) for t in poly.terms]
+    terms = [t._replace(factors=renamed(t.factors, opened)) for t in poly.terms if t.pert < MOST]
     random = [t for t in terms if any(label[0] in "FZ" for label, _, _ in t.factors)]
     mean = [t for t in terms if t not in random]
-    whole = all(label == "V" and max(at) < 0 for t in mean for label, at, _ in t.factors)
-    if not whole or any(any(t.powers) for t in mean):
+    of_state = all(label == "V" and max(at) < 0 for t in mean for label, at, _ in t.factors)
+    if not of_state or any(any(t.powers) for t in mean):
         raise no_central_limit(program[position].name)
     if lowest(Poly(tuple(random))) < 1:
         raise too_random(program[position].name)
-    return mean, Poly(tuple(random), poly.cut)
+    whole = not mean and alone is None
+    return Average(mean, Poly(tuple(random), poly.cut), len(terms) == len(poly.terms), whole)
 
 
 def of_matrix(lowering: Lowering, matrix: int, at: tuple[int, ...]) -> Factor:
