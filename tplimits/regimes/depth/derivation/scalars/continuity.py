@@ -36,9 +36,11 @@ def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
     drawn = {e: Dummy(real=True) for e in entries(function) if e not in known}
     plain = one_term(function).xreplace({**known, **drawn})
     places = [(plain, place) for place, _ in jumps(plain)]
-    places += [(p, a) for p, a in (*singular_places(plain), *ends_of_domains(plain)) if not _is_positive(a)]
+    places += [*singular_places(plain), *ends_of_domains(plain)]
     told = {d: Symbol(f"V[{', '.join(i.name.split('″')[0] for i in e.indices)}]") for e, d in known.items()}
     for part, place in places:
+        if _keeps_off(place):
+            continue
         if place.free_symbols & set(known.values()) and not place.free_symbols & set(drawn.values()):
             raise NoLimitError(
                 f"{lowering.where}: `{sstr(part.xreplace(told))}`, averages at their limits, is not continuous, or not "
@@ -47,5 +49,5 @@ def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
             )
 
 
-def _is_positive(argument: Expr) -> bool:
-    return bool(argument.is_positive or bounds(argument)[0].is_positive)
+def _keeps_off(argument: Expr) -> bool:
+    return any(bool(side.is_positive or bounds(side)[0].is_positive) for side in (argument, -argument))
