@@ -140,7 +140,7 @@ class Lowering:
         if position == self.program.state:
             assert neuron is not None
             return self.one(("X", (axes[0], neuron), 0))
-        if isinstance(s, InitialMatrix):
+        if isinstance(s, InitialMatrix) and neuron is not None:
             return self.one(written.of_matrix(self, position, (*axes, neuron)))
         if isinstance(s, InitialVector):
             raise NoFormulasError(
