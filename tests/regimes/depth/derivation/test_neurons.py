@@ -128,6 +128,24 @@ def test_a_convolution_of_tokens(block):
     assert (np.abs(value - 0.64 * relu_kernel(2 * V)) > 50 * error).any()  # both taps at one token
 
 
+def test_a_maximum_of_mixed_tokens_of_one_layer():
+    """The expansion on nodes has no place for this kink, and draws do."""
+    law = np.array([[1.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 0.8]])
+    mixture = np.array([[0.41, 1.04, -0.13], [1.37, -0.67, 0.35], [0.9, 0.09, -0.74]])
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        h = W @ x
+        mixed = tp.sum(tp.constant(mixture, axes=("token", "key")) * h.rename(token="key"), over="key")
+        return x + U @ tp.maximum(h, mixed) / tp.sqrt(tp.n)
+
+    h = np.random.default_rng(8).multivariate_normal(np.zeros(3), law, 400_000)
+    f = np.maximum(h, h @ mixture.T)
+    products = f[:, :, None] * f[:, None]
+    value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(law)
+    assert (np.abs(value - products.mean(0)) < 5 * (error + products.std(0) / np.sqrt(len(f)))).all()
+
+
 def logits(x, WQ, WK, size=1):
     return tp.softmax(size * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), over="key")
 

@@ -13,10 +13,20 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function, Pow, S
+from sympy import Expr, Function, Pow, S, sqrt
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, GaussMean, N, entries, reads_vectors, width_symbol
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    AxisSum,
+    Entry,
+    GaussMean,
+    N,
+    entries,
+    reads_vectors,
+    width_symbol,
+)
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly
@@ -68,26 +78,35 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
     """A function of several layers written out, as n → ∞; None where it is none, grows or has no second moment."""
     if expr.has(GaussMean) or not any(map(reads_vectors, _heads(lowering.reading.inlined(expr)))):
         return None
-    refused = NotSmall("")
+    refused, sizes = NotSmall(""), {N, *map(width_symbol, lowering.program.widths)}
     try:
         found = written(lowering, expr, {}, itertools.count())
         # powers of n in front are those of the product that it stands in
         front = found.as_independent(Entry, as_Add=False)[0].free_symbols
-        mixes = any(len({e.source for e in entries(h)}) > 1 or _reads_family(lowering, h) for h in _heads(found))
-        if not mixes or front & {N, *map(width_symbol, lowering.program.widths)}:
+        if front & sizes or not any(_mixes(lowering, h) for h in _heads(found)):
             return None
-        # what vanishes in the limit has to have a second moment where it does not
-        insist_on_a_limit(lowering, found.xreplace(dict.fromkeys(found.atoms(Rest), S.One)).subs(N, 1), refused)
-        found = limit_of(lowering, found, refused)
-        insist_on_a_limit(lowering, found, refused)
+        rest = found.atoms(Rest)
+        if any(
+            e.source == lowering.program.state and e.neuron == OWN
+            for e in entries(found.xreplace(dict.fromkeys(rest, S.One)))
+        ):
+            return None
+        # also √n times what vanishes has to have a second moment: its coefficients are random
+        for size in (sqrt(N), S.Zero) if rest else (S.Zero,):
+            limit = limit_of(lowering, found.xreplace(dict.fromkeys(rest, size)), refused)
+            insist_on_a_limit(lowering, limit, refused)
+        return limit_of(lowering, found, refused)
     except (Unwritten, NoLimitError):
         return None
-    return found
 
 
-def _reads_family(lowering: Lowering, head: Expr) -> bool:
-    read = (lowering.program[e.source] for e in entries(head))
-    return any(isinstance(s, InitialMatrix) and s.axes for s in read)
+def _mixes(lowering: Lowering, head: Expr) -> bool:
+    """Whether it takes several matrices, or members of a family; of one matrix several entries have numbers first."""
+    sources = {int(e.source) for e in entries(head)}
+    if lowering.weighing & sources:
+        return head.has(AxisSum) or len(entries(head)) > 1
+    read = (lowering.program[p] for p in sources)
+    return len(sources) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
 
 
 def _heads(written_out: Expr) -> list[Expr]:

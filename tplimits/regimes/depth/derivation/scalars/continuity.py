@@ -14,7 +14,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.network.differentiate import jumps
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -29,7 +29,7 @@ def one_term(expr: Expr) -> Expr:
 
 def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
     """NoLimitError where V alone decides on which side of a jump, or at which distance of a pole, a function is."""
-    of_state = [e for e in entries(function) if e.source == lowering.program.state]
+    of_state = [e for e in entries(function) if e.source == lowering.program.state and e.neuron == NO_NEURON]
     if not of_state:
         return
     known = {e: Dummy(positive=True) if e.indices[0] == e.indices[1] else Dummy(real=True) for e in of_state}
