@@ -215,3 +215,15 @@ def test_what_V_alone_decides_is_continuous(function, place):
 def test_a_token_that_is_zero_has_no_norm():
     with pytest.raises(tp.EvaluationError, match="divide by a token that is zero"):
         tp.derive(vectors_normed, PROPORTIONAL).drift_at(np.diag([1.0, 0.0]))
+
+
+def test_what_is_left_of_an_average_at_one_over_n_has_no_law():
+    """n (avg(z z) − avg(x x)) is random for z = x + W x/√n, beyond V and beyond √n times an average."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        z = x + (W @ x) / tp.sqrt(tp.n)
+        return x + tp.tanh(tp.n * (tp.avg(z * z) - tp.avg(x * x))) * (U @ x) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="fluctuations of order 1"):
+        tp.derive(block, PROPORTIONAL)
