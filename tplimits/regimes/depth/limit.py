@@ -71,9 +71,15 @@ def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> Covarian
     try:
         return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
     except NoLimitError as refused:
-        if isinstance(refused, NoFormulasError) or (refused.verdict is None and expanded.limit.normalises(program)):
+        if not isinstance(refused, NoFormulasError) and (refused.verdict or not expanded.limit.normalises(program)):
+            raise
+        try:
             return expanded.limit.derive_numeric(program, fixed, refused)
-        raise
+        except NoLimitError as neither:
+            try:  # by draws, which have a place on small branches alone
+                return CovarianceSDE(program, derive_block(program.released, fixed, weighed=True), fixed)
+            except NoLimitError:
+                raise neither from None
 
 
 @dataclass(frozen=True)

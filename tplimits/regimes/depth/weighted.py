@@ -9,9 +9,10 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
-from tplimits.program.nodes.kinds import MatMul
+from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.depth.algebra import writing
 from tplimits.regimes.depth.algebra.products import free_index
+from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 
@@ -45,8 +46,11 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
         shown = render.body_text(weight.program, _told(weight, names, lambda s, at: Symbol(writing.indexed(s, at))))
         yield f"  {left:<9} = {shown}"
     programs = {w.program.name: w.program for w in limit.weights.values()}
+    parts = {(w.program.name, p) for w in limit.weights.values() for p in w.parts}
     for (program, position), name in names.items():
-        yield f"  {name:<9} = {_scalar(programs[program], position)}, Gaussian given V"
+        what = _scalar(programs[program], position)
+        told = f"{what}, less its mean and the scalars that multiply it" if (program, position) in parts else what
+        yield f"  {name:<9} = {told}, Gaussian given V"
     for first, second, form in _laws(limit, names):
         pair = ", ".join(writing.indexed(*x) for x in (first, second))
         yield f"              Cov({pair}) = {writing.text(form, arrays)}"
@@ -58,8 +62,8 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
 def _scalar(program: Program, position: int) -> str:
     """What a weight reads, in words."""
     read = program[position]
-    if isinstance(read, MatMul):
-        return f"an entry of `{program[read.matrix].name}` times the state"
+    if isinstance(read, InitialMatrix):
+        return f"an entry of `{read.name}` times the state"
     return f"√n times {'an average' if read.name.startswith('_') else f'`{read.name}`'}"
 
 
@@ -84,7 +88,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form
 
 
 def _names(limit: BlockLimit) -> Names:
-    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.averages)
+    read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.read if p != w.program.state)
     return {key: "Y" if k == 0 else f"Y{k + 1}" for k, key in enumerate(read)}
 
 
@@ -102,7 +106,10 @@ def _told(weight: Weight, names: Names, symbol: Callable[[str, str], Symbol]) ->
     plain = weight.function.replace(lambda e: isinstance(e, AxisSum) and not e.summand.has(e.bound), _counted).xreplace(
         change
     )
-    swap = {e: symbol(names[weight.program.name, e.source], ", ".join(map(str, e.indices))) for e in entries(plain)}
+    swap = {
+        e: symbol(names.get((weight.program.name, e.source), "V"), ", ".join(map(str, e.indices)))
+        for e in entries(plain)
+    }
     return plain.xreplace(swap)
 
 
@@ -116,7 +123,7 @@ def _laws(limit: BlockLimit, names: Names) -> Iterator[tuple[tuple[str, str], tu
     for program, law in limit.laws.items():
         for (one, two), form in law.items():
             if one <= two and form:
-                sizes = [len(programs[program][p].axes) for p in (one, two)]
+                sizes = [len(read_axes(programs[program], p)) for p in (one, two)]
                 letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(sum(sizes))]
                 a, b = "".join(letters[: sizes[0]]), "".join(letters[sizes[0] :])
                 yield (names[program, one], a), (names[program, two], b), form

@@ -88,6 +88,118 @@ def test_a_function_beside_a_third_layer_and_a_gate():
     judged(tp.derive(block, PROPORTIONAL), 0.64 * V * largest())
 
 
+SHIFT = np.array([[0.0, 1.0], [1.0, 0.0]])
+
+
+def relu_kernel(C):
+    """E relu(u) relu(u′)."""
+    size = np.sqrt(np.outer(np.diag(C), np.diag(C)))
+    ρ = np.clip(C / size, -1, 1)
+    return size * (np.sqrt(1 - ρ**2) + ρ * (np.pi - np.arccos(ρ))) / (2 * np.pi)
+
+
+def shifted(vector):
+    return tp.sum(tp.constant(SHIFT, axes=("token", "key")) * vector.rename(token="key"), over="key")
+
+
+@tp.block
+def shifts_state(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.Matrix, *, g):
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(W @ x + Z @ shifted(x)))
+
+
+@tp.block
+def shifts_layer(U: tp.Matrix, Z: tp.Matrix, x: tp.State["token"], W: tp.Matrix, *, g):
+    h = shifted(Z @ x) + W @ x
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(h))
+
+
+@tp.block
+def shifts_family(x: tp.State["token"], W: tp.Matrix["n", "n", "tap"], U: tp.Matrix, *, g):
+    taps = tp.constant(np.stack([np.eye(2), SHIFT]), axes=("tap", "token", "key"))
+    h = tp.sum(tp.sum(taps * (W @ x).rename(token="key"), over="key"), over="tap")
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(h))
+
+
+@pytest.mark.parametrize("block", [shifts_state, shifts_layer, shifts_family], ids=lambda block: block.name)
+def test_a_convolution_of_tokens(block):
+    sde = tp.derive(block, PROPORTIONAL)
+    judged(sde, 0.64 * relu_kernel(V + SHIFT @ V @ SHIFT.T))
+    value, error = sde.drift_estimate_at(V, g=0.8)
+    assert (np.abs(value - 0.64 * relu_kernel(2 * V)) > 50 * error).any()  # both taps at one token
+
+
+def test_a_maximum_of_mixed_tokens_of_one_layer():
+    """The expansion on nodes has no place for this kink, and draws do."""
+    law = np.array([[1.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 0.8]])
+    mixture = np.array([[0.41, 1.04, -0.13], [1.37, -0.67, 0.35], [0.9, 0.09, -0.74]])
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        h = W @ x
+        mixed = tp.sum(tp.constant(mixture, axes=("token", "key")) * h.rename(token="key"), over="key")
+        return x + U @ tp.maximum(h, mixed) / tp.sqrt(tp.n)
+
+    h = np.random.default_rng(8).multivariate_normal(np.zeros(3), law, 400_000)
+    f = np.maximum(h, h @ mixture.T)
+    products = f[:, :, None] * f[:, None]
+    value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(law)
+    assert (np.abs(value - products.mean(0)) < 5 * (error + products.std(0) / np.sqrt(len(f)))).all()
+
+
+def logits(x, WQ, WK, size=1):
+    return tp.softmax(size * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), over="key")
+
+
+@tp.block
+def tokens_mixed(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix, U: tp.Matrix, *, g):
+    mixed = tp.sum(logits(x, WQ, WK, tp.sqrt(tp.n)) * x.rename(token="key"), over="key")
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(WV @ mixed))
+
+
+@tp.block
+def values_mixed(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix, U: tp.Matrix, *, g):
+    mixed = tp.sum(logits(x, WQ, WK, tp.sqrt(tp.n)) * (WV @ x).rename(token="key"), over="key")
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(mixed))
+
+
+@pytest.mark.parametrize("block", [tokens_mixed, values_mixed], ids=lambda block: block.name)
+def test_an_activation_behind_attention(block):
+    """E relu(a) relu(a′), a Gaussian of covariance A V Aᵀ given the logits: not that of the mean of A V Aᵀ."""
+    L = np.linalg.cholesky(V)
+    S = L @ np.random.default_rng(2).standard_normal((20_000, 2, 2)) @ L.T
+    A = np.exp(S) / np.exp(S).sum(-1, keepdims=True)
+    kernels = np.array([relu_kernel(a @ V @ a.T) for a in A])
+    value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(V, g=0.8)
+    sampling = 0.64 * kernels.std(0) / np.sqrt(len(A))
+    assert (np.abs(value - 0.64 * kernels.mean(0)) < 5 * (error + sampling)).all()
+    wrong = 0.64 * relu_kernel(A.mean(0) @ V @ A.mean(0).T)
+    assert (np.abs(value - wrong) > 5 * (error + sampling)).any()
+
+
+def test_an_activation_behind_attention_of_small_logits_sees_the_mean_of_the_tokens():
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix, U: tp.Matrix, *, g):
+        mixed = tp.sum(logits(x, WQ, WK) * x.rename(token="key"), over="key")
+        return x + g / tp.sqrt(tp.n) * (U @ tp.relu(WV @ mixed))
+
+    judged(tp.derive(block, PROPORTIONAL), 0.64 * np.full((2, 2), V.mean() / 2))
+
+
+def test_a_gate_that_settles_stands_in_the_function():
+    """relu(u) max(u, w) (1 + tanh(average)), whose factors are not independent."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.Matrix, A: tp.Matrix, B: tp.Matrix, *, g):
+        gate = 1 + tp.tanh(tp.avg((A @ x) * (B @ x)))
+        return x + g / tp.sqrt(tp.n) * (U @ (gate * tp.relu(W @ x) * tp.maximum(W @ x, Z @ x)))
+
+    u, w = np.random.default_rng(4).multivariate_normal(np.zeros(2), V, (2, 400_000))
+    f = np.maximum(u, 0) * np.maximum(u, w)
+    products = 0.64 * f[:, :, None] * f[:, None]
+    value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(V, g=0.8)
+    assert (np.abs(value - products.mean(0)) < 5 * (error + products.std(0) / np.sqrt(len(f)))).all()
+
+
 def test_stacks_have_the_law_of_the_layers_at_the_covariance_that_they_meet():
     @tp.block
     def larger(x: tp.State["token"], W: tp.Matrix, *, c):
@@ -117,8 +229,8 @@ def in_logits(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.Matrix, K:
 
 @tp.block
 def beside_its_own_layer(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.Matrix, A: tp.Matrix, B: tp.Matrix):
-    """relu(W x) stands apart from the maximum, for the gate is no entry of a layer: they are not independent."""
-    gate = 1 + tp.tanh(tp.avg((A @ x) * (B @ x)))
+    """relu(W x) stands apart from the maximum, for the gate has no law here: they are not independent."""
+    gate = 1 + tp.avg(tp.relu(A @ x) * tp.relu(B @ x))
     return x + (U @ (gate * tp.relu(W @ x) * tp.maximum(W @ x, Z @ x))) / tp.sqrt(tp.n)
 
 

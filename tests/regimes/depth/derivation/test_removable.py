@@ -96,18 +96,6 @@ def test_what_is_refused():
         gate(lambda h, x: tp.tanh(h) / tp.avg(h))
 
 
-def test_a_scalar_with_a_limit_beside_a_logit_of_order_one():
-    """tanh(avg(h²) + √n avg(h)) is no function of √n avg(h) alone: avg(h²) tends to V, not to 0."""
-
-    @tp.block
-    def gated(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
-        h = W @ x
-        return x + tp.tanh(tp.avg(h * h) + tp.sqrt(tp.n) * tp.avg(h)) * (U @ x) / tp.sqrt(tp.n)
-
-    with pytest.raises(tp.NoLimitError, match="no average of mean zero"):
-        tp.derive(gated, tp.Proportional())
-
-
 def test_a_weight_of_order_one_beside_a_series():
     """exp(Y) (1 + tanh²(√n Y)/n) − 1 − Y: E Y²/2 and E tanh²(S), the latter also where W_Q multiplies again."""
     given = {"γ": 0.7, "τ0": 0.8}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from sympy import Expr, Rational
+from sympy import Rational
 
 from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly
 
@@ -95,7 +96,8 @@ class Model:
 
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
-    indices OPEN − 1, …; `neurons` are dense layers whose entries at one neuron weights read: the matrix, and c in c²V.
+    indices OPEN − 1, …; `neurons` the matrices of whose product with the state they read entries at one neuron, and the
+    number of axes of their families.
     `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
     that are not differentiable at a value of their argument.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
@@ -111,7 +113,7 @@ class Model:
     scalars: list[Scalar] = field(default_factory=list)
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
-    neurons: dict[int, tuple[int, Expr]] = field(default_factory=dict)
+    neurons: dict[int, int] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
     jumps: dict[str, Jump] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`
@@ -128,6 +130,15 @@ class Model:
     def order_of(self, powers: tuple[int, ...]) -> int:
         """The power of ε = n^(−1/2) in some powers of widths."""
         return -sum(p for p, d in zip(powers, self.dimensions, strict=True) if d.width and d.grows)
+
+    def weights_in(self, poly: Poly) -> Iterator[str]:
+        """The weights of order 1 in a sum, and in what its matrices multiply."""
+        for label in (label for t in poly.terms for label, _, _ in t.factors):
+            if label[0] == "Y":
+                yield label
+            operand = self.layers[label].operand if label[0] == "F" else None
+            if operand is not None:
+                yield from self.weights_in(self.operands[operand])
 
     def note(self, name: str, variance: Form, order: int | None) -> None:
         """A jump of the least order at which it was met."""

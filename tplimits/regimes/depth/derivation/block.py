@@ -16,7 +16,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
-from tplimits.program.nodes.kinds import Avg
+from tplimits.program.nodes.kinds import Avg, InitialMatrix
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
 from tplimits.regimes.depth.algebra.vanishing import vanishes
@@ -63,17 +63,23 @@ class BlockLimit:
     jumps: Mapping[str, Jump] = field(default_factory=dict)
 
 
-def derive_block(program: Program, fixed: tuple[str, ...] = (), sequences: bool = False) -> BlockLimit:
+def derive_block(
+    program: Program, fixed: tuple[str, ...] = (), sequences: bool = False, weighed: bool = False
+) -> BlockLimit:
     """The limit of a block or a stack; NoLimitError with the verdict's sentence where there is none.
 
-    With `sequences` the free tokens of the forms are of four sequences that share their weights (`copies`).
+    With `sequences` the free tokens of the forms are of four sequences that share their weights (`copies`).  `weighed`:
+    what has a law alone, functions of scalars and of several entries of dense layers, is averaged over it by draws.
     """
     if len(program.parts) > 1:
-        return _stacked(program, fixed, sequences)
-    return _one_block(program, fixed, in_stack=False, sequences=sequences)
+        return _stacked(program, fixed, sequences, weighed)
+    return _one_block(program, fixed, False, sequences, weighed)
 
 
-def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool) -> BlockLimit:
+def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
+    if weighed:
+        matrices = frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix))
+        return _lowered_limit(program, fixed, in_stack, sequences, matrices)
     try:
         return _lowered_limit(program, fixed, in_stack, sequences)
     except EntangledError as error:
@@ -94,8 +100,10 @@ def _lowered_limit(
     program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighing: frozenset[int] = frozenset()
 ) -> BlockLimit:
     layer = lowered(program, fixed, weighing)
-    layer = in_sequences(layer) if sequences else layer
     try:
+        if sequences and layer.model.weights:  # that there is no limit at all is the plainer reason
+            _limit(program, fixed, layer, in_stack)
+        layer = in_sequences(layer) if sequences else layer
         return _limit(program, fixed, layer, in_stack)
     except NoLimitError as error:
         # where functions of several layers have no place in drift and noise the expansion in 1/n may have numbers
@@ -208,7 +216,7 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
 
-def _met(program: Program, fixed: tuple[str, ...], sequences: bool) -> list[tuple[Expr, BlockLimit]]:
+def _met(program: Program, fixed: tuple[str, ...], sequences: bool, weighed: bool) -> list[tuple[Expr, BlockLimit]]:
     """The limits of the blocks of a stack, each with the V that it meets as a multiple of that of the stack."""
     found: list[tuple[Expr, BlockLimit]] = []
     known: list[tuple[Program, Expr, BlockLimit]] = []
@@ -219,7 +227,7 @@ def _met(program: Program, fixed: tuple[str, ...], sequences: bool) -> list[tupl
             # functions of scalars and their laws are kept by the name of the block: another law needs another name
             again = any(p.name == one.name for p, _, _ in known)
             named = one.replace(name=f"{one.name}[{number}]") if again else one
-            part = _one_block(named, tuple(w for w in fixed if w in one.widths), True, sequences)
+            part = _one_block(named, tuple(w for w in fixed if w in one.widths), True, sequences, weighed)
             known.append((one, before, part))
         found.append((before, part))
         before = sympy.simplify(before * part.scale)
@@ -237,9 +245,9 @@ def _expanded(met: Sequence[tuple[Expr, BlockLimit]]) -> dict[str, Form]:
     return found
 
 
-def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> BlockLimit:
+def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool, weighed: bool) -> BlockLimit:
     """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
-    met = _met(program, fixed, sequences)
+    met = _met(program, fixed, sequences, weighed)
     parts = [part for _, part in met]
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
@@ -280,7 +288,7 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool) -> Block
         merged(*(p.arrays for p in parts)),
         tuple(p.scale for p in parts),
         rootless,
-        {label: w for p in parts for label, w in p.weights.items()},
+        {label: w.met(s) for s, p in met for label, w in p.weights.items()},
         {name: {k: f.degree_scaled(s) for k, f in law.items()} for s, p in met for name, law in p.laws.items()},
         _expanded(met),
         {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},

@@ -135,7 +135,7 @@ def _insist_on_shared_weights(layer: OneLayer) -> None:
     if layer.model.weights:
         raise NoLimitError(
             f"`{program.name}` holds functions of scalars that keep their size, as the softmax of logits of order 1, "
-            "or of several dense layers at once: "
+            "of several dense layers at once, or of V as norms are: "
             "the mean of a product of their derivatives is not derived. Divide the logits by sqrt(n), as shaped "
             "attention does."
         )

@@ -45,12 +45,12 @@ from tplimits.regimes.depth.algebra.products import (
     times,
     total,
 )
+from tplimits.regimes.depth.derivation import neurons
 from tplimits.regimes.depth.derivation.centring import centred, collected_terms
 from tplimits.regimes.depth.derivation.jumps import note_jump
-from tplimits.regimes.depth.derivation.neurons import of_several_layers
-from tplimits.regimes.depth.derivation.neurons import operand as operand_template
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
 from tplimits.regimes.depth.derivation.reading import Reading
+from tplimits.regimes.depth.derivation.scalars import written
 from tplimits.regimes.depth.derivation.scalars.around import Around
 from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.scalars.growth import insist_on_all
@@ -140,7 +140,9 @@ class Lowering:
         if position == self.program.state:
             assert neuron is not None
             return self.one(("X", (axes[0], neuron), 0))
-        if isinstance(s, (InitialVector, InitialMatrix)):
+        if isinstance(s, InitialMatrix) and neuron is not None:
+            return self.one(written.of_matrix(self, position, (*axes, neuron)))
+        if isinstance(s, InitialVector):
             raise NoFormulasError(
                 f"{self.where}: the vector `{s.name}` is not the state; vectors beside it are not covered: write it as "
                 "a matrix times the state, or leave it out."
@@ -156,9 +158,10 @@ class Lowering:
             number = self.number(self.reading.operand(position)[0])
             found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
         elif isinstance(s, Avg):
-            found = self._average(s, env)
+            found = self.average(s.operand, s.over, env)
         elif isinstance(s, OuterNonlin) and s.slots:
-            found = self._averaged_slots(s, env)
+            slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
+            found = reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = lowered_at_poles(self, s.body, env)
@@ -184,20 +187,17 @@ class Lowering:
         # Gaussian given the operand, and powers of it are products
         power, basis = (1, basis) if source is None else (basis.power, LINEAR)
         layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
-        self.model.layers[layer.label] = layer
+        # the operand first: where it is refused the model holds nothing of the layer
         if source is not None and source not in self.model.operands:
-            self.model.operands[source] = operand_template(self, source)
+            self.model.operands[source] = neurons.operand(self, source)
+        self.model.layers[layer.label] = layer
         return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
 
-    def _average(self, s: Avg, env: Env) -> Poly:
-        neuron = self.fresh(self.number_of[s.over])
-        inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
-        free = frozenset(env.values())
+    def average(self, expr: Expr, width: str, env: Env) -> Poly:
+        """The average over a width of a vector at indices of its axes."""
+        neuron, free = self.fresh(self.number_of[width]), frozenset(env.values())
+        inner = self.lower(expr, {**env, OWN: neuron})
         return measured(centred(averaged(inner, neuron), self.model, self.limit, free), self.model, free)
-
-    def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
-        slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
-        return reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
 
     def index(self, index: Expr, env: Env) -> int:
         """The index that an index expression stands for."""
@@ -240,13 +240,12 @@ class Lowering:
         if not expr.has(Entry, ArrayEntry, AxisSum):
             return self.number(expr)
         if isinstance(expr, Entry):
-            neuron = env[expr.neuron] if self.program[expr.source].width else None
-            return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
+            return self.value(expr.source, env.get(expr.neuron), tuple(self.index(i, env) for i in expr.indices))
         if self.data.is_data(expr):
             return self._constant(expr, env)
         if (function := self.reading.function_of_layer(expr)) is not None:
             return self._activation(*function, env)
-        if self.in_operand and (found := of_several_layers(self, expr, env)) is not None:
+        if self.in_operand and (found := neurons.of_several_layers(self, expr, env)) is not None:
             return found
         if (found := bent(self, expr, env)) is not None:
             return found
@@ -313,6 +312,8 @@ class Lowering:
         inside: dict[Expr, int] = {**at, OWN: env[entry.neuron]}
         if body == U:
             return self._dense(position, LINEAR, inside)
+        if (weighed := neurons.of_layer(self, entry, body, env)) is not None:
+            return weighed
         function = self._with_means(body)
         try:
             parts, cut = components(function, self.limit, mean_series)

@@ -1,27 +1,47 @@
 """Functions of several dense layers at one neuron, as U f(W₁ x, W₂ x)/√n: weights whose scalars are entries of layers.
 
-Given V the entries of W₁ x, W₂ x, … at one neuron are Gaussian, of covariance V for each matrix, and neurons are
-independent, so that (1/n) Σ_i f_i^α f_i^β tends to E[f^α f^β]: the mean of a product of two weights "Y|…", as of those
-of order 1 (`order_one`).  Hypotheses: f is all that a matrix of its own multiplies, and has a second moment; the
-matrices in f stand in no product with it.
+Given V the entries of W₁ x, W₂ x, … at one neuron are Gaussian, of covariance V for each matrix and independent of the
+averages that f reads too, as in relu(W₁ Σ_k A_k x_k), A a softmax of logits of order 1.  Neurons are independent given
+these, so that (1/n) Σ_i f_i^α f_i^β is E[f^α f^β] in the mean over the averages, and as far off as the branch allows: a
+product of two weights "Y|…", as of those of order 1 (`order_one`).  Hypotheses: f is all that a matrix of its own
+multiplies, and has a second moment; the matrices in f stand in no product with it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function, Pow, S, Symbol
+from sympy import Expr, Function, Pow, S, sqrt
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, N, width_symbol
-from tplimits.program.nodes.kinds import MatMul
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    AxisSum,
+    Entry,
+    GaussMean,
+    N,
+    entries,
+    reads_vectors,
+    width_symbol,
+)
+from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
-from tplimits.regimes.depth.derivation.scalars.growth import growth
-from tplimits.regimes.depth.derivation.scalars.order_one import Weight, axes_of, kept
+from tplimits.regimes.depth.derivation.scalars.order_one import (
+    NotSmall,
+    Weight,
+    axes_of,
+    insist_on_a_limit,
+    kept,
+    limit_of,
+)
+from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.algebra.model import Model
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -29,46 +49,70 @@ if TYPE_CHECKING:
 
 def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """A function of entries of several matrices times the state as a weight; None where it is for others to lower."""
-    program, written = lowering.program, lowering.reading.inlined(expr)
-    sizes = {N, *map(width_symbol, program.widths)}
-    if not _mixes(program, written) or written.has(AxisSum, GaussMean) or written.free_symbols & sizes:
+    function = _function(lowering, expr)
+    vectors = [] if function is None else [e for e in entries(function) if e.neuron == OWN]
+    if function is None or not vectors or any(e.source == lowering.program.state for e in vectors):
         return None
-    scales = {e: _scale(lowering, e) for e in written.atoms(Entry)}
-    known = {e.source: scale for e, scale in scales.items() if scale is not None and not scale.free_symbols & sizes}
-    if any(e.source not in known for e in scales) or not _has_second_moment(written):
-        return None
-    matrices = {p: m for p in known for m in lowering.reading.matrices_of[p]}
-    lowering.model.neurons |= {p: (matrices[p], known[p]) for p in known}
-    function = written.xreplace({e: Entry(e.args[0], NO_NEURON, *e.indices) for e in scales})
-    names = ", ".join(sorted({f"`{program[m].name}`" for m in matrices.values()}))
+    program, of = lowering.program, lowering.reading.matrices_of
+    names = ", ".join(sorted({f"`{program[e.source].name}`" for e in vectors}))
     refusal = (
         f"{lowering.where}: no limit is derived: a function of several dense layers ({names}) is covered behind a "
         "matrix of its own, on a branch of size n^(-1/2)."
     )
-    found = Weight(program, function, axes_of(program, function), frozenset(matrices.values()), refusal, of_neuron=True)
+    matrices = frozenset(e.source for e in vectors).union(*(of[e.source] for e in entries(function)))
+    plain = function.xreplace({e: Entry(e.args[0], NO_NEURON, *e.indices) for e in vectors})
+    found = Weight(program, plain, axes_of(program, plain), matrices, refusal, of_neuron=True)
     at = tuple(lowering.index(a, env) for a in found.axes)
     return lowering.one((kept(lowering, found), (*at, env[OWN]), 0))
 
 
-def _mixes(program: Program, written: Expr) -> bool:
-    """Whether something that is no product or whole power takes entries of several matrices."""
-    heads = [h for h in written.atoms(Function, Pow) if not (h.is_Pow and h.exp.is_Integer and h.exp.is_positive)]
-    return any(len({getattr(program[e.source], "matrix", None) for e in h.atoms(Entry)}) > 1 for h in heads)
-
-
-def _scale(lowering: Lowering, entry: Entry) -> Expr | None:
-    """The root of the variance of an entry beside V; None where it is no entry of a matrix times the state."""
-    s = lowering.program[entry.source]
-    if not isinstance(s, MatMul) or entry.neuron != OWN or s.matrix_indices or len(s.axes) != 1:
-        return None
+def of_layer(lowering: Lowering, entry: Entry, body: Expr, env: Mapping[Expr, int]) -> Poly | None:
+    """f(W a), `body` in U, for an a that is random itself: W acts on each token of it; None where a is the state."""
     scale, operand = lowering.reading.operand(entry.source)
-    return scale if operand.source == lowering.program.state else None
+    if not lowering.in_operand or operand.source == lowering.program.state:
+        return None
+    return of_several_layers(lowering, body.xreplace({U: entry / scale}), env)
 
 
-def _has_second_moment(written: Expr) -> bool:
-    drawn = {e: Symbol(f"h{k}", real=True) for k, e in enumerate(sorted(written.atoms(Entry), key=str))}
-    plain = written.xreplace({**drawn, **dict.fromkeys(written.atoms(ArrayEntry), S.One)})
-    return growth(plain, [*drawn.values()]).established
+def _function(lowering: Lowering, expr: Expr) -> Expr | None:
+    """A function of several layers written out, as n → ∞; None where it is none, grows or has no second moment."""
+    if expr.has(GaussMean) or not any(map(reads_vectors, _heads(lowering.reading.inlined(expr)))):
+        return None
+    refused, sizes = NotSmall(""), {N, *map(width_symbol, lowering.program.widths)}
+    try:
+        found = written(lowering, expr, {}, itertools.count())
+        # powers of n in front are those of the product that it stands in
+        front = found.as_independent(Entry, as_Add=False)[0].free_symbols
+        if front & sizes or not any(_mixes(lowering, h) for h in _heads(found)):
+            return None
+        rest = found.atoms(Rest)
+        if any(
+            e.source == lowering.program.state and e.neuron == OWN
+            for e in entries(found.xreplace(dict.fromkeys(rest, S.One)))
+        ):
+            return None
+        # also √n times what vanishes has to have a second moment: its coefficients are random
+        for size in (sqrt(N), S.Zero) if rest else (S.Zero,):
+            limit = limit_of(lowering, found.xreplace(dict.fromkeys(rest, size)), refused)
+            insist_on_a_limit(lowering, limit, refused)
+        return limit_of(lowering, found, refused)
+    except (Unwritten, NoLimitError):
+        return None
+
+
+def _mixes(lowering: Lowering, head: Expr) -> bool:
+    """Whether it takes several matrices, or members of a family; of one matrix several entries have numbers first."""
+    sources = {int(e.source) for e in entries(head)}
+    if lowering.weighing & sources:
+        return head.has(AxisSum) or len(entries(head)) > 1
+    read = (lowering.program[p] for p in sources)
+    return len(sources) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
+
+
+def _heads(written_out: Expr) -> list[Expr]:
+    """What is no product or whole power."""
+    heads = written_out.atoms(Function, Pow)
+    return [h for h in heads if not (h.is_Pow and h.exp.is_Integer and h.exp.is_positive)]
 
 
 def operand(lowering: Lowering, source: int) -> Poly:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, size_symbol, width_symbol
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    axis_symbol,
+    reads_vectors,
+    size_symbol,
+    width_symbol,
+)
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import Dimension
@@ -48,7 +57,7 @@ class Reading:
 
     def is_scalar(self, expr: Expr) -> bool:
         """Whether an expression reads scalars, and no vectors."""
-        return expr.has(Entry) and all(self.program[e.source].width is None for e in expr.atoms(Entry))
+        return expr.has(Entry) and not reads_vectors(expr)
 
     def renamed_source(self, entry: Entry) -> Entry:
         """The instruction behind an entry that only renames the axes of another."""

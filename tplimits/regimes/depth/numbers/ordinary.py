@@ -77,7 +77,7 @@ class Ordinary:
         return replace(found, scrambled=numpy.swapaxes(parts[place], 0, 1)) if each > 1 else found
 
     def _moved(self, drift: Drift, replicate: int, V: Array, h: float) -> Array:
-        with numpy.errstate(over="ignore", invalid="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore", divide="ignore"):
             first = drift.of_replicate(V, replicate)
             if self.method == "euler" or not numpy.isfinite(first).all():
                 return V + h * first

@@ -49,6 +49,8 @@ def single(weight: Weight) -> Single | None:
     read = entries(weight.function)
     if len(read) != 1 or weight.function.has(ArrayEntry, AxisSum) or set(read[0].indices) != set(weight.axes):
         return None
+    if read[0].source == weight.program.state:  # a function of V
+        return None
     places = tuple(weight.axes.index(i) for i in read[0].indices)
     return Single(weight.function.xreplace({read[0]: U}), read[0].source, places)
 

@@ -26,6 +26,7 @@ from tplimits.program.nodes.evaluate import evaluate, with_differences
 from tplimits.regimes.depth.algebra.arrays import at_indices
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import free_index
+from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
 from tplimits.regimes.depth.numbers.single import Single, mean, single
@@ -73,10 +74,13 @@ class Drift:
 
     def finite_at(self, V: Array) -> Estimate:
         """The same; EvaluationError where functions of the draws are too large for numbers."""
-        with numpy.errstate(over="ignore", invalid="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = self.at(V)
         if not numpy.isfinite(found.value).all():
-            raise EvaluationError("functions of logits of order 1 overflow at this V: scale V or the logits down.")
+            raise EvaluationError(
+                "functions of logits of order 1 overflow at this V, or divide by a token that is zero: scale V or the "
+                "logits down."
+            )
         return found
 
     @cached_property
@@ -121,7 +125,7 @@ class Drift:
         law = self.limit.laws[program.name]
 
         def at(first: int, second: int) -> Array:
-            axes = (*program[first].axes, *program[second].axes)
+            axes = (*read_axes(program, first), *read_axes(program, second))
             return self._covariance(law[first, second], V, tuple(self._size(program, a) for a in axes))
 
         return mean(
@@ -137,7 +141,7 @@ class Drift:
             scalars = self._scalars(program, V, replicate)
             for label, weight in weights.items():
                 if weight.program is program:
-                    fields[label] = self._field(weight, scalars)
+                    fields[label] = self._field(weight, scalars, V)
         return covariance.means(form, V, self.values, {**self.limit.arrays, **fields})
 
     def _size(self, program: Program, axis: str) -> int:
@@ -160,7 +164,9 @@ class Drift:
         """Draws of √n times the averages, (points, *axes) each."""
         law = self.limit.laws[program.name]
         positions = sorted({a for a, _ in law})
-        shapes = [tuple(self._size(program, a) for a in program[p].axes) for p in positions]
+        if not positions:  # functions of V alone
+            return {}
+        shapes = [tuple(self._size(program, a) for a in read_axes(program, p)) for p in positions]
         counts = [math.prod(shape) for shape in shapes]
         blocks = [
             [
@@ -200,9 +206,9 @@ class Drift:
             return _POINTS
         return max(_POINTS, min(_MOST_POINTS, 1 << (_NUMBERS // dimension).bit_length() >> 1))
 
-    def _field(self, weight: Weight, scalars: Mapping[int, Array]) -> Array:
+    def _field(self, weight: Weight, scalars: Mapping[int, Array], V: Array) -> Array:
         """F at all indices of its axes, (points, *axes)."""
-        array, axes = _Field(self, weight.program, scalars).of(with_differences(weight.function))
+        array, axes = _Field(self, weight.program, scalars, V).of(with_differences(weight.function))
         missing = [a for a in weight.axes if a not in axes]
         assert not missing
         return array.transpose(0, *(1 + axes.index(a) for a in weight.axes))
@@ -236,6 +242,7 @@ class _Field:
     drift: Drift
     program: Program
     scalars: Mapping[int, Array]
+    V: Array
 
     def of(self, expr: Expr) -> tuple[Array, tuple[Symbol, ...]]:
         leaves = _outermost(expr)
@@ -249,7 +256,7 @@ class _Field:
         # a difference of logits to a masked one may overflow: its weight is 1/∞ = 0
         with numpy.errstate(over="ignore"):
             value = numpy.asarray(evaluate(expr.xreplace(change), known))
-        points = next(iter(self.scalars.values())).shape[0]
+        points = max((x.shape[0] for x in self.scalars.values()), default=1)
         shape = [max((known[s].shape[1 + k] for s in change.values()), default=1) for k in range(len(axes))]
         return numpy.broadcast_to(value, (points, *shape)), axes
 
@@ -262,7 +269,7 @@ class _Field:
             place = axes.index(leaf.bound)
             return array.sum(axis=1 + place), (*axes[:place], *axes[place + 1 :])
         if isinstance(leaf, Entry):
-            array, at = self.scalars[leaf.source], leaf.indices
+            array, at = self.V[None] if leaf.source == self.program.state else self.scalars[leaf.source], leaf.indices
         else:
             array, at = self.program.arrays[leaf.array].values[None], leaf.indices
         different = tuple(dict.fromkeys(at))

@@ -287,12 +287,12 @@ def test_the_side_of_a_kink_that_a_constant_decides():
     np.testing.assert_allclose(derived(block.bind(c=-2)).drift_at(V), 0 * V)
 
 
-def test_a_kink_that_the_state_passes():
+def test_a_jump_that_the_state_passes():
     @tp.block
     def block(x: tp.State["token"], W: tp.Matrix):
-        return (W @ x) * (1 + tp.relu(tp.avg(x * x) - 1) / tp.n)
+        return (W @ x) * (1 + tp.step(tp.avg(x * x) - 1) / tp.n)
 
-    assert "is V[αα] of order 1, a function of the state" in refusal(block)
+    assert "where V passes `V[token, token] - 1` = 0" in refusal(block)
 
 
 def test_what_is_not_gaussian():

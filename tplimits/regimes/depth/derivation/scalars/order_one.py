@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sympy import Add, Expr, Mul, Pow, Rational, S, Symbol, expand
@@ -25,23 +25,21 @@ from tplimits.law.hypotheses.sharp import sharp_divisors
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import (
     ArrayEntry,
-    AxisSum,
-    Entry,
     N,
-    axis_symbol,
     entries,
     free_axes,
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
-from tplimits.regimes.depth.algebra.products import MOST, OPEN, Poly, has_kinks, lowest, multiplied, renamed, total
-from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
+from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multiplied, total
+from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity, one_term
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
-from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
+from tplimits.regimes.depth.derivation.scalars.written import Rest, average
+from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -57,8 +55,8 @@ class NotSmall(NoLimitError):
 class Weight:
     """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
 
-    `refusal` says why it has no place on a branch that is larger than n^(−1/2); `of_neuron`: entries are those of dense
-    layers at one neuron (`neurons`).
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2); `of_neuron`: entries are also those of
+    dense layers at one neuron, under their matrices (`neurons`).
     """
 
     program: Program
@@ -67,14 +65,21 @@ class Weight:
     matrices: frozenset[int]
     refusal: str
     of_neuron: bool = False
+    #: averages that stand beside their mean, or behind scalars that multiply them
+    parts: frozenset[int] = frozenset()
 
     @property
-    def averages(self) -> tuple[int, ...]:
-        """The instructions whose averages it reads."""
+    def read(self) -> tuple[int, ...]:
+        """The averages and matrices whose entries it reads, and the state if it reads V."""
         return tuple(sorted({e.source for e in entries(self.function)}))
 
+    def met(self, scale: Expr) -> Weight:
+        """The weight of a block that meets `scale` times V."""
+        of_state = (e for e in entries(self.function) if e.source == self.program.state)
+        return replace(self, function=self.function.xreplace({e: scale * e for e in of_state}))
 
-#: the covariance of √n times two averages: free indices α, β, … are those of the first, then those of the second
+
+#: the covariance of two of what weights read: free indices α, β, … are those of the first, then those of the second
 Law = Mapping[tuple[int, int], "Form"]
 
 
@@ -97,7 +102,7 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
 
 def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
-    written = _written(lowering, expr, {}, itertools.count())
+    written = written_out(lowering, expr, {}, itertools.count())
     _insist_on_divisors(lowering, written)
     size = _size(lowering, written, reason)
     if size is not None and size <= 0:
@@ -161,7 +166,7 @@ def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
     """The k for which a written expression times n^(k/2) is random of order 1, beyond the limit for less, or None."""
     for k in range(-GROWN, lowering.limit + 1):
         try:
-            limit = _limit(lowering, written * _roots(k), reason)
+            limit = limit_of(lowering, written * _roots(k), reason)
         except NotSmall:
             return None
         if entries(limit):
@@ -178,6 +183,8 @@ def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: 
 def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """A written expression as it is lowered without weights; None where it holds what is random of order 1."""
     here = lowering.here
+    if written.has(Rest) or any(e.source == lowering.program.state for e in entries(written)):
+        return None  # S is less than √n times its average there
     try:
         return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
     except NotSmall:
@@ -191,18 +198,24 @@ def _roots(count: int) -> Expr:
 
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
-    """A weight at indices; the averages it reads are kept for their law."""
+    """A weight at indices."""
     label = kept(lowering, found)
-    for position in found.averages:
-        if position not in lowering.model.averages:
-            lowering.model.averages[position] = _value(lowering, position)
     return lowering.one((label, tuple(lowering.index(a, env) for a in found.axes), 0))
 
 
 def kept(lowering: Lowering, found: Weight) -> str:
-    """The label of a weight, which the model keeps."""
-    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
-    lowering.model.weights[f"Y|{digest}"] = found
+    """The label of a weight, which the model keeps, with what it reads for their law."""
+    model, program = lowering.model, lowering.program
+    digest = hashlib.sha256(f"{program.name} {found.function}".encode()).hexdigest()[:12]
+    parts = set()
+    for position in found.read:
+        if isinstance(program[position], InitialMatrix):
+            model.neurons[position] = len(program[position].axes)
+        elif position != program.state:
+            own = average(lowering, position)
+            model.averages[position] = own.random
+            parts |= set() if own.whole else {position}
+    model.weights[f"Y|{digest}"] = replace(found, parts=frozenset(parts))
     return f"Y|{digest}"
 
 
@@ -214,20 +227,22 @@ def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
 
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     """The weight that a written expression of scalars is."""
-    program, function = lowering.program, _limit(lowering, written, reason)
-    _insist_on_second_moment(lowering, function, reason)
+    program, function = lowering.program, limit_of(lowering, written, reason)
+    insist_on_a_limit(lowering, function, reason)
     return Weight(program, function, axes_of(program, function), _matrices(lowering, function), str(reason))
 
 
-def _limit(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
+def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
     """A written expression as n → ∞; `reason` where it grows."""
     leading = in_front(_of_n(lowering, written))
     # √n·tanh(T/√n) is T
     for form in (lambda expr: expr, brought_out):
         try:
-            return at_infinity(form(leading))
+            found = at_infinity(form(leading))
         except ValueError:
             continue
+        if not found.has(Rest):
+            return found
     raise reason
 
 
@@ -238,48 +253,6 @@ def _of_n(lowering: Lowering, expr: Expr) -> Expr:
 
 def _in_widths(lowering: Lowering, expr: Expr) -> Expr:
     return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.widths if w != "n"})
-
-
-def _written(lowering: Lowering, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
-    """An expression of scalars with all maps written out; averages are S/√n, S under the average's own entry."""
-    if isinstance(expr, Entry):
-        s = lowering.program[expr.source]
-        indices = [change.get(i, i) for i in expr.indices]
-        if isinstance(s, Avg):
-            _insist_on_small(lowering, expr.source)
-            # an average is S/√n with S of order 1: the limit of the function is then taken in n alone
-            return Entry(*expr.args[:2], *indices) / N ** Rational(1, 2)
-        if isinstance(s, InitialScalar):
-            return s.value
-        assert isinstance(s, ScalarNonlin)
-        return _written(lowering, s.body, dict(zip(map(axis_symbol, s.axes), indices, strict=True)), fresh)
-    if isinstance(expr, ArrayEntry):
-        return ArrayEntry(expr.args[0], *(change.get(i, i) for i in expr.indices))
-    if isinstance(expr, AxisSum):
-        # a bound index of its own: two softmax denominators in one expression sum over the same axis
-        bound = Symbol(f"{expr.axis}″{next(fresh)}", integer=True)
-        inner = _written(lowering, expr.summand, {**change, expr.bound: bound}, fresh)
-        return AxisSum(inner, bound, expr.args[2])
-    if not expr.args:
-        return change.get(expr, expr)
-    return expr.func(*(_written(lowering, a, change, fresh) for a in expr.args))
-
-
-def _insist_on_small(lowering: Lowering, position: int) -> None:
-    """Refuse an average that is larger than n^(−1/2), as avg(h²) is: it would be lost beside S."""
-    value = _value(lowering, position)
-    if lowest(value) < 1:
-        name = lowering.program[position].name
-        mean, _ = mean_and_covariance(value, lowering.model, lowering.arrays, frozenset())
-        raise no_central_limit(name) if mean.opaque or any(o < 1 for o in mean.forms) else too_random(name)
-
-
-def _value(lowering: Lowering, position: int) -> Poly:
-    """An average at the open indices OPEN − 1, …."""
-    axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
-    poly = lowering.value(position, None, tuple(axes))
-    opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-    return Poly(tuple(t._replace(factors=renamed(t.factors, opened)) for t in poly.terms), poly.cut)
 
 
 def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
@@ -302,9 +275,12 @@ def _names(expr: Expr) -> dict[Expr, str]:
     return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
 
 
-def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
-    """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
-    plain = _one_term(function)
+def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
+    insist_on_continuity(lowering, function)
+    plain = one_term(function)
+    # V is given, and positive where it is divided by
+    plain = plain.xreplace({e: S.One for e in entries(plain) if e.source == lowering.program.state})
     drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
     found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
     if not found.established:
@@ -316,10 +292,3 @@ def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmal
             f"{lowering.where}: `{told}`, S being √n times an average, is random of order 1 in every layer, and as a "
             f"random weight it {known} second moment: {why}; {larger}"
         )
-
-
-def _one_term(expr: Expr) -> Expr:
-    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
-    if isinstance(expr, AxisSum):
-        return _one_term(expr.summand)
-    return expr.func(*map(_one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr

@@ -136,6 +136,9 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
             f"{lowering.where}: not perturbative: {what} holds a function of scalars with a kink or jump at order "
             f"{size(lowest(small))}, which makes the noise of a layer one of order 1; divide it by sqrt(n)."
         )
+    # an average of what weights of order 1 multiply
+    for label in lowering.model.weights_in(small):
+        raise NotSmall(lowering.model.weights[label].refusal)
     mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
     known = lowering.arrays.values
     if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
@@ -151,13 +154,13 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
         shown, where = defined(moved[0][1], known)
         state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):
-            raise refused(
+            raise NotSmall(
                 f"{lowering.where}: {state}: a normalisation by the state, as in layer norm, makes the leading map "
                 "V → V′ nonlinear in V: it needs the Itô rule for that map, and has no formula here. Divide by "
                 "a number, such as the size that is expected (tp.expect), or leave the normalisation out and normalise "
                 "V along the paths."
             )
-        raise refused(
+        raise NotSmall(
             f"{lowering.where}: {state}; the next covariance would not be a polynomial in V. Subtract its mean, or "
             "scale it by 1/n: V may change by 1/n in a layer."
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sympy import S
+
 from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order
 from tplimits.regimes.depth.algebra.products import (
@@ -94,13 +96,18 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
             if joint.opaque or any(order < 2 for order in joint.forms):
                 raise too_random(model.names[position])
             found[position, other] = joint[2]
-    for entry, (matrix, scale) in model.neurons.items():
+    for matrix in model.neurons:
         # entries of one matrix at one neuron have the covariance V, those of others, and averages, are independent
-        found |= {pair: Form({}) for a in model.averages for pair in ((entry, a), (a, entry))}
-        for near, (its, more) in model.neurons.items():
-            own: Factors = (("V", (free_index(0), free_index(1)), 0),)
-            found[entry, near] = Form({own: scale * more} if matrix == its else {})
-    return found
+        found |= {pair: Form({}) for a in (*model.averages, *model.neurons) for pair in ((matrix, a), (a, matrix))}
+    return found | {(matrix, matrix): _of_entries(families) for matrix, families in model.neurons.items()}
+
+
+def _of_entries(families: int) -> Form:
+    """The covariance of entries of a matrix times the state at one neuron: members of a family are independent."""
+    own = [free_index(k) for k in range(2 * (families + 1))]
+    pairs = tuple(zip(own[: families + 1], own[families + 1 :], strict=True))
+    factors: Factors = (*(("I", pair, 0) for pair in pairs[:-1]), ("V", pairs[-1], 0))
+    return Form({factors: S.One})
 
 
 def _opened(factors: Factors, beyond: int) -> Factors:
