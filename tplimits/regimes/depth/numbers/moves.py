@@ -81,7 +81,7 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
         S[i, i] = centre[i] + scale * row[i]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def response(B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
     """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows."""
     m = B.shape[0]

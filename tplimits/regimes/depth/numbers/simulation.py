@@ -23,7 +23,7 @@ from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
 from tplimits.regimes.depth.numbers import covariance, moves
-from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch, room
+from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, aligned, batch, room
 from tplimits.regimes.depth.numbers.dense import Dense
 from tplimits.regimes.depth.numbers.means import MOST_TOKENS
 from tplimits.regimes.depth.numbers.normals import streams
@@ -176,7 +176,8 @@ class CompiledSDE:
         """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
         steps, every, h = settings.grid(halves)
         count, m = settings.paths, V0.shape[-1]
-        V = numpy.ascontiguousarray(numpy.broadcast_to(V0, (count, m, m))).copy()
+        V = aligned((count, m, m))
+        V[...] = V0
         history = numpy.empty((count, steps // every + 1 if every else 0, m, m))
         stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
         states, c = streams(settings.seed, count), self.coefficients(h)
@@ -193,7 +194,7 @@ class CompiledSDE:
             part = slice(start, start + _CHUNK)
             at = room(self.simulator.source, m, c, self.arrays)
             own = {name: array for name, array in at.own.items() if name in Step._fields}
-            step = Step(address, at.addresses, at.responses, **own)
+            step = Step(address, at.addresses, at.responses, **own, work=aligned((6, m, m)))
             noise = Noise(states[part], halves, spread, symmetric)
             ends = Ends(low, high, every, history[part], stopped[part], clipped[part])
             batch(V[part], steps, noise, step, self.simulator.move, ends)
