@@ -137,7 +137,7 @@ def diagonal_blocks(A: Any) -> int:
     return half
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def transpose(A: Any, out: Any) -> None:
     """Aᵀ."""
     m = A.shape[0]
@@ -146,7 +146,7 @@ def transpose(A: Any, out: Any) -> None:
             out[i, j] = A[j, i]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def copy(A: Any, out: Any) -> None:
     """A; assignment to all of an array compiles to slow code, and slowly."""
     m = A.shape[0]
