@@ -73,7 +73,7 @@ def rows(function: Expr, variables: tuple[Symbol, ...], law: tuple[float, ...], 
         value = float(evaluate(function, {}))
         return Rows(numpy.zeros((0, 0)), numpy.array([value]), 1, 0.0, 0.0, 0.0, abs(value))
     gram = dict(zip(itertools.product(variables, repeat=2), law, strict=True))
-    basis = Basis(_of_all(lower(function, variables, independent(variables)), variables), gram, {})
+    basis = Basis(_lowered(function, variables), gram, {})
     layout = Layout(basis)
     whitening = numpy.zeros((size, size))
     whitening[: layout.rank] = numpy.linalg.pinv(layout.factor) @ basis.slopes
@@ -91,6 +91,12 @@ def rows(function: Expr, variables: tuple[Symbol, ...], law: tuple[float, ...], 
     missing = max(square - float(squares.sum()), 0.0) + doubt + _ROUNDING * square
     tail, half = (math.sqrt(missing + float(beyond[k:].max(initial=0.0))) + error for k in (order, len(squares) // 2))
     return Rows(whitening, coefficients, order, tail, half, error, math.sqrt(square))
+
+
+@lru_cache(maxsize=256)
+def _lowered(function: Expr, variables: tuple[Symbol, ...]) -> Integrand:
+    """The integrand of a function, the same under every law."""
+    return _of_all(lower(function, variables, independent(variables)), variables)
 
 
 def _of_all(read: Integrand, variables: Sequence[Symbol]) -> Integrand:
@@ -158,12 +164,17 @@ class Indices:
     roots: Array
 
 
+def _of_degree(degree: int, size: int) -> list[tuple[int, ...]]:
+    """All α with this sum, in lexicographic order."""
+    if size < 2:
+        return [(degree,) * size] if size or not degree else []
+    return [(first, *rest) for first in range(degree + 1) for rest in _of_degree(degree - first, size - 1)]
+
+
 @lru_cache(maxsize=8)
 def indices(size: int) -> Indices:
     """Those of so many variables."""
-    degrees = [
-        [α for α in itertools.product(range(k + 1), repeat=size) if sum(α) == k] for k in range(max(ORDERS[size]))
-    ]
+    degrees = [_of_degree(k, size) for k in range(max(ORDERS[size]))]
     place = {α: i for degree in degrees for i, α in enumerate(degree)}
     powers = numpy.array([α for degree in degrees for α in degree], dtype=numpy.intp).reshape(-1, size)
     below = [[place.get((*α[:i], α[i] - 1, *α[i + 1 :]), 0) for i in range(size)] for d in degrees for α in d]
