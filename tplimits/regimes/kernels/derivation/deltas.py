@@ -60,7 +60,7 @@ def _stand_apart(integrand: Expr, variables: Collection[Expr]) -> bool:
     """Whether a product has deltas of single variables that no other factor reads: then none vanishes."""
     factors = sympy.Mul.make_args(integrand)
     places = {f.args[0] for f in factors if isinstance(f, DiracDelta) and f.args[0] in variables}
-    return all(isinstance(f, DiracDelta) and f.args[0] in places or not f.has(DiracDelta, *places) for f in factors)
+    return all((isinstance(f, DiracDelta) and f.args[0] in places) or not f.has(DiracDelta, *places) for f in factors)
 
 
 @cache
