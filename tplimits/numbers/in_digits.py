@@ -81,6 +81,11 @@ def normal_mean(integrand: Expr, variable: Symbol) -> float:
     return float(mpmath.quad(lambda g: function(g) * mpmath.npdf(g), sorted(ends)))
 
 
+def in_digits(values: Mapping[Any, float]) -> dict[Any, sympy.Float]:
+    """Numbers as SymPy's; those that are stay as they are, so that many expressions share what is made once."""
+    return {s: v if isinstance(v, sympy.Float) else sympy.Float(v, 17) for s, v in values.items()}
+
+
 def valued(coefficient: Expr, values: Mapping[Any, float]) -> complex:
     """A coefficient as a number, its means by quadrature.
 
@@ -88,7 +93,7 @@ def valued(coefficient: Expr, values: Mapping[Any, float]) -> complex:
     >>> round(valued(GaussMean(sympy.tanh(g) ** 2, g), {}).real, 6)
     0.394294
     """
-    number = coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})
+    number = coefficient.xreplace(in_digits(values))
     while number.has(GaussMean):
         inner = min(number.atoms(GaussMean), key=lambda mean: len(mean.atoms(GaussMean)))
         number = number.xreplace({inner: sympy.Float(normal_mean(*inner.args), 17)})

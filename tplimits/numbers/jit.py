@@ -28,7 +28,9 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`numba.njit`, with the compiled function kept for later processes."""
     if function is None:
         return lambda given: njit(given, **options)
-    made: Any = numba.njit(**options)(function)
+    # nothing here hands functions to compiled code as values, which is what the wrapper in C would be for
+    chosen: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
+    made: Any = numba.njit(**chosen)(function)
     if hasattr(made, "_cache"):  # NUMBA_DISABLE_JIT leaves functions as they are
         made._cache = Kept(made, made.py_func)
     return made

@@ -11,7 +11,7 @@ import sympy
 from sympy import Rational, Symbol
 
 import tplimits as tp
-from tplimits.law.hypotheses.displaced import _Displacement, shifts
+from tplimits.law.hypotheses.displaced import Surroundings, _Displacement, shifts
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 
 x = Symbol("x", real=True)
@@ -190,3 +190,21 @@ def test_shifts_larger_than_what_is_nearest_to_a_pole_move_alone(power, alone, b
         moved = _Displacement(around, (-1, -1), unit).body(body)
         assert (moved != body) is moves
         assert not moves or moved - x == Rational(1223, 10**7) * unit * (1 if unit == 1 else -1)
+
+
+def test_poles_that_read_scalars_alone_ask_for_no_limits():
+    """In deep programs the numbers of limits take longer than all else; a pole beside a vector asks."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        s = tp.avg(h * x)
+        return tp.avg(h / tp.sqrt(tp.avg(h * h) + s + 1)), tp.avg(x / (h + s))
+
+    asked = []
+    around = Surroundings(
+        program, lambda e: asked.append(e) or sympy.S.Zero, lambda e: e, lambda e: False, lambda e: False
+    )
+    alone, beside = (program[program[k].operand.source].body for k in program.returns)
+    assert not around.is_polar(alone) and not asked
+    assert around.is_polar(beside) and asked

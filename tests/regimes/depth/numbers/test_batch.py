@@ -52,3 +52,13 @@ def test_responses_are_drawn_apart(method):
     found, wanted = np.cov((V - start)[:, a, b].T / np.sqrt(h)), sde.diffusion_at(start, γ=1.0, τ0=0.5)
     error = np.sqrt((np.outer(np.diag(wanted), np.diag(wanted)) + wanted**2) / paths)
     assert (np.abs(found - wanted) < 5 * error).all() and not (np.abs(found - 1.1 * wanted) < 5 * error).all()
+
+
+@pytest.mark.parametrize("shape", [(8,), (3, 3), (5, 8, 8)], ids=str)
+def test_matrices_begin_at_cache_lines(shape):
+    """Six at a time, as not all of them begin there by chance; together, so that none takes the place of another."""
+    made = [batch.aligned(shape) for _ in range(6)]
+    for k, one in enumerate(made):
+        assert one.ctypes.data % 64 == 0 and one.flags.c_contiguous and one.shape == shape and not one.any()
+        one += k + 1
+    assert [one.sum() / one.size for one in made] == [1, 2, 3, 4, 5, 6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -37,12 +38,20 @@ class Room(NamedTuple):
 
 def room(source: Generated, m: int, coefficients: Array, given: Sequence[Array]) -> Room:
     """Room for a step of m tokens; `given` are the constant arrays and the tables of the means."""
-    own = {name: numpy.zeros((m,) if name in _VECTORS else (m, m)) for name in source.own}
+    own = {name: aligned((m,) if name in _VECTORS else (m, m)) for name in source.own}
     own["c"] = coefficients
-    responses = numpy.zeros((max(len(source.responses), 1), m, m))
-    between = [numpy.empty(m**rank) for rank in source.between]
+    responses = aligned((max(len(source.responses), 1), m, m))
+    between = [aligned((m**rank,)) for rank in source.between]
     every = (*own.values(), *responses[: len(source.responses)], *given, *between)
     return Room(own, responses, tuple(a.reshape(-1) for a in every))
+
+
+def aligned(shape: tuple[int, ...]) -> Array:
+    """Zeros from the start of a cache line: vector registers that are read across two take twice as long."""
+    size = math.prod(shape)
+    words = numpy.zeros(size + 7)
+    first = -(words.ctypes.data // 8) % 8
+    return words[first : first + size].reshape(shape)
 
 
 class Noise(NamedTuple):
@@ -55,7 +64,7 @@ class Noise(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The compiled step, the addresses it takes and those of its arrays that the loop fills or reads."""
+    """The compiled step, the addresses it takes, those of its arrays that the loop fills or reads, and room."""
 
     address: int
     table: Any
@@ -65,6 +74,8 @@ class Step(NamedTuple):
     N: Any
     D: Any
     X: Any
+    #: six matrices for what is between, zero at the start
+    work: Any
 
 
 class Move(NamedTuple):
@@ -106,8 +117,8 @@ def count(symmetric: Any, size: int) -> int:
 def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> None:
     """Paths from V (paths × token × token), which are moved in place."""
     m = V.shape[1]
-    K, B, Bt = numpy.zeros((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
-    spare, other, fresh = numpy.empty((m, m)), numpy.empty((m, m)), numpy.empty((m, m))
+    K, B, Bt = step.work[0], step.work[1], step.work[2]
+    spare, other, fresh = step.work[3], step.work[4], step.work[5]
     # fields of tuples are looked up once: each time counts references
     d, s, N, D, X, R, table, symmetric = step.d, step.s, step.N, step.D, step.X, step.R, step.table, noise.symmetric
     address, place, is_euler, rooted = step.address, table.ctypes.data, move.is_euler, move.rooted
@@ -115,7 +126,11 @@ def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> No
     noisy, centre = noise.spread > 0.0, numpy.empty(m)
     moves.centres(noise.spread, centre)
     isotropic = m * (m + 1) // 2 if noisy else 0
-    gaussians = numpy.empty(isotropic + count(symmetric, m))
+    total = isotropic + count(symmetric, m)
+    words = numpy.empty(total + 7)
+    # those of responses from the start of a cache line
+    first = -(words.ctypes.data // 8 + isotropic) % 8
+    gaussians = words[first : first + total]
     more, state = numpy.empty(gaussians.shape[0]), numpy.empty(normals.SIZE, numpy.uint64)
     for path in range(V.shape[0]):
         W = V[path]

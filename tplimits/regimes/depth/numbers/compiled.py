@@ -18,7 +18,7 @@ from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.numbers import covariance
-from tplimits.regimes.depth.numbers.batch import Ends, Noise, room
+from tplimits.regimes.depth.numbers.batch import Ends, Noise, aligned, room
 from tplimits.regimes.depth.numbers.normals import streams
 from tplimits.regimes.depth.numbers.tabulated import tables
 
@@ -101,7 +101,8 @@ class Compiled:
         steps, every, h = settings.grid(halves)
         count, size = settings.paths, start.shape[-1]
         m = size // self.blocks
-        V = numpy.ascontiguousarray(numpy.broadcast_to(start, (count, size, size))).copy()
+        V = aligned((count, size, size))
+        V[...] = start
         history = numpy.empty((count, steps // every + 1 if every else 0, size, size))
         stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
         states, spread = streams(settings.seed, count), math.sqrt(self.isotropic * h / 2)
@@ -112,7 +113,8 @@ class Compiled:
         def chunk(first: int) -> int:
             part = slice(first, first + _CHUNK)
             at = room(self.simulator.source, m, c, self.arrays)
-            own = {name: array for name, array in at.own.items() if name in self.step._fields}
+            own = {**at.own, "work": aligned((6, m, m))}
+            own = {name: array for name, array in own.items() if name in self.step._fields}
             step = self.step(address, at.addresses, at.responses, **own)
             noise = Noise(states[part], halves, spread, symmetric)
             loop(part, V[part], steps, noise, step, Ends(low, high, every, history[part], stopped[part], clipped[part]))

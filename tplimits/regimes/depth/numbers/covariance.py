@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers import moments
-from tplimits.numbers.in_digits import valued
+from tplimits.numbers.in_digits import in_digits, valued
 from tplimits.program.nodes.given import real_array
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
@@ -67,9 +67,9 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     # constants inside the definitions of Gaussian means count too, though they stand in no coefficient
     held = {s for factors in form.terms for s in held_symbols(factors)}
     insist_on_values(held.union(*(c.free_symbols for c in form.terms.values())), values)
-    found = []
+    found, shared = [], in_digits(values)
     for coefficient in form.terms.values():
-        number = valued(coefficient, values)
+        number = valued(coefficient, shared)
         if number.imag or not numpy.isfinite(number.real):
             raise EvaluationError(
                 f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."

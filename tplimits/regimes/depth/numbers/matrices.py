@@ -107,7 +107,7 @@ def root(V: Any, B: Any, spare: Any) -> bool:
     return False
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def is_finite(V: Any) -> bool:
     """Whether V = B Bᵀ has no entry that is infinite or NaN: its diagonal tells."""
     trace = 0.0

@@ -27,7 +27,7 @@ def polar(V: Any, a: int, b: int, scale: float) -> tuple[float, float, float]:
     return rho, sine, math.atan2(sine, rho)
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
     """d_a = V_aa, and if asked for s_a = √V_aa and N_ab (`folded`)."""
     m = V.shape[0]
@@ -46,19 +46,17 @@ def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
             N[a, b] = N[b, a] = _folded(scale, rho, sine, angle)
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
     """scale · (G + Gᵀ) from m(m + 1)/2 normals."""
-    m = K.shape[0]
-    k = 0
-    for i in range(m):
+    # G_ij + G_ji is one normal of variance 2: half of the draws are saved
+    beside = scale * 1.4142135623730951
+    for i in range(K.shape[0]):
+        row = normals[i * (i + 1) // 2 :]  # as in `triangular_noise`
         for j in range(i):
-            # G_ij + G_ji is one normal of variance 2: half of the draws are saved
-            K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
-            k += 1
+            K[i, j] = K[j, i] = beside * row[j]
         # G_ii + G_ii: twice one normal, not the sum of two
-        K[i, i] = 2.0 * scale * normals[k]
-        k += 1
+        K[i, i] = 2.0 * scale * row[i]
 
 
 @njit(nogil=True, error_model="numpy")
@@ -70,7 +68,7 @@ def centres(scale: float, centre: Any) -> None:
         centre[i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0))
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
     """S, with scale = √(s h/2), on and below the diagonal."""
     below = scale * 1.4142135623730951
@@ -81,7 +79,7 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
         S[i, i] = centre[i] + scale * row[i]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def response(B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
     """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows."""
     m = B.shape[0]

@@ -68,7 +68,7 @@ def _tile(width: int) -> Any:
 _wide, _narrow = _tile(_WIDE), _tile(_NARROW)
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def multiply(A: Any, B: Any, left: int, right: int, out: Any) -> None:
     """A B, in C order all three and `out` neither of the others.
 
@@ -108,13 +108,18 @@ def multiply(A: Any, B: Any, left: int, right: int, out: Any) -> None:
 @njit(nogil=True, error_model="numpy")
 def _begin(column: int, blocks: int) -> int:
     """The first row of a column that is not zero, of a matrix that is zero above diagonal blocks."""
-    return column // blocks * blocks if blocks > 0 else 0
+    # divisions take as long as a tile of a few rows: blocks of one row or of all need none
+    if blocks <= 0 or column < blocks:
+        return 0
+    return column if blocks == 1 else column // blocks * blocks
 
 
 @njit(nogil=True, error_model="numpy")
 def _end(rows: int, blocks: int, m: int) -> int:
     """Behind the last column of some first rows that is not zero, of the same."""
-    return min(m, (rows + blocks - 1) // blocks * blocks) if blocks > 0 else m
+    if blocks <= 0 or blocks >= m:
+        return m
+    return rows if blocks == 1 else min(m, (rows + blocks - 1) // blocks * blocks)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -132,7 +137,7 @@ def diagonal_blocks(A: Any) -> int:
     return half
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def transpose(A: Any, out: Any) -> None:
     """Aᵀ."""
     m = A.shape[0]
@@ -141,7 +146,7 @@ def transpose(A: Any, out: Any) -> None:
             out[i, j] = A[j, i]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", forceinline=True)
 def copy(A: Any, out: Any) -> None:
     """A; assignment to all of an array compiles to slow code, and slowly."""
     m = A.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import sympy
@@ -36,14 +37,14 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Expr]) -> Ex
     >>> without_vanishing_deltas(z**2 * DiracDelta(z**3), [z])
     z**2*DiracDelta(z**3)
     """
-    if not integrand.has(DiracDelta):
+    if not integrand.has(DiracDelta) or _stand_apart(integrand, variables):
         return integrand
     if any(not v.is_Symbol for v in variables):
-        names = {v: sympy.Dummy(real=True) for v in variables}
+        names = {v: _stand_in(k) for k, v in enumerate(variables)}
         found = without_vanishing_deltas(integrand.xreplace(names), names.values())
         return found.xreplace({name: v for v, name in names.items()})
     gathered: dict[Expr, Expr] = {}
-    for term in sympy.Add.make_args(sympy.expand(integrand)):
+    for term in sympy.Add.make_args(sympy.expand(integrand) if integrand.has(sympy.Add) else integrand):
         deltas: list[Expr] = []
         rest: list[Expr] = []
         for factor in sympy.Mul.make_args(term):
@@ -53,6 +54,19 @@ def without_vanishing_deltas(integrand: Expr, variables: Collection[Expr]) -> Ex
         gathered[key] = gathered.get(key, S.Zero) + sympy.Mul(*rest)
     kept = {key: value for key, value in gathered.items() if not _vanishes(key, value, variables)}
     return integrand if len(kept) == len(gathered) else sympy.Add(*(k * v for k, v in kept.items()))
+
+
+def _stand_apart(integrand: Expr, variables: Collection[Expr]) -> bool:
+    """Whether a product has deltas of single variables that no other factor reads: then none vanishes."""
+    factors = sympy.Mul.make_args(integrand)
+    places = {f.args[0] for f in factors if isinstance(f, DiracDelta) and f.args[0] in variables}
+    return all((isinstance(f, DiracDelta) and f.args[0] in places) or not f.has(DiracDelta, *places) for f in factors)
+
+
+@cache
+def _stand_in(place: int) -> Symbol:
+    """The same for one integrand and the next, so that what SymPy remembers of one serves the other."""
+    return sympy.Dummy(real=True)
 
 
 def without_deltas_at_zeros(state: Recursion, limit: Expr) -> Expr:
@@ -77,11 +91,13 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
         places = argument.free_symbols & set(variables)
         if not places:  # of a scalar that stays random
             continue
-        slopes = {z: argument.diff(z) for z in sorted(places, key=str)}
-        z = next((z for z, slope in slopes.items() if not slope.free_symbols & places), None)
+        slopes = ((z, argument.diff(z)) for z in sorted(places, key=str))
+        z, slope = next(((z, slope) for z, slope in slopes if not slope.free_symbols & places), (None, S.One))
+        if z is not None and bounded != 0 and bounded.free_symbols.isdisjoint(places):
+            continue  # as large at its place as anywhere
         if z is not None:  # an affine form, solved for one of its variables
-            root = {z: z - argument / slopes[z]}
-            if sympy.expand(sympy.expand(bounded.xreplace({z: root[z]}), deep=False)) == 0:
+            at_root = bounded.xreplace({z: z - argument / slope})
+            if sympy.expand(sympy.expand(at_root, deep=False)) == 0:
                 return True
         quotient = sympy.expand(bounded / argument)
         if not any(p.exp.could_extract_minus_sign() and p.free_symbols & places for p in quotient.atoms(sympy.Pow)):
