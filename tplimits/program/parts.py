@@ -104,6 +104,23 @@ def _lines(classes: frozenset[type]) -> frozenset[type]:
     return frozenset(line for c in classes for line in c.__mro__)
 
 
+def put_for(expr: Expr, whole: Expr, symbol: Expr) -> Expr:
+    """A symbol for a function, also where a sum has taken in its terms.
+
+    >>> u, v, t = sympy.symbols("u v t", real=True)
+    >>> put_for(2 * u + 2 * v - sympy.tanh(u + v), u + v, t)
+    2*t - tanh(t)
+    """
+    swap, mine = {whole: symbol}, whole.as_coefficients_dict()
+    for node in found(expr, sympy.Add) if whole.is_Add else ():
+        its = node.as_coefficients_dict()
+        times = {its[term] / number for term, number in mine.items()}
+        if node != whole and len(times) == 1 and sympy.S.Zero not in times:
+            number = times.pop()
+            swap[node] = number * symbol + put_for(node - number * whole, whole, symbol)
+    return expr.xreplace(swap)
+
+
 def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
     """The expression with values put in, as `xreplace` does it; `done` remembers parts, for the same values."""
     value = values.get(expr)

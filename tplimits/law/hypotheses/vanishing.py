@@ -29,7 +29,7 @@ from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, holds, remembered
+from tplimits.program.parts import found, holds, put_for, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -213,21 +213,8 @@ def function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr | None
         variable, slope = next(iter(slopes.items()))
         alone = factor.xreplace({variable: (FORM - (inner - slope * variable)) / slope})
     else:
-        alone = _with_form(factor, inner)
+        alone = put_for(factor, inner, FORM)
     return alone if alone.has(FORM) and not gaussians.of(alone) else None
-
-
-def _with_form(factor: Expr, inner: Expr) -> Expr:
-    """FORM for a function, also where a sum has taken in its terms: u + v − tanh(u + v) is FORM − tanh(FORM)."""
-    swap = {inner: FORM}
-    mine = inner.as_coefficients_dict()
-    for node in found(factor, sympy.Add) if inner.is_Add else ():
-        its = node.as_coefficients_dict()
-        times = {its[term] / number for term, number in mine.items()}
-        if node != inner and len(times) == 1 and S.Zero not in times:
-            number = times.pop()
-            swap[node] = number * FORM + _with_form(node - number * inner, inner)
-    return factor.xreplace(swap)
 
 
 def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:

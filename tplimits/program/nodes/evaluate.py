@@ -147,13 +147,17 @@ def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any
 
 def _crossings(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
     """Where the integrand has kinks or jumps: the zeros of the arguments of its kinked functions."""
-    line = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)
     found: list[float] = []
     for kink in functions.kinks(integrand):
         if variable not in kink.free_symbols or not kink.free_symbols <= {variable, *known}:
             continue  # a kink in the variable of a mean inside is smoothed away by it
-        found += zeros(lambda x, kink=kink: evaluate(kink, {**known, variable: x}), line)
+        found += _zeros(kink, variable, known)
     return found
+
+
+def _zeros(expr: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
+    line = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)
+    return zeros(lambda x: evaluate(expr, {**known, variable: x}), line)
 
 
 def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None = None) -> Any:
