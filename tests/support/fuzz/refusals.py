@@ -33,6 +33,7 @@ REASONS = {
     "no limit of this depth": r"has no limit of depth proportional",
     "grows with the width": r"diverges with|grows with|grows without bound|grows like",
     "too large": r"too many|more than|nodes|does not fit|exceed",
+    "direction of a vanishing gradient": r"by the smallest gradient as by any other",
     "precision": r"precision|too few particles|not reached|no number for",
 }
 #: limits of the package that its documents state: a refusal that says so is no surprise
@@ -53,6 +54,7 @@ DOCUMENTED = frozenset(
             "scalar inside",
             "grows with the width",
             "no limit of this depth",
+            "direction of a vanishing gradient",
         ),
     }
 )
