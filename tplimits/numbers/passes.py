@@ -164,10 +164,15 @@ def quadrature(plan: EvaluationPlan, constants: Mapping[Symbol, float], budget: 
 def _disagreement(values: list[float]) -> float:
     """How far the last two passes are apart, or by those before should be: beside bent kinks two agree by chance.
 
-    Errors of kinks fall from pass to pass by what they fell before, those of smooth integrands by its square.
+    Errors of kinks fall from pass to pass by what they fell before, those of smooth integrands by its square.  What
+    comes nearer from one side, faster from pass to pass, does so by no chance.
     """
+    moves = [b - a for a, b in itertools.pairwise(values)]
+    rates = [after / before if before else 0.0 for before, after in itertools.pairwise(moves)]
+    if len(rates) > 2 and 0 <= rates[-1] <= rates[-2] <= rates[-3]:
+        return abs(moves[-1])
     errors: list[float] = []
-    for now in (abs(b - a) for a, b in itertools.pairwise(values)):
+    for now in map(abs, moves):
         before, last = errors[-2:] if len(errors) > 1 else (1.0, 0.0)
         rate = min(1.0, last / before) if last else 0.0
         expected = last * (rate if rate > _KINKED else rate**2)
