@@ -242,12 +242,14 @@ AVERAGED = {
     "jump in a function": np.tanh(2) ** 2 / 2,
     "the same, powers outside": 1,
 }
+#: the same of functions of several layers beside jumps of averages, by draws
+DRAWN = {"where": 1, "sign of a vector times 0": 1}
 #: why blocks cannot be written with a case: functions of several layers, of images of what a block makes, or of norms
 UNWRITTEN = (
     "not covered: a nonlinear function of several dense layers|is itself random in this block|a function of the state|"
     "is used and its transpose|no average of mean zero of products with the state alone|has no expansion in powers|"
     "is zero to every order that is kept|the kink is passed where V decides|"
-    "holds moments of an activation that have no closed form"
+    "holds moments of an activation that have no closed form|is not continuous, or not finite, where V passes"
 )
 WRITTEN_FOR_BLOCKS = (
     *("/", "0/0", "log", "/square", "/root", "sqrt", "power 3/2", "1/x", "1/x²", "|x|^(−1/2)", "h/x", "exp(x²)"),
@@ -273,6 +275,8 @@ def test_blocks_average_over_jumps_and_say_what_they_are_not_written_for(case):
     g, reason = REFUSED[case]
     if case in AVERAGED:
         assert of_blocks(g) == pytest.approx(AVERAGED[case], rel=1e-7)
+    elif case in DRAWN:
+        assert of_blocks(g) == pytest.approx(DRAWN[case], rel=3e-3)
     else:
         with pytest.raises(tp.NoLimitError, match=f"{UNWRITTEN}|{reason}|{MOMENT}"):
             of_blocks(g)
@@ -319,6 +323,9 @@ ACCEPTED = {
 OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)/x", "|h|^(3/2)", "no scalar")
 OF_BLOCKS += ("root of a norm", "layer norm", "relu of a disguise", "root kept off zero", "below a root")
 OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing")
+#: and what they average by draws
+DRAWN_BY_BLOCKS = ("sign of a sum", "jump after a norm", "both above and below", "a norm divides")
+DRAWN_BY_BLOCKS += ("pole with moments", "logarithm with moments", "sign of a remainder")
 
 
 #: the mean square where h is made by a matrix of its own, so that nothing comes back
@@ -332,6 +339,8 @@ def test_a_limit_is_the_same_number_everywhere(case):
     assert expected > 0.01
     if case in OF_BLOCKS:
         assert of_blocks(ACCEPTED[case]) == pytest.approx(expected, rel=1e-7)
+    elif case in DRAWN_BY_BLOCKS:
+        assert of_blocks(ACCEPTED[case]) == pytest.approx(expected, rel=5e-3)
     elif case in ALONE:
         assert of_blocks(ACCEPTED[case]) == pytest.approx(ALONE[case], rel=1e-9)
     else:

@@ -10,10 +10,10 @@ multiplies, and has a second moment; the matrices in f stand in no product with 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function, Pow, S, sqrt
+from sympy import Expr, Function, Integer, Pow, S, prime, sqrt
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import (
@@ -36,6 +36,7 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     Weight,
     axes_of,
     insist_on_a_limit,
+    insist_on_a_second_moment,
     kept,
     limit_of,
 )
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.algebra.model import Model
     from tplimits.regimes.depth.derivation.lowering import Lowering
+
+#: a width at which averages are a little off their limits, and the first of the primes that tell by how much
+_LARGE, _FIRST = 10**6, 5
 
 
 def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None:
@@ -95,9 +99,27 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         for size in (sqrt(N), S.Zero) if rest else (S.Zero,):
             limit = limit_of(lowering, found.xreplace(dict.fromkeys(rest, size)), refused)
             insist_on_a_limit(lowering, limit, refused)
-        return limit_of(lowering, found, refused)
+        limit = limit_of(lowering, found, refused)
+        scalars = {e for e in entries(found) if e.neuron == NO_NEURON and e.source != lowering.program.state}
+        settled = sorted(rest | scalars - set(entries(limit)), key=str)
+        # in powers of what settles all digits are known: draws are for what has no series
+        if settled and not lowering.weighing:
+            return None
+        _insist_beside(lowering, found, settled, refused)
+        return limit
     except (Unwritten, NoLimitError):
         return None
+
+
+def _insist_beside(lowering: Lowering, found: Expr, settled: Sequence[Expr], refused: NotSmall) -> None:
+    """NoLimitError where what settles has to be at its limit: the pole of tanh(h)/(h + S/√n) moves at every width."""
+    if not settled:
+        return
+    sizes = dict.fromkeys((N, *map(width_symbol, lowering.program.widths)), Integer(_LARGE))
+    for sign in (1, -1):
+        # distinct primes: two that move apart must not cancel
+        beside = {e: Integer(sign * prime(_FIRST + k)) for k, e in enumerate(settled)}
+        insist_on_a_second_moment(lowering, found.xreplace(beside).xreplace(sizes), refused)
 
 
 def _mixes(lowering: Lowering, head: Expr) -> bool:

@@ -37,7 +37,7 @@ def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
     plain = one_term(function).xreplace({**known, **drawn})
     places = [(plain, place) for place, _ in jumps(plain)]
     places += [*singular_places(plain), *ends_of_domains(plain)]
-    told = {d: Symbol(f"V[{', '.join(i.name.split('″')[0] for i in e.indices)}]") for e, d in known.items()}
+    told = {d: in_words(e) for e, d in known.items()}
     for part, place in places:
         if _keeps_off(place):
             continue
@@ -47,6 +47,11 @@ def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
                 f"finite, where V passes `{sstr(place.xreplace(told))}` = 0, and the limit theorem asks for a drift "
                 "that is. Keep the argument off 0, as by adding a positive number, or take a continuous function."
             )
+
+
+def in_words(entry: Entry) -> Symbol:
+    """V[α, β] for an entry of the state at two tokens."""
+    return Symbol(f"V[{', '.join(i.name.split('″')[0] for i in entry.indices)}]")
 
 
 def _keeps_off(argument: Expr) -> bool:

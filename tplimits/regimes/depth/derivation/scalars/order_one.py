@@ -35,7 +35,7 @@ from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multiplied, total
-from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity, one_term
+from tplimits.regimes.depth.derivation.scalars.continuity import in_words, insist_on_continuity, one_term
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
@@ -278,14 +278,21 @@ def _names(expr: Expr) -> dict[Expr, str]:
 def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
     insist_on_continuity(lowering, function)
+    insist_on_a_second_moment(lowering, function, reason)
+
+
+def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
     plain = one_term(function)
     # V is given, and positive where it is divided by
-    plain = plain.xreplace({e: S.One for e in entries(plain) if e.source == lowering.program.state})
+    state = [e for e in entries(plain) if e.source == lowering.program.state]
+    plain = plain.xreplace(dict.fromkeys(state, S.One))
     drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
     found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
     if not found.established:
         known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
-        told = with_names(function, lambda e: drawn[e].name, indexed=False)
+        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
+        told = with_names(function.xreplace(words), lambda e: drawn[e].name, indexed=False)
         # the reader calls what stands in a moment by the copy of the input it belongs to
         why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
         raise NoLimitError(
