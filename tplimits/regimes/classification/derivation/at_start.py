@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import InfiniteMoment
+from tplimits.numbers.budget import operations
 from tplimits.program.network.tangent import Tangent
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
-#: forward and backward: a minute and less
-LARGEST = 400
+#: instructions forward and backward, and operations in their bodies beyond so many instructions: a minute and less
+LARGEST, _LONGEST, _FEW = 400, 1500, 60
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,8 @@ def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
 
     Raises InfiniteMoment: what is counted would not be the powers that averages have.
     """
-    if len(total_of(network).program) > LARGEST:
-        return AtStart(underived=f"jumps, poles and moments of more than {LARGEST} instructions are not looked at.")
+    if (large := _too_large(total_of(network).program)) is not None:
+        return AtStart(underived=f"jumps, poles and moments of more than {large} are not looked at.")
     tangent = Tangent(network, {}, len(network))
     recursion = Recursion(network, tangent, outputs=())
     try:
@@ -79,3 +81,12 @@ def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
     except NoLimitError as error:
         return AtStart(str(error)) if recursion.judged.failed else AtStart(underived=str(error))
     return AtStart(doubts=tuple(recursion.judged.doubtful()), kets=kets)
+
+
+def _too_large(program: Program) -> str | None:
+    """What there is too much of."""
+    if len(program) > LARGEST:
+        return f"{LARGEST} instructions"
+    bodies = (s.body for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    # derivatives of a body of many terms are as long, one for each
+    return f"{_LONGEST} operations" if len(program) > _FEW and sum(map(operations, bodies)) > _LONGEST else None
