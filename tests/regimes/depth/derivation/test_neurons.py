@@ -63,6 +63,20 @@ def test_smooth_functions_of_two_layers(function, plain, inside):
     judged(tp.derive(branch(function, inside), PROPORTIONAL), 0.64 * mean_products(plain, inside))
 
 
+@pytest.mark.parametrize("ratio", [0.25, 4.0])
+def test_the_transpose_of_a_matrix_has_the_variance_of_its_rows(ratio):
+    """W of n rows and k columns has variance 1/k, so that Wᵀ x is √(n/k) times as large as V tells."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix["n", "k"], Z: tp.Matrix["k", "n"], U: tp.Matrix["n", "k"]):
+        return x + (U @ tp.sin((W.T @ x) * (Z @ x) / 2)) / tp.sqrt(tp.n)
+
+    value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(V, ratios={"k": ratio})
+    wanted, twin = (mean_products(lambda u, w: np.sin(u * w / 2), ratio**power) for power in (-0.5, 0.5))
+    assert (np.abs(value - wanted) < 5 * error + 1e-4).all() and error.max() < 0.03 * np.abs(wanted).max()
+    assert np.diag(np.abs(value - twin) > 5 * error + 1e-4).all()
+
+
 def largest():
     """E max(u, w) max(u′, w′) by the sum and the difference of u and w, which are independent."""
     size = np.sqrt(np.outer(np.diag(V), np.diag(V)))
