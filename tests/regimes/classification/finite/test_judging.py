@@ -10,6 +10,7 @@ import pytest
 
 from tplimits.regimes.classification.finite.judging import (
     AGREES,
+    ERRORS,
     GROWS,
     OPEN,
     VANISHES,
@@ -18,8 +19,8 @@ from tplimits.regimes.classification.finite.judging import (
     is_certain,
     judged,
     measured_power,
+    two_powers,
 )
-from tplimits.regimes.classification.finite.sums import ERRORS, two_powers
 
 EARLY, LATE, OUTPUT = Rule(late=False), Rule(late=True), Rule(late=True, output=True)
 

@@ -9,6 +9,10 @@ multiples of a gap g, ½ as a rule, and with 2 standard errors something
     vanishes   if b + 2s < p − 0.8 g at the last time, p − 0.5 g for the output;
 
 and with s > 0.5 g nothing is decided.  What is a sum of two powers, of which the larger is p, does not vanish.
+
+A sum a n^p + b n^(p − ½) has no slope of its own on a line of logarithms: at widths that can be run the second term may
+be the larger one, and a fit of one power lies between the two.  With p given it is linear in a and b: it is fitted by
+weighted least squares, and a is judged beside its error.
 """
 
 from __future__ import annotations
@@ -20,7 +24,44 @@ from typing import Any
 
 import numpy
 
-from tplimits.regimes.classification.finite.sums import two_powers
+#: a leading term counts beyond so many standard errors
+ERRORS = 3.0
+
+
+@dataclass(frozen=True)
+class TwoPowers:
+    """a n^p + b n^(p − gap): both coefficients, the standard error of a, and the part of a n^p at the largest width."""
+
+    leading: float
+    second: float
+    error: float
+    share: float
+
+    @property
+    def leads(self) -> bool:
+        """Whether there is a leading term for certain, which is most of the size at the largest width."""
+        return self.leading > ERRORS * self.error and self.share > 0.5
+
+
+def two_powers(
+    widths: Sequence[int], sizes: Sequence[float], spread: float, power: float, gap: float = 0.5
+) -> TwoPowers:
+    """The fit of a n^power + b n^(power − gap) to sizes whose logarithms have the standard error `spread`."""
+    n, y = numpy.asarray(widths, dtype=float), numpy.asarray(sizes, dtype=float)
+    # errors of logarithms are relative ones; without scatter widths would be fitted exactly, and nothing judged
+    weights = 1 / (numpy.maximum(spread, 1e-3) * y)
+    columns = numpy.stack([n**power, n ** (power - gap)], axis=1) * weights[:, None]
+    scales = numpy.linalg.norm(columns, axis=0)
+    inverse = numpy.linalg.pinv(columns / scales)
+    a, b = (inverse @ (y * weights)) / scales
+    residual = y * weights - columns @ numpy.array([a, b])
+    # the distance from the fit, where it says more than the scatter
+    worse = max(1.0, float((residual**2).sum()) / max(len(n) - 2, 1))
+    # of networks that have run away one width may outweigh all others, which tells no two terms apart
+    told = numpy.linalg.matrix_rank(columns / scales) == 2
+    error = math.sqrt(float((inverse[0] ** 2).sum()) * worse) / float(scales[0]) if told else math.inf
+    return TwoPowers(float(a), float(b), error, float(a * n[-1] ** power / y[-1]))
+
 
 #: in parts of the gap between powers
 CERTAIN, GROWTH, SMALLNESS, SMALLNESS_OF_OUTPUT, UNDECIDED = 0.3, 0.5, 0.8, 0.5, 0.5
