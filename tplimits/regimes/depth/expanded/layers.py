@@ -8,16 +8,55 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import sympy
+from sympy import Expr, Rational, S, Symbol
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.covariances import Layer, fixed
 from tplimits.numbers.expansion.tables import numbers_of
-from tplimits.regimes.depth.expanded.written import Written
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT, at_point
+from tplimits.regimes.depth.algebra.laurent import laurent
+from tplimits.regimes.depth.algebra.products import EPS
+from tplimits.regimes.depth.derivation.scalars.expected import mean_series
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.given import Given
     from tplimits.program.nodes.program import Program
+
+#: powers of ε = n^(−1/2) that means of a layer are wanted to
+_ORDER = 2
+
+
+class Written:
+    """The series of functions of one block (`numbers.expansion.settled.Series`)."""
+
+    argument = ARGUMENT
+
+    def __init__(self) -> None:
+        self._powers: dict[tuple[Expr, int], tuple[Mapping[tuple[Rational, bool], Expr], bool]] = {}
+        self._widths: dict[Expr, Mapping[int, Expr]] = {}
+
+    def at_zero(self, function: Expr, most: int) -> tuple[Mapping[tuple[Rational, bool], Expr], bool]:
+        """Coefficients of |y|^p sgn(y)^s by (p, s); whether they tell the function at 0."""
+        key = function, most
+        if key not in self._powers:
+            positive = {w: sympy.Dummy(w.name, positive=True) for w in function.free_symbols - {ARGUMENT}}
+            back = {d: w for w, d in positive.items()}
+            found = at_point(function.xreplace(positive), S.Zero, most)
+            self._powers[key] = {k: c.xreplace(back) for k, c in found.terms.items()}, found.off == 0
+        return self._powers[key]
+
+    def in_widths(self, expr: Expr, widths: Mapping[Symbol, float]) -> Mapping[int, Expr]:
+        """Coefficients of n^(−k/2)."""
+        if expr not in self._widths:
+            roots = {w: sympy.nsimplify(ratio, rational=True) * EPS**-2 for w, ratio in widths.items()}
+            found = laurent(expr.xreplace(roots), EPS, _ORDER, mean_series)
+            if found is None:
+                raise NoLimitError(f"`{expr}` has no expansion in whole powers of n^(−1/2).")
+            self._widths[expr] = dict(found.terms)
+        return self._widths[expr]
+
 
 #: distances of nodes, and nodes of variables that enter through polynomials, from the coarsest
 RESOLUTIONS = ((0.5, 3), (0.42, 4), (0.34, 6), (0.27, 8), (0.2, 8), (0.14, 10), (0.1, 10))
