@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,26 @@ from tplimits.errors import EvaluationError
 from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled
-from tplimits.regimes.depth.numbers.source import Output
+from tplimits.regimes.depth.numbers.source import Generated, Output, assembly
 from tplimits.regimes.depth.tangent.batch import JointMove, JointStep, batch
 from tplimits.regimes.depth.tangent.paths import TangentPaths
-from tplimits.regimes.depth.tangent.source import RESPONSES, tangent_source
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.depth.numbers.batch import Ends, Noise
     from tplimits.regimes.depth.numbers.settings import Settings
     from tplimits.regimes.depth.tangent.forms import Part, TangentForms
+
+#: what the blocks of R are called in loops, by the labels of forms, and their places
+RESPONSES = {"R": "xx", "R·δ": "xd", "Rδ·": "dx", "Rδδ": "dd"}
+#: what a step of state and tangent reads and fills beside its responses and constant arrays
+OF_BOTH = ("c", "V", "C", "D", "d", "s", "N", "A", "B", "r", "DV", "DC", "DD", "X", "Y")
+
+
+def tangent_source(outputs: Sequence[Output], responses: int) -> Generated:
+    """The module of one SDE; `outputs` are DV, DC, DD, X and Y."""
+    return assembly(outputs, OF_BOTH, [f"R{k}{part}" for k in range(responses) for part in RESPONSES.values()])
+
 
 #: 1 where all weights are perturbed in every layer, else 0
 _FED = Symbol("fed", real=True)
