@@ -14,13 +14,42 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, S
 
-from tplimits.program.nodes.entries import axis_symbol
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
 from tplimits.regimes.kernels.derivation.leaves import TableEntry, second
-from tplimits.regimes.kernels.report.shapes import FEWEST_LAYERS, numbers_in_front, referred, renumbered, shape_of
+from tplimits.regimes.kernels.derivation.terms import axis_sum
 from tplimits.report.rolled import segments
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
+
+#: a repetition has at least so many layers
+FEWEST_LAYERS = 3
+
+
+def referred(definitions: Sequence[Expr]) -> list[int]:
+    """The tables that definitions refer to, in order."""
+    return sorted({entry.table for d in definitions for entry in d.atoms(TableEntry)})
+
+
+def renumbered(expr: Expr, swap: Mapping[int, int]) -> Expr:
+    """The definition with other tables in the places of those in `swap`."""
+    return expr.xreplace(
+        {e: TableEntry(Integer(swap[e.table]), *e.args[1:]) for e in expr.atoms(TableEntry) if e.table in swap}
+    )
+
+
+def numbers_in_front(expr: Expr) -> Expr:
+    """Sums with the numbers that multiply them in front."""
+    if not expr.has(AxisSum):
+        return expr
+    rebuilt = expr.func(*map(numbers_in_front, expr.args))
+    return axis_sum(rebuilt.summand, rebuilt.bound, rebuilt.args[2]) if isinstance(rebuilt, AxisSum) else rebuilt
+
+
+def shape_of(expr: Expr) -> Expr:
+    """A definition without what it refers to: the kinds of its entries alone."""
+    return renumbered(expr, {e.table: 0 for e in expr.atoms(TableEntry)})
+
 
 #: a run spares at least so many lines
 _SPARED = 4
