@@ -13,7 +13,7 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS
 from tplimits.program.language.refusals import ENTRYWISE
 from tplimits.program.nodes import kinds as nodes
 from tplimits.program.walk import METHODS, Walker
-from tplimits.report.citations import entries
+from tplimits.report.written import entries
 
 #: public functions of tplimits without an example in their docstring, and why
 NO_EXAMPLE = {

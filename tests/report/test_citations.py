@@ -7,7 +7,7 @@ import re
 import tplimits as tp
 from tplimits import zoo
 from tplimits.law.closed_forms.table import CLOSED_FORMS
-from tplimits.report.citations import bibtex, entries
+from tplimits.report.written import bibtex, entries
 
 
 def test_entries_carry_their_own_key_and_close():

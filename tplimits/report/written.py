@@ -1,17 +1,19 @@
-"""What a limit writes: LaTeX, BibTeX, one HTML file, JSON for other programs to read."""
+"""What a limit writes: LaTeX, BibTeX, one HTML file, JSON for other programs to read; BibTeX of what was used alone."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tplimits import report
+from tplimits.law.closed_forms.table import CLOSED_FORMS
 from tplimits.pages.graph import layered
 from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import to_json
-from tplimits.report import citations
 from tplimits.report.json_report import step_document, written_document
 from tplimits.report.latex_formulas import Formula, environment, fragment, rolled_rows, with_definitions
 from tplimits.version import VERSION
@@ -72,7 +74,7 @@ class Written(Reported, ABC):
 
     def citation(self) -> str:
         """BibTeX of the theorems and closed forms this derivation used."""
-        return citations.bibtex([s.reference.citation for s in self.steps], self._rows_used())
+        return bibtex([s.reference.citation for s in self.steps], self._rows_used())
 
     @property
     def _title(self) -> str:
@@ -161,3 +163,17 @@ class Told(Written):
 def program_graph(program: Program) -> str:
     """What a program computes from what, as SVG."""
     return layered([s.name for s in program.instructions], {i: s.operands for i, s in enumerate(program.instructions)})
+
+
+@cache
+def entries() -> dict[str, str]:
+    """All entries of `references.bib` by their keys; an empty line stands between two."""
+    text = resources.files("tplimits.report").joinpath("references.bib").read_text(encoding="utf-8")
+    return {entry.partition("{")[2].partition(",")[0]: entry for entry in text.strip().split("\n\n")}
+
+
+def bibtex(references: Iterable[str], closed_forms: Iterable[str]) -> str:
+    """The entries for some citation keys and rows of the table of closed forms, each once."""
+    row = {r.name: r.citation for r in CLOSED_FORMS}
+    keys = dict.fromkeys([*references, *(row[name] for name in closed_forms)])
+    return "\n\n".join(entries()[k] for k in keys)
