@@ -12,9 +12,8 @@ from tplimits.regimes.depth import finite
 from tplimits.regimes.depth.numbers.paths import DEGREES
 
 if TYPE_CHECKING:
-    from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.finite.request import LayersRequest
-    from tplimits.regimes.depth.limit import CovarianceSDE
+    from tplimits.regimes.depth.of_block import OfBlock
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 
@@ -23,7 +22,7 @@ OF_SIMULATE = ("dt", "paths", "stop")
 _DEFAULTS = {"dt": 0.01, "paths": 16384}
 
 
-def layer_verdict(result: CovarianceSDE | NumericSDE, asked: CheckAsked) -> Verdict:
+def layer_verdict(result: OfBlock, asked: CheckAsked) -> Verdict:
     """Drift and noise of one layer, or the law after many, judged at finite widths."""
     own, sampling, given = asked.own, asked.sampling, asked.given
     request = finite.judged.LayersRequest(
@@ -43,7 +42,7 @@ def layer_verdict(result: CovarianceSDE | NumericSDE, asked: CheckAsked) -> Verd
 
 
 def layer_claims(
-    result: CovarianceSDE | NumericSDE,
+    result: Any,
     request: LayersRequest,
     claims: Mapping[str, Any] | None,
     simulated: Mapping[str, Any],

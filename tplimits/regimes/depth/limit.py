@@ -14,14 +14,12 @@ from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, whole_from
 from tplimits.regimes import depth
 from tplimits.regimes.depth import expanded, numbers, tangent
-from tplimits.regimes.depth.algebra.writing import M, array_names, expression
-from tplimits.regimes.depth.block_numbers import block_numbers
-from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
+from tplimits.regimes.depth.algebra.writing import array_names, expression
+from tplimits.regimes.depth.claims import OF_SIMULATE
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block, forms_of
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
-from tplimits.regimes.protocol import CheckAsked, Undoubted
-from tplimits.report.written import DEPTH, Told
+from tplimits.regimes.depth.of_block import OfBlock
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.report.latex_formulas import Formula
-    from tplimits.sampling.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> Covarian
 
 
 @dataclass(frozen=True)
-class CovarianceSDE(Undoubted, Told):
+class CovarianceSDE(OfBlock):
     """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
 
     `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
@@ -94,8 +91,6 @@ class CovarianceSDE(Undoubted, Told):
     limit: BlockLimit = field(repr=False, compare=False)
     fixed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "weights", "method", *OF_SIMULATE)
-    _format: ClassVar[str] = DEPTH
-    _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
 
     @cached_property
     def drift(self) -> Expr:
@@ -149,47 +144,17 @@ class CovarianceSDE(Undoubted, Told):
         beside = (*(r.form for r in responses), *forms_of(self.limit.laws))
         return array_names([self.limit.drift, self.limit.diffusion, *beside])
 
-    @property
-    def tokens(self) -> Expr:
-        """The number of tokens: m, or the number the block was bound to."""
-        state = self.program[self.program.state or 0]
-        size = self.program.size(state.axes[0])
-        return M if size is None else size
-
     def __repr__(self) -> str:
         return depth.report.text(self.program.name, self.limit, self.array_names)
 
     def _formulas(self) -> list[Formula]:
         return depth.report.formulas(self.limit, self.array_names)
 
-    @property
-    def _title(self) -> str:
-        return f"{self.program.name} as deep as wide"
-
     def _picture(self) -> str:
         return depth.picture.fields(self)
 
-    def _asked(self) -> Mapping[str, Any]:
-        return {"fixed": list(self.fixed)}
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """b and Σ, the law of simulated paths, or the user's claims, against layers of finite width."""
-        return layer_verdict(self, asked)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
-
-    def values(
-        self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None
-    ) -> dict[Symbol, float]:
-        """Numbers for the symbols of the terms: constants by name, open sizes by axis, `ratios` of widths to n.
-
-        Raises EvaluationError for a name the program does not have, or another number of tokens than its own.
-        """
-        tokens = self.tokens
-        if tokens.is_Integer and tokens != m:
-            raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {tokens}.")
-        return block_numbers(self.program, self.fixed, m, constants, ratios)
 
     def _given(self, V: Any, ratios: Any, constants: Any, named: Any, asked: str) -> tuple[Any, dict[Symbol, float]]:
         V = numbers.covariance.positive(numbers.covariance.covariances(V))

@@ -16,8 +16,7 @@ from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.given import named_once
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth import numbers
-from tplimits.regimes.depth.block_numbers import block_numbers
-from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
+from tplimits.regimes.depth.claims import OF_SIMULATE
 from tplimits.regimes.depth.derivation.assumptions import assumed
 from tplimits.regimes.depth.derivation.scalars.expected import insist_on_means
 from tplimits.regimes.depth.expanded import manifold, report
@@ -25,8 +24,7 @@ from tplimits.regimes.depth.expanded.frames import refuse_fixed
 from tplimits.regimes.depth.expanded.layers import Layers
 from tplimits.regimes.depth.expanded.paths import Curve
 from tplimits.regimes.depth.numbers.paths import Estimate
-from tplimits.regimes.protocol import CheckAsked, Undoubted
-from tplimits.report.written import DEPTH, Told
+from tplimits.regimes.depth.of_block import OfBlock, block_numbers
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.expanded.manifold import Coefficients
     from tplimits.regimes.depth.numbers.paths import Paths
     from tplimits.report.latex_formulas import Formula
-    from tplimits.sampling.verdict import Verdict
 
 #: the correlation of tokens at which a block is looked at, and numbers that constants without a value have there
 _LOOK, _OPEN = 0.3, 0.9
@@ -114,7 +111,7 @@ def _numbers_of_open(program: Program) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class NumericSDE(Undoubted, Told):
+class NumericSDE(OfBlock):
     """dV = b(V) dt + Σ(V)^(1/2) dB on the fixed points of the leading map M of a block, in numbers.
 
     A layer is V′ = M(V) + b₁/n + fluctuations of covariance C₁/n, by the expansion of one layer in 1/n; layers take V
@@ -132,9 +129,7 @@ class NumericSDE(Undoubted, Told):
 
     program: Program
     check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "weights", *OF_SIMULATE)
-    fixed: ClassVar[tuple[str, ...]] = ()
-    _format: ClassVar[str] = DEPTH
-    _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
+    fixed: tuple[str, ...] = field(default=(), init=False)
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -256,17 +251,6 @@ class NumericSDE(Undoubted, Told):
 
     def _formulas(self) -> list[Formula]:
         return list(report.FORMULAS)
-
-    @property
-    def _title(self) -> str:
-        return f"{self.program.name} as deep as wide"
-
-    def _asked(self) -> Mapping[str, Any]:
-        return {"fixed": []}
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """One layer, the law of simulated paths, or the user's claims, against layers of finite width."""
-        return layer_verdict(self, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NumericSDE, (self.program,)

@@ -12,11 +12,9 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.depth import tangent
-from tplimits.regimes.depth.algebra.writing import M, array_names, expression
-from tplimits.regimes.depth.block_numbers import block_numbers
+from tplimits.regimes.depth.algebra.writing import array_names, expression
+from tplimits.regimes.depth.of_block import OfBlock
 from tplimits.regimes.depth.tangent import report as written
-from tplimits.regimes.protocol import Undoubted
-from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
     import numpy
@@ -48,7 +46,7 @@ def derive_gradients(program: Program, fixed: tuple[str, ...] = ()) -> TangentSD
 
 
 @dataclass(frozen=True)
-class TangentSDE(Undoubted, Told):
+class TangentSDE(OfBlock):
     """The SDE of V = X Xᵀ/n, C = X δXᵀ/n and D = δX δXᵀ/n, δX a perturbation that every layer maps on: t = layer/n.
 
     |∂L/∂θ|² of a Gaussian readout L has, at every width, the law of the response to a Gaussian perturbation of θ, so
@@ -60,7 +58,6 @@ class TangentSDE(Undoubted, Told):
     limit: DerivedTangents = field(repr=False, compare=False)
     fixed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "dt", "paths", "stop")
-    _format: ClassVar[str] = DEPTH
     _note: ClassVar[str] = "Depth and width to infinity together: tokens and a perturbation of them, t = layer/n."
 
     @cached_property
@@ -94,12 +91,6 @@ class TangentSDE(Undoubted, Told):
     def _expression(self, form: Form) -> Expr:
         return expression(form, self.array_names, self.tokens, self.limit.arrays)
 
-    @property
-    def tokens(self) -> Expr:
-        """The number of tokens: m, or the number the block was bound to."""
-        size = self.program.size(self.program[self.program.state or 0].axes[0])
-        return M if size is None else size
-
     @cached_property
     def array_names(self) -> dict[str, str]:
         """What constant arrays and Gaussian means are called in print."""
@@ -126,7 +117,7 @@ class TangentSDE(Undoubted, Told):
         return f"Gradients of {self.program.name} as deep as wide"
 
     def _asked(self) -> Mapping[str, Any]:
-        return {"fixed": list(self.fixed), "tangent": True}
+        return {**super()._asked(), "tangent": True}
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Laws of log gradient norms, or the user's claims on them, against backpropagation in real networks."""
@@ -134,12 +125,6 @@ class TangentSDE(Undoubted, Told):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_gradients, (self.program, self.fixed)  # the steps hold functions; they are made again
-
-    def values(self, m: int, constants: Any = None, ratios: Any = None) -> dict[Any, float]:
-        """Numbers for the symbols of the terms, as `CovarianceSDE.values`."""
-        if self.tokens.is_Integer and self.tokens != m:
-            raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {self.tokens}.")
-        return block_numbers(self.program, self.fixed, m, constants, ratios)
 
     def drift_at(self, V: Any, C: Any, D: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Joint:
         """b of V, C and D at matrices of shape (…, m, m) whose joint matrix is a covariance; constants by name.

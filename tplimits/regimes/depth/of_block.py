@@ -1,9 +1,9 @@
-"""Numbers for the constants, sizes and width ratios of a block, as its coefficients need them."""
+"""What the limits of a block have in common: its tokens, numbers for its coefficients, layers to check it by."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sympy
 from sympy import Symbol
@@ -14,9 +14,49 @@ from tplimits.program.nodes.given import by_name, finite_number, width_ratios
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.writing import M
+from tplimits.regimes.depth.claims import layer_verdict
+from tplimits.regimes.protocol import CheckAsked, Undoubted
+from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.sampling.verdict import Verdict
+
+
+class OfBlock(Undoubted, Told):
+    """A limit of a block in which t = layer/n; widths in `fixed` stay as they are."""
+
+    fixed: tuple[str, ...]
+    _format: ClassVar[str] = DEPTH
+    _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
+
+    @property
+    def tokens(self) -> Any:
+        """The number of tokens: m, or the number the block was bound to."""
+        size = self.program.size(self.program[self.program.state or 0].axes[0])
+        return M if size is None else size
+
+    @property
+    def _title(self) -> str:
+        return f"{self.program.name} as deep as wide"
+
+    def _asked(self) -> Mapping[str, Any]:
+        return {"fixed": list(self.fixed)}
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """One layer, the law of simulated paths, or the user's claims, against layers of finite width."""
+        return layer_verdict(self, asked)
+
+    def values(
+        self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None
+    ) -> dict[Symbol, float]:
+        """Numbers for the symbols of the terms: constants by name, open sizes by axis, `ratios` of widths to n.
+
+        Raises EvaluationError for a name the program does not have, or another number of tokens than its own.
+        """
+        if self.tokens.is_Integer and self.tokens != m:
+            raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {self.tokens}.")
+        return block_numbers(self.program, self.fixed, m, constants, ratios)
 
 
 def block_numbers(
