@@ -36,7 +36,7 @@ class Instruction:
     @property
     def operands(self) -> tuple[int, ...]:
         """Positions of the instructions this one reads, each once, in increasing order."""
-        return ()
+        return () if isinstance(self, INITIAL) else tuple(sorted(sources(made_of(self))))
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -45,7 +45,10 @@ class Instruction:
 
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
         """The instruction with something done to its body, or to its operand; initial values have none."""
-        return self
+        if isinstance(self, INITIAL):
+            return self
+        part = "body" if isinstance(self, (OuterNonlin, ScalarNonlin)) else "operand"
+        return replace(self, **{part: change(made_of(self))})
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,7 @@ class MatMul(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({self.matrix, *sources(self.operand)}))
-
-    def changed(self, change: Callable[[Expr], Expr]) -> Self:
-        return replace(self, operand=change(self.operand))
+        return tuple(sorted({self.matrix, *super().operands}))
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,8 @@ class OuterNonlin(Instruction):
         return 1 + len(self.slots)
 
     @property
-    def operands(self) -> tuple[int, ...]:
-        return tuple(sorted(sources(self.body)))
-
-    @property
     def expressions(self) -> tuple[Expr, ...]:
         return (self.body,)
-
-    def changed(self, change: Callable[[Expr], Expr]) -> Self:
-        return replace(self, body=change(self.body))
 
 
 @dataclass(frozen=True)
@@ -161,13 +154,6 @@ class Avg(Instruction):
     operand: Entry = field(kw_only=True)
     over: str = "n"
 
-    @property
-    def operands(self) -> tuple[int, ...]:
-        return tuple(sorted(sources(self.operand)))
-
-    def changed(self, change: Callable[[Expr], Expr]) -> Self:
-        return replace(self, operand=change(self.operand))
-
 
 @dataclass(frozen=True)
 class ScalarNonlin(Instruction):
@@ -176,15 +162,8 @@ class ScalarNonlin(Instruction):
     body: Expr = sympy.S.Zero
 
     @property
-    def operands(self) -> tuple[int, ...]:
-        return tuple(sorted(sources(self.body)))
-
-    @property
     def expressions(self) -> tuple[Expr, ...]:
         return (self.body,)
-
-    def changed(self, change: Callable[[Expr], Expr]) -> Self:
-        return replace(self, body=change(self.body))
 
 
 def made_of(s: Instruction) -> Expr:
