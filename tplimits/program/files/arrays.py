@@ -6,6 +6,7 @@ as Python; what a file says of its sizes has to agree with itself, and with limi
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import re
@@ -193,6 +194,16 @@ def _check_entries(found: numpy.ndarray, content: numpy.ndarray) -> None:
         letters = content.view(numpy.dtype(numpy.uint32).newbyteorder(found.dtype.byteorder))
         if letters.max() > 0x10FFFF:
             raise ValueError("an array of text with no characters")
+
+
+def digest_of(arrays: Mapping[Any, Any]) -> str:
+    """SHA-256 of arrays with their names, types and shapes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = numpy.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

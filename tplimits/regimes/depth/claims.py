@@ -24,21 +24,11 @@ _DEFAULTS = {"dt": 0.01, "paths": 16384}
 
 def layer_verdict(result: OfBlock, asked: CheckAsked) -> Verdict:
     """Drift and noise of one layer, or the law after many, judged at finite widths."""
-    own, sampling, given = asked.own, asked.sampling, asked.given
-    request = finite.judged.LayersRequest(
-        result.program,
-        own.get("V0"),
-        own.get("layers", 1),
-        sampling.widths,
-        sampling.seed,
-        own.get("weights", "law"),
-        given.ratios,
-        given.constants,
-        result.fixed,
-    )
+    own = asked.own
+    request = finite.judged.LayersRequest.of(result, asked, own.get("weights", "law"))
     simulated = {name: own[name] for name in OF_SIMULATE if name in own}
     claimed = layer_claims(result, request, asked.claims, simulated, own.get("method") or "auto")
-    return finite.judged.run_layers(request, claimed, sampling)
+    return finite.judged.run_layers(request, claimed, asked.sampling)
 
 
 def layer_claims(

@@ -19,6 +19,8 @@ from tplimits.sampling.widths import sampled_widths
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.finite.layer import Weights
+    from tplimits.regimes.depth.of_block import OfBlock
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.estimate import Series
 
 #: the widths of a check of one layer, of a depth, and of a depth with odd powers of √n, unless it is told others
@@ -92,6 +94,13 @@ class LayersRequest:
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     fixed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, limit: OfBlock, asked: CheckAsked, weights: Weights) -> LayersRequest:
+        """What a check of a limit asks for."""
+        own, sampling, given = asked.own, asked.sampling, asked.given
+        chains = own.get("V0"), own.get("layers", 1), sampling.widths, sampling.seed, weights
+        return cls(limit.program, *chains, given.ratios, given.constants, limit.fixed)
 
     def __post_init__(self) -> None:
         if self.weights not in ("law", "real"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -13,13 +12,13 @@ import numba
 import numpy
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.files.arrays import digest_of
 from tplimits.program.files.fields import Fields, hexadecimal, name, parse, text_in, whole
 from tplimits.program.files.serial import to_json
 from tplimits.regimes.kernels.numbers.request import shape_of
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.job import Job
 
 FORMAT, FORMAT_VERSION = "tplimits gram matrices", "1"
@@ -75,7 +74,7 @@ class Manifest:
             infinite=tuple(infinite),
             assumed=tuple(assumed),
             constants={str(symbol): float(value) for symbol, value in sorted(asked.constants.items(), key=str)},
-            data=tuple(_hash(side) for side in sides),
+            data=tuple(digest_of(side.arrays) for side in sides),
             symmetric=asked.symmetric,
             dtype=numpy.dtype(asked.dtype).name,
             names=job.names,
@@ -135,15 +134,6 @@ def _read(header: Fields) -> Manifest:
     found["error"] = None if header.is_null("error") else hexadecimal(header.text("error"), "the file, error")
     header.finish()
     return Manifest(**found)
-
-
-def _hash(inputs: Inputs) -> str:
-    """SHA-256 of the numbers of a batch, with their shapes."""
-    digest = hashlib.sha256()
-    for place, array in sorted(inputs.arrays.items()):
-        digest.update(f"{place} {array.dtype.str} {array.shape} ".encode())
-        digest.update(numpy.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _versions() -> dict[str, str]:

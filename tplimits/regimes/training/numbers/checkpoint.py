@@ -17,7 +17,7 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.pages.files import write_by
-from tplimits.program.files.arrays import flat, nested, pack, unpack
+from tplimits.program.files.arrays import digest_of, flat, nested, pack, unpack
 from tplimits.program.files.locks import alone
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COPIED = 1 << 22
 #: of the time of a run, writing takes one part in so many, but for the first and the last time
 _SHARE = 20
-#: under which name a file holds its digest
+#: under which name a file holds the digest of the rest: arrays of another file in it would be numbers without a run
 _SUM = "sum"
 #: sizes of the outputs at which error signals are looked at
 _PROBED = (0.1, 1.0, 10.0)
@@ -205,21 +205,11 @@ def _at_probes(error: Any, shape: tuple[int, ...], steps: int) -> list[list[str]
 def save(path: Path, state: State) -> None:
     """Write a nested dictionary; interrupted, the old file is left as it was."""
     arrays = flat(state)
-    arrays[_SUM] = numpy.asarray(_sum(arrays))
+    arrays[_SUM] = numpy.asarray(digest_of(arrays))
     try:
         write_by(path, lambda file: pack(file, arrays))
     except OSError as error:
         raise EvaluationError(f"checkpoint={str(path)!r}: it cannot be written: {error.strerror or error}.") from None
-
-
-def _sum(arrays: Mapping[str, Any]) -> str:
-    """A digest of all that a file holds: arrays of another file in it would be numbers without a run."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = numpy.asarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(numpy.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def load(path: Path, expected: str) -> State | None:
@@ -231,7 +221,7 @@ def load(path: Path, expected: str) -> State | None:
         return None
     try:
         arrays = unpack(path)
-        if str(arrays.pop(_SUM)) != _sum(arrays):
+        if str(arrays.pop(_SUM)) != digest_of(arrays):
             raise _no_checkpoint(path)
         state = nested(arrays)
         found = str(state["fingerprint"])

@@ -191,17 +191,7 @@ def judged(sde: TangentSDE, asked: CheckAsked) -> Verdict:
     Raises CheckError where this cannot be done as asked, and where more than one path in a hundred explodes.
     """
     begin, own, sampling = time.perf_counter(), asked.own, asked.sampling
-    request = LayersRequest(
-        sde.program,
-        own.get("V0"),
-        own.get("layers", 1),
-        sampling.widths,
-        sampling.seed,
-        "real",
-        asked.given.ratios,
-        asked.given.constants,
-        sde.fixed,
-    )
+    request = LayersRequest.of(sde, asked, "real")
     if request.depth is None:
         raise CheckError("a check of gradients runs chains of layers: give layers=, two or more.")
     if sde.fixed:
