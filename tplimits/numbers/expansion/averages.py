@@ -269,16 +269,16 @@ class Averages:
 
     def product(self, u: Jet, w: Jet) -> Jet:
         """u w."""
-        slopes = {i: times(d, w.value) for i, d in u.slopes.items()}
+        left = u.through(lambda f: times(f, w.value))
+        slopes, shift = dict(left.slopes), left.shift
         for i, d in w.slopes.items():
             slopes[i] = summed(slopes.get(i), times(d, u.value))
-        shift = None if u.shift is None else times(u.shift, w.value)
         if w.shift is not None:
             shift = plus(shift, times(w.shift, u.value))
         # E uw = E u E w + Cov(u, w): the covariance is of order 1/n, a shift
         if u.slopes and w.slopes:
             shift = plus(shift, self.inner(u.slopes, w.slopes))
-        return Jet(times(u.value, w.value), slopes, shift)
+        return Jet(left.value, slopes, shift)
 
     def sum(self, *jets: Jet) -> Jet:
         """A sum."""
@@ -292,9 +292,7 @@ class Averages:
 
     def scaled(self, x: Jet, factor: float) -> Jet:
         """A number times x."""
-        shift = None if x.shift is None else Field(x.shift.dims, x.shift.values * factor)
-        slopes = {i: Field(d.dims, d.values * factor) for i, d in x.slopes.items()}
-        return Jet(Field(x.value.dims, x.value.values * factor), slopes, shift)
+        return x.through(lambda f: Field(f.dims, f.values * factor))
 
     def normal(self, axis: str, variance: float) -> Jet:
         """A vector that is new."""

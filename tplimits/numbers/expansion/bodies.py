@@ -133,9 +133,7 @@ class Bodies:
         frame = self.averages.frame
         g = frame.apart()
         inside = self.evaluate(integrand, {**known, variable: Jet(g)})
-        over = lambda f: frame.mean(f, g.dims)  # noqa: E731 - applied three times
-        shift = None if inside.shift is None else over(inside.shift)
-        return Jet(over(inside.value), {i: over(d) for i, d in inside.slopes.items()}, shift)
+        return inside.through(lambda f: frame.mean(f, g.dims))
 
     def _head(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
         do, read = self.averages, lambda e: self.evaluate(e, known, memo)

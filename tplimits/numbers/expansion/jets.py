@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy
@@ -23,6 +23,11 @@ class Jet:
     def is_fixed(self) -> bool:
         """Whether it is a function of its own neuron alone, the same at every width."""
         return not self.slopes and self.shift is None
+
+    def through(self, image: Callable[[Field], Field]) -> Jet:
+        """Its image under a linear map."""
+        shift = None if self.shift is None else image(self.shift)
+        return Jet(image(self.value), {i: image(d) for i, d in self.slopes.items()}, shift)
 
 
 def number(value: float) -> Jet:

@@ -130,18 +130,12 @@ class Pass(Reading[Jet]):
         for e in entries(body):
             x = self._jet(e)
             # the same functions on variables of a second neuron, independent of the first
-            known[e] = self._other(x) if e.neuron in s.slots else x
+            known[e] = x.through(self.frame.other) if e.neuron in s.slots else x
         if self.size is None and not self.averages.values_only:
             refuse_singular(body, self._inside, self._shown, self._where)
         both = self._bodies.evaluate(body, known)
         name = label(s.name, s.axes, key[1])
         self.jets[key] = self.averages.over_other(both, s.slot_widths[0], f"{name}, over {s.slot_names[0] or 'β'}")
-
-    def _other(self, x: Jet) -> Jet:
-        """The same vector at a second neuron."""
-        move = self.frame.other
-        shift = None if x.shift is None else move(x.shift)
-        return Jet(move(x.value), {i: move(d) for i, d in x.slopes.items()}, shift)
 
     def _read(self, expr: Expr) -> Jet:
         known = {e: self._jet(e) for e in entries(expr)}
