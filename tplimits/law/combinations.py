@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expanding import expanded, is_long, times, total, with_sech
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, NamedMoments
 from tplimits.program.nodes.hidden_jumps import hidden_jumps, slope
@@ -42,7 +43,7 @@ class Combinations(NamedMoments):
 
     def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
         collected: dict[Expr, list[Expr]] = {}
-        for term in sympy.Add.make_args(expanded(expr, self._random)):
+        for term in sympy.Add.make_args(expanded(expr, self._random, self._finite)):
             constant: list[Expr] = []
             random: list[Expr] = []
             for factor in sympy.Mul.make_args(term):
@@ -55,6 +56,10 @@ class Combinations(NamedMoments):
     def _random(self, expr: Expr) -> bool:
         """Whether an expression holds a random variable at all, boxed ones included."""
         return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
+
+    def _finite(self, term: Expr) -> bool:
+        """Whether a term has a mean of its own."""
+        return tail(term, self.gaussians).established
 
     def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
         if expr.is_Symbol and over is None:

@@ -142,7 +142,7 @@ class Expectations(Combinations):
             ):
                 return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
             return value
-        opened = expanded(atom, self._random)
+        opened = expanded(atom, self._random, self._finite)
         # only now: as long as it was one factor, it could be closed or be odd as a whole
         if opened != atom and opened.is_Add:  # a product of two sums
             return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
@@ -273,7 +273,7 @@ class Expectations(Combinations):
         if not self._may_close(product):
             raise NotClosed
         # rewritten in steps, exponentials, waves and polynomials: the kinds that rows of the table remove
-        simple = expanded(step_products(elementary(product)), self._random)
+        simple = expanded(step_products(elementary(product)), self._random, self._finite)
         parts = []
         for term in sympy.Add.make_args(simple):
             constant: list[Expr] = []
