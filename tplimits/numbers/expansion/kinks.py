@@ -108,13 +108,13 @@ class Kinks:
             mark = self._mark(nodes[..., first:], u.values[..., first:], zero, taken, others)
             # no node stands there yet: the pass begins again with the variable divided at this place
             if mark is None:
-                raise self._split(u, Field(u.dims[:-1], root), None)
+                raise self._split(u, Field(u.dims[:-1], root))
             there = root < _NOWHERE
             off = numpy.where(there, u.values[..., first + mark], 0.0)
             # what stands on the mark is one more value of the function near to its zero
             root, slope = zero.beside(nodes[..., first + mark], off, there)
             if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
-                raise self._split(u, Field(u.dims[:-1], root), mark)
+                raise self._split(u, Field(u.dims[:-1], root), mark, off)
             taken.add(mark)
             safe = numpy.where(there, numpy.abs(slope), 1.0)
             # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
@@ -177,8 +177,8 @@ class Kinks:
         meant = [i for i in numpy.flatnonzero(near).tolist() if i not in taken and (on[i] or i not in others)]
         return min(meant, key=lambda i: (not on[i], away[:, i].max()), default=None)
 
-    def _split(self, u: Field, place: Field, mark: int | None) -> Split | Moved:
-        """Divide the variable, that of the first neuron where both are the same."""
+    def _split(self, u: Field, place: Field, mark: int | None = None, off: Array | None = None) -> Split | Moved:
+        """Divide the variable, that of the first neuron where both are the same; or move a mark, which u is `off` at."""
         # both neurons have the same variables: divided once, at the first one
         by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
         if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
@@ -186,7 +186,9 @@ class Kinks:
                 f"{self.told} has a kink that two neurons decide together: its second derivative is not implemented."
             )
         own = Field(tuple(d - by for d in place.dims), place.values)
-        return Split(u.dims[-1] - by, own) if mark is None else Moved(u.dims[-1] - by, own, mark)
+        if mark is None or off is None:
+            return Split(u.dims[-1] - by, own)
+        return Moved(u.dims[-1] - by, own, mark, Field(own.dims, off))
 
 
 @dataclass(frozen=True)
