@@ -121,9 +121,7 @@ def two_factors(expr: Expr, random: Callable[[Expr], bool]) -> tuple[Expr, Expr]
     return None
 
 
-def expanded(
-    expr: Expr, random: Callable[[Expr], bool], finite: Callable[[Expr], bool] = lambda _: True
-) -> Expr:
+def expanded(expr: Expr, random: Callable[[Expr], bool], finite: Callable[[Expr], bool] = lambda _: True) -> Expr:
     """The expression as a sum of products; constant factors and arguments of functions stay as they are.
 
     A product with more than _MOST_TERMS terms is left alone: it is then one random factor.  Terms that have no mean by

@@ -178,7 +178,7 @@ class Kinks:
         return min(meant, key=lambda i: (not on[i], away[:, i].max()), default=None)
 
     def _split(self, u: Field, place: Field, mark: int | None = None, off: Array | None = None) -> Split | Moved:
-        """Divide the variable, that of the first neuron where both are the same; or move a mark, which u is `off` at."""
+        """Divide the variable, that of the first neuron where both are the same; or move a mark with u = `off` at it."""
         # both neurons have the same variables: divided once, at the first one
         by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
         if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
