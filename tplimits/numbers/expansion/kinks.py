@@ -16,7 +16,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped
+from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped, plus, times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -35,6 +35,8 @@ _NOWHERE = 30.0
 _MEANT = 0.3
 #: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
 _FLAT, _WEIGHS = 0.2, 10
+#: what moves by less than this does not move, and a share of neurons that may as well be none
+_SAME, _RARE = 1e-12, 1e-8
 
 
 @dataclass(frozen=True)
@@ -93,15 +95,64 @@ class Kinks:
             )
 
     def _divided(self, u: Field) -> Field | None:
+        """The delta, by what u crosses 0 in: its last variable, or an earlier one where it does not depend on that."""
+        level = self._flat(u)
+        found = self._on_plateaus(u, level) if level is not None else None
+        across = self._across(u if level is None else Field(u.dims, numpy.where(level & _nothing(u), 0.0, u.values)))
+        return plus(found, across)
+
+    def _flat(self, u: Field) -> Array | None:
+        """The nodes between which u stays the same as its last variable moves; None where they weigh nothing."""
+        if len(u.dims) < 2:
+            return None
+        last = self.frame.variables[u.dims[-1]]
+        nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
+        order = numpy.argsort(nodes, axis=-1)
+        g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u.values))
+        # places that fall together have nodes that do
+        same = (numpy.abs(numpy.diff(v)) <= _SAME * max(1.0, u.size)) & (numpy.diff(g) > _RARE)
+        end = numpy.zeros((*same.shape[:-1], 1), dtype=bool)
+        flat = numpy.zeros(v.shape, dtype=bool)
+        numpy.put_along_axis(flat, order, numpy.append(same, end, -1) | numpy.append(end, same, -1), axis=-1)
+        share = self.frame.expectation(Field(u.dims, flat.astype(numpy.float64)))
+        return flat if share > _RARE else None
+
+    def _on_plateaus(self, u: Field, flat: Array) -> Field | None:
+        """δ(u) where u does not depend on its last variable: a function of the others, at every node there.
+
+        relu(y) − x has a kink along y < 0, at x = 0.
+        """
+        found: Field | None = None
+        left = flat.reshape(-1, flat.shape[-1]).any(axis=0)
+        values = u.values.reshape(-1, flat.shape[-1])
+        while left.any():
+            # one of those that are level most often, and all that have its values wherever both are level
+            rows = flat.reshape(values.shape)
+            chosen = int(numpy.where(left, rows.sum(axis=0), -1).argmax())
+            off = numpy.abs(values - values[:, [chosen]]) > _SAME * max(1.0, u.size)
+            alike = left & ~(off & rows & rows[:, [chosen]]).any(axis=0)
+            left &= ~alike
+            inside = Field(u.dims[:-1], u.values[..., chosen])
+            shown = mapped(lambda v, m: numpy.where(m, v, 1.0), inside, Field(inside.dims, flat[..., alike].any(axis=-1)))
+            if not (shown.values > 0).any() or not (shown.values < 0).any():
+                continue
+            delta = self._divided(inside)
+            if delta is not None:
+                here = Field(u.dims, (flat & alike).astype(numpy.float64))
+                found = plus(found, times(delta, here))
+        return found
+
+    def _across(self, u: Field) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
-        if _hides(nodes, u.values, last.marks):
+        weighs = self._weighs(u.dims[:-1])
+        if _hides(nodes[weighs], u.values[weighs], last.marks):
             if self.frame.by_cells:
                 raise self._unknown()
             self.frame.bends = self.told
-        zeros, taken, others = self._zeros(u.values, nodes, last.marks), set[int](), self.frame.taken[last.number]
+        zeros, taken, others = self._zeros(u, nodes, last.marks), set[int](), self.frame.taken[last.number]
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
@@ -122,13 +173,14 @@ class Kinks:
         others |= taken
         return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, u: Array, nodes: Array, marks: int) -> list[_Zero]:
+    def _zeros(self, one: Field, nodes: Array, marks: int) -> list[_Zero]:
         """Zeros in the last variable for all values of the others; beyond all where there is none."""
+        u, weighs = one.values, self._weighs(one.dims[:-1])
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
         positive = v > _level(u)
-        changes = positive[..., :-1] != positive[..., 1:]
-        count = changes.sum(axis=-1)
+        changes = (positive[..., :-1] != positive[..., 1:]) & weighs[..., None]
+        count = changes.sum(axis=-1)[weighs]
         most = int(count.max())
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():
@@ -149,6 +201,14 @@ class Kinks:
             root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
             zeros.append(_Zero(root, slope, *near))
         return zeros
+
+    def _weighs(self, dims: tuple[int, ...]) -> Array:
+        """Which nodes of some variables stand on no mark: where two deltas meet nothing is left of one of them."""
+        found = numpy.ones([self.frame.variables[d].nodes.shape[-1] for d in dims], dtype=bool)
+        for axis, d in enumerate(dims):
+            marks = self.frame.variables[d].marks
+            numpy.moveaxis(found, axis, 0)[len(numpy.moveaxis(found, axis, 0)) - marks :] = False
+        return found
 
     def _refuse_grazing(self, root: Array, slope: Array, u: Field) -> None:
         """A slope that vanishes or turns for some values of other variables makes the delta no function of these."""
@@ -227,6 +287,10 @@ def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     window = first[start : start + _NEAR]
     root, slope = _zero(g[window], v[window])
     return float(root), float(slope)
+
+
+def _nothing(u: Field) -> Array:
+    return numpy.abs(u.values) < AT_KINK
 
 
 def _level(values: Array) -> float:
