@@ -98,8 +98,7 @@ class Kinks:
         """The delta, by what u crosses 0 in: its last variable, or an earlier one where it does not depend on that."""
         level = self._flat(u)
         found = self._on_plateaus(u, level) if level is not None else None
-        across = self._across(u if level is None else Field(u.dims, numpy.where(level & _nothing(u), 0.0, u.values)))
-        return plus(found, across)
+        return plus(found, self._across(u, numpy.zeros(u.values.shape, dtype=bool) if level is None else level))
 
     def _flat(self, u: Field) -> Array | None:
         """The nodes between which u stays the same as its last variable moves; None where they weigh nothing."""
@@ -142,17 +141,18 @@ class Kinks:
                 found = plus(found, times(delta, here))
         return found
 
-    def _across(self, u: Field) -> Field | None:
+    def _across(self, u: Field, flat: Array) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
+        # where it is 0 all along, the others are at a mark: where two deltas meet nothing is left of one of them
+        along = (flat & (numpy.abs(u.values) < AT_KINK)).any(axis=-1)
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
-        weighs = self._weighs(u.dims[:-1])
-        if _hides(nodes[weighs], u.values[weighs], last.marks):
+        if _hides(nodes[~along], u.values[~along], last.marks):
             if self.frame.by_cells:
                 raise self._unknown()
             self.frame.bends = self.told
-        zeros, taken, others = self._zeros(u, nodes, last.marks), set[int](), self.frame.taken[last.number]
+        zeros, taken, others = self._zeros(u.values, nodes, last.marks, along), set[int](), self.frame.taken[last.number]
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
@@ -173,15 +173,14 @@ class Kinks:
         others |= taken
         return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, one: Field, nodes: Array, marks: int) -> list[_Zero]:
+    def _zeros(self, u: Array, nodes: Array, marks: int, along: Array) -> list[_Zero]:
         """Zeros in the last variable for all values of the others; beyond all where there is none."""
-        u, weighs = one.values, self._weighs(one.dims[:-1])
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
         positive = v > _level(u)
-        changes = (positive[..., :-1] != positive[..., 1:]) & weighs[..., None]
-        count = changes.sum(axis=-1)[weighs]
-        most = int(count.max())
+        changes = (positive[..., :-1] != positive[..., 1:]) & ~along[..., None]
+        count = changes.sum(axis=-1)[~along]
+        most = int(count.max(initial=0))
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():
             raise self._unknown()
@@ -201,14 +200,6 @@ class Kinks:
             root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
             zeros.append(_Zero(root, slope, *near))
         return zeros
-
-    def _weighs(self, dims: tuple[int, ...]) -> Array:
-        """Which nodes of some variables stand on no mark: where two deltas meet nothing is left of one of them."""
-        found = numpy.ones([self.frame.variables[d].nodes.shape[-1] for d in dims], dtype=bool)
-        for axis, d in enumerate(dims):
-            marks = self.frame.variables[d].marks
-            numpy.moveaxis(found, axis, 0)[len(numpy.moveaxis(found, axis, 0)) - marks :] = False
-        return found
 
     def _refuse_grazing(self, root: Array, slope: Array, u: Field) -> None:
         """A slope that vanishes or turns for some values of other variables makes the delta no function of these."""
@@ -289,10 +280,6 @@ def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     return float(root), float(slope)
 
 
-def _nothing(u: Field) -> Array:
-    return numpy.abs(u.values) < AT_KINK
-
-
 def _level(values: Array) -> float:
     """What counts as 0: where values are on one side of it alone, rounding aside, as those of x², none crosses it."""
     return -AT_KINK if (values >= -AT_KINK).all() else AT_KINK if (values <= AT_KINK).all() else 0.0
@@ -301,7 +288,8 @@ def _level(values: Array) -> float:
 def _hides(g: Array, v: Array, marks: int) -> bool:
     """Whether values cross 0 and come back between two nodes, as those of 1 − (20 u)² may: marks come last."""
     order = numpy.argsort(g, axis=-1)
-    at_mark = (order >= g.shape[-1] - marks)[..., 1:-1]
+    stands = order >= g.shape[-1] - marks
+    at_mark = stands[..., 1:-1]
     g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (g, v))
     size, side = numpy.abs(v), numpy.sign(v)
     alike = side[..., :-2] * side[..., 2:] > 0
@@ -314,9 +302,14 @@ def _hides(g: Array, v: Array, marks: int) -> bool:
         vertex = (g[..., :-2] + g[..., 1:-1] - rates[..., :-1] / bent) / 2
         least = v[..., :-2] + (vertex - g[..., :-2]) * (rates[..., :-1] + bent * (vertex - g[..., 1:-1]))
         dips = alike & (size[..., 1:-1] <= size[..., :-2]) & (size[..., 1:-1] <= size[..., 2:])
-        dips &= least * side[..., :-2] < _SHALLOW * size[..., 1:-1]
+        # at a place that is known to be a kink it has turned already
+        dips &= (least * side[..., :-2] < _SHALLOW * size[..., 1:-1]) & ~at_mark
         for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
-            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR))
+            known = numpy.flatnonzero(stands[row[:-1]])
+            low, high = numpy.append(-1, known[known <= row[-1]])[-1], numpy.append(known[known > row[-1]], g.shape[-1])[0]
+            if high - low <= _NEAR:
+                continue
+            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, low + 1, high - _NEAR))
             near, values = (a[row[:-1]][first : first + _NEAR] for a in (g, v))
             start, end = g[row[:-1]][row[-1]], g[row[:-1]][row[-1] + 2]
             places = numpy.append(start + (end - start) * numpy.linspace(0, 1, _LOOKED), vertex[row])
