@@ -16,7 +16,20 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped, plus, times
+from tplimits.numbers.expansion.nodes import (
+    APART,
+    OTHER,
+    SLIGHT,
+    Field,
+    Frame,
+    Moved,
+    Split,
+    aligned,
+    mapped,
+    plus,
+    times,
+)
+from tplimits.numbers.expansion.plateaus import flat_nodes, plateaus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -35,8 +48,6 @@ _NOWHERE = 30.0
 _MEANT = 0.3
 #: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
 _FLAT, _WEIGHS = 0.2, 10
-#: what moves by less than this does not move, and a share of neurons that may as well be none
-_SAME, _RARE = 1e-12, 1e-8
 
 
 @dataclass(frozen=True)
@@ -96,50 +107,11 @@ class Kinks:
 
     def _divided(self, u: Field) -> Field | None:
         """The delta, by what u crosses 0 in: its last variable, or an earlier one where it does not depend on that."""
-        level = self._flat(u)
-        found = self._on_plateaus(u, level) if level is not None else None
-        return plus(found, self._across(u, numpy.zeros(u.values.shape, dtype=bool) if level is None else level))
-
-    def _flat(self, u: Field) -> Array | None:
-        """The nodes between which u stays the same as its last variable moves; None where they weigh nothing."""
-        if len(u.dims) < 2:
-            return None
-        last = self.frame.variables[u.dims[-1]]
-        nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
-        order = numpy.argsort(nodes, axis=-1)
-        g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u.values))
-        # places that fall together have nodes that do
-        same = (numpy.abs(numpy.diff(v)) <= _SAME * max(1.0, u.size)) & (numpy.diff(g) > _RARE)
-        end = numpy.zeros((*same.shape[:-1], 1), dtype=bool)
-        flat = numpy.zeros(v.shape, dtype=bool)
-        numpy.put_along_axis(flat, order, numpy.append(same, end, -1) | numpy.append(end, same, -1), axis=-1)
-        share = self.frame.expectation(Field(u.dims, flat.astype(numpy.float64)))
-        return flat if share > _RARE else None
-
-    def _on_plateaus(self, u: Field, flat: Array) -> Field | None:
-        """δ(u) where u does not depend on its last variable: a function of the others, at every node there.
-
-        relu(y) − x has a kink along y < 0, at x = 0.
-        """
-        found: Field | None = None
-        left = flat.reshape(-1, flat.shape[-1]).any(axis=0)
-        values = u.values.reshape(-1, flat.shape[-1])
-        while left.any():
-            # one of those that are level most often, and all that have its values wherever both are level
-            rows = flat.reshape(values.shape)
-            chosen = int(numpy.where(left, rows.sum(axis=0), -1).argmax())
-            off = numpy.abs(values - values[:, [chosen]]) > _SAME * max(1.0, u.size)
-            alike = left & ~(off & rows & rows[:, [chosen]]).any(axis=0)
-            left &= ~alike
-            inside = Field(u.dims[:-1], u.values[..., chosen])
-            shown = mapped(lambda v, m: numpy.where(m, v, 1.0), inside, Field(inside.dims, flat[..., alike].any(axis=-1)))
-            if not (shown.values > 0).any() or not (shown.values < 0).any():
-                continue
+        flat, found = flat_nodes(self.frame, u), None
+        for inside, where in plateaus(u, flat):
             delta = self._divided(inside)
-            if delta is not None:
-                here = Field(u.dims, (flat & alike).astype(numpy.float64))
-                found = plus(found, times(delta, here))
-        return found
+            found = found if delta is None else plus(found, times(delta, where))
+        return plus(found, self._across(u, flat))
 
     def _across(self, u: Field, flat: Array) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
@@ -152,7 +124,11 @@ class Kinks:
             if self.frame.by_cells:
                 raise self._unknown()
             self.frame.bends = self.told
-        zeros, taken, others = self._zeros(u.values, nodes, last.marks, along), set[int](), self.frame.taken[last.number]
+        zeros, taken, others = (
+            self._zeros(u.values, nodes, last.marks, along),
+            set[int](),
+            self.frame.taken[last.number],
+        )
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
@@ -229,7 +205,7 @@ class Kinks:
         return min(meant, key=lambda i: (not on[i], away[:, i].max()), default=None)
 
     def _split(self, u: Field, place: Field, mark: int | None = None, off: Array | None = None) -> Split | Moved:
-        """Divide the variable, that of the first neuron where both are the same; or move a mark with u = `off` at it."""
+        """Divide the variable, that of the first neuron where both are the same; or move a mark, with u = `off`."""
         # both neurons have the same variables: divided once, at the first one
         by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
         if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
@@ -288,8 +264,7 @@ def _level(values: Array) -> float:
 def _hides(g: Array, v: Array, marks: int) -> bool:
     """Whether values cross 0 and come back between two nodes, as those of 1 − (20 u)² may: marks come last."""
     order = numpy.argsort(g, axis=-1)
-    stands = order >= g.shape[-1] - marks
-    at_mark = stands[..., 1:-1]
+    at_mark = (stands := order >= g.shape[-1] - marks)[..., 1:-1]
     g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (g, v))
     size, side = numpy.abs(v), numpy.sign(v)
     alike = side[..., :-2] * side[..., 2:] > 0
@@ -306,7 +281,10 @@ def _hides(g: Array, v: Array, marks: int) -> bool:
         dips &= (least * side[..., :-2] < _SHALLOW * size[..., 1:-1]) & ~at_mark
         for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
             known = numpy.flatnonzero(stands[row[:-1]])
-            low, high = numpy.append(-1, known[known <= row[-1]])[-1], numpy.append(known[known > row[-1]], g.shape[-1])[0]
+            low, high = (
+                numpy.append(-1, known[known <= row[-1]])[-1],
+                numpy.append(known[known > row[-1]], g.shape[-1])[0],
+            )
             if high - low <= _NEAR:
                 continue
             first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, low + 1, high - _NEAR))
