@@ -149,13 +149,14 @@ class Kinks:
         others |= taken
         return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, u: Array, nodes: Array, marks: int, along: Array) -> list[_Zero]:
-        """Zeros in the last variable for all values of the others; beyond all where there is none."""
+    def _zeros(self, u: Array, nodes: Array, marks: int, along: Array | None = None) -> list[_Zero]:
+        """Zeros in the last variable for all values of the others; beyond all where there is none, or `along`."""
+        counts = numpy.ones(u.shape[:-1], dtype=bool) if along is None else ~along
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
         positive = v > _level(u)
-        changes = (positive[..., :-1] != positive[..., 1:]) & ~along[..., None]
-        count = changes.sum(axis=-1)[~along]
+        changes = (positive[..., :-1] != positive[..., 1:]) & counts[..., None]
+        count = changes.sum(axis=-1)[counts]
         most = int(count.max(initial=0))
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():

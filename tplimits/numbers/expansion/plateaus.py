@@ -31,7 +31,8 @@ def flat_nodes(frame: Frame, u: Field) -> Array:
     same = (numpy.abs(numpy.diff(v)) <= _SAME * max(1.0, u.size)) & (numpy.diff(g) > _RARE)
     end = numpy.zeros((*same.shape[:-1], 1), dtype=bool)
     numpy.put_along_axis(flat, order, numpy.append(same, end, -1) | numpy.append(end, same, -1), axis=-1)
-    share = frame.expectation(Field(u.dims, flat.astype(numpy.float64)))
+    whole = numpy.broadcast_to(flat, [frame.variables[d].nodes.shape[-1] for d in u.dims])
+    share = frame.expectation(Field(u.dims, whole.astype(numpy.float64)))
     return flat if share > _RARE else numpy.zeros_like(flat)
 
 
