@@ -282,10 +282,7 @@ def _hides(g: Array, v: Array, marks: int) -> bool:
         dips &= (least * side[..., :-2] < _SHALLOW * size[..., 1:-1]) & ~at_mark
         for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
             known = numpy.flatnonzero(stands[row[:-1]])
-            low, high = (
-                numpy.append(-1, known[known <= row[-1]])[-1],
-                numpy.append(known[known > row[-1]], g.shape[-1])[0],
-            )
+            low, high = max(known[known <= row[-1]], default=-1), min(known[known > row[-1]], default=g.shape[-1])
             if high - low <= _NEAR:
                 continue
             first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, low + 1, high - _NEAR))
