@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expanding import expanded, is_long, times, total, with_sech
-from tplimits.law.hypotheses.moments import tail
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, NamedMoments
 from tplimits.program.nodes.hidden_jumps import hidden_jumps, slope
@@ -57,9 +57,9 @@ class Combinations(NamedMoments):
         """Whether an expression holds a random variable at all, boxed ones included."""
         return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
 
+    @abstractmethod
     def _finite(self, term: Expr) -> bool:
         """Whether a term has a mean of its own."""
-        return tail(term, self.gaussians).established
 
     def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
         if expr.is_Symbol and over is None:

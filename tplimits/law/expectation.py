@@ -21,6 +21,7 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
 from tplimits.law.turning import Turning
@@ -52,6 +53,9 @@ class Expectations(Combinations):
         self.used_rows: dict[str, None] = {}
         self._turning = Turning(self.covariance)
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
+
+    def _finite(self, term: Expr) -> bool:
+        return tail(term, self.gaussians).established
 
     def mean(self, expr: Expr, over: Iterable[Symbol] | None = None) -> Expr:
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""

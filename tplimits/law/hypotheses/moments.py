@@ -61,8 +61,7 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     growth = _by_branches(_Analysis(gaussians), with_single_abs(without_even_signs(expr, gaussians)), _MOST_BRANCHES)
     # in L^q for q below the power only: at 2 and under a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
-        reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
-        return replace(growth, kind=Growth.UNKNOWN, reason=reason)
+        return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
 
 
@@ -162,13 +161,12 @@ class _Analysis:
         return inner if keeps or inner.kind is not Growth.INFINITE else replace(inner, kind=Growth.UNKNOWN)
 
     def _combined(self, expr: Expr) -> Tail:
-        """Of a sum or a product: term by term, or over one denominator where poles of terms may cancel."""
+        """Term by term, or over one denominator where poles of terms may cancel."""
         apart = of_sum([self.growth(a) for a in expr.args]) if expr.is_Add else self._product(expr)
         if (apart.established and apart.power > 2) or apart.unreal or not holds(expr, sympy.Add):
             return apart
-        whole = as_quotient(expr, self.random, lambda term: self.growth(term).established)
-        together = apart if whole == expr else self.growth(whole)
-        return together if together.established else apart
+        whole = as_quotient(expr, self.random, lambda t: self.growth(t).established)
+        return found if whole != expr and (found := self.growth(whole)).established else apart
 
     def _product(self, expr: sympy.Mul) -> Tail:
         factors = [f for f in expr.args if self.random(f)]
