@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+import tplimits as tp
 from tplimits.sampling.orders import bias_claim, covariance_claim, parsed
 
 LABELS = ("K", "K[0,1]", "a, b", "C(K)")
@@ -45,3 +46,17 @@ def test_sizes_are_five_times_the_coefficient_and_its_noise():
     assert pair.size == 10.0 and pair.other == "√n·L"
     alone = covariance_claim(("K",), 0.3, 0.0, 0.0)
     assert alone.other is None and alone.size is None
+
+
+def test_a_check_tells_from_which_errors_on_wrong_claims_are_found():
+    """A b that is a fifth off passes 100 networks, and the sentence says from where on it would not."""
+
+    @tp.program
+    def norm(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.tanh(W @ x) ** 2)
+
+    found = tp.derive(norm, tp.FiniteWidth())
+    verdict = tp.check(found, claims={"b(return)": 0.8 * found.bias("return").value}, draws=100, progress=False)
+    assert verdict.accepted and f"errors from b(return) {verdict.worst.finds:.2g} on" in verdict.sentence
+    far = found.bias("return").value + 2 * verdict.worst.finds
+    assert tp.check(found, claims={"b(return)": far}, draws=100, progress=False).accepted is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ class Combinations(NamedMoments):
 
     def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
         collected: dict[Expr, list[Expr]] = {}
-        for term in sympy.Add.make_args(expanded(expr, self._random)):
+        for term in sympy.Add.make_args(expanded(expr, self._random, self._finite)):
             constant: list[Expr] = []
             random: list[Expr] = []
             for factor in sympy.Mul.make_args(term):
@@ -55,6 +56,10 @@ class Combinations(NamedMoments):
     def _random(self, expr: Expr) -> bool:
         """Whether an expression holds a random variable at all, boxed ones included."""
         return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
+
+    @abstractmethod
+    def _finite(self, term: Expr) -> bool:
+        """Whether a term has a mean of its own."""
 
     def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
         if expr.is_Symbol and over is None:

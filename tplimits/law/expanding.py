@@ -11,6 +11,7 @@ from sympy import Expr, S
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.quotients import as_quotient
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, heads, holds, product
@@ -120,25 +121,31 @@ def two_factors(expr: Expr, random: Callable[[Expr], bool]) -> tuple[Expr, Expr]
     return None
 
 
-def expanded(expr: Expr, random: Callable[[Expr], bool]) -> Expr:
+def expanded(expr: Expr, random: Callable[[Expr], bool], finite: Callable[[Expr], bool] = lambda _: True) -> Expr:
     """The expression as a sum of products; constant factors and arguments of functions stay as they are.
 
-    A product with more than _MOST_TERMS terms is left alone: it is then one random factor.
+    A product with more than _MOST_TERMS terms is left alone: it is then one random factor.  Terms that have no mean by
+    themselves, which are not `finite`, stay together where their poles may cancel.
     """
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
         return expr
-    terms = _distributed(expr, random, _MOST_OPEN_TERMS if holds(expr, *OPEN_HEADS) else _MOST_TERMS)
-    return expr if terms is None or len(terms) == 1 else sympy.Add(*terms)
+    most = _MOST_OPEN_TERMS if holds(expr, *OPEN_HEADS) else _MOST_TERMS
+    terms = _distributed(expr, random, most, lambda e: as_quotient(e, lambda b: random(b) and _vanishes(b), finite))
+    return expr if terms is None else sympy.Add(*terms)
 
 
-def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[Expr] | None:
+def _distributed(
+    expr: Expr, random: Callable[[Expr], bool], most: int, together: Callable[[Expr], Expr]
+) -> list[Expr] | None:
     if not random(expr):
         return [expr]
+    if isinstance(expr, (sympy.Add, sympy.Mul)):
+        expr = together(expr)
     if isinstance(expr, sympy.Add):
-        parts = [_distributed(a, random, most) or [a] for a in expr.args]
+        parts = [_distributed(a, random, most, together) or [a] for a in expr.args]
         return [t for part in parts for t in part]
     if isinstance(expr, sympy.Pow) and expr.base.is_Add and expr.exp.is_Integer and 1 < expr.exp <= 12:
-        base = _distributed(expr.base, random, most) or [expr.base]
+        base = _distributed(expr.base, random, most, together) or [expr.base]
         # so many monomials of that degree there are in so many terms
         if math.comb(len(base) + int(expr.exp) - 1, int(expr.exp)) > most:
             return None
@@ -151,7 +158,7 @@ def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[
     if isinstance(expr, sympy.Mul):
         whole = needed_by_poles(expr.args, random)
         # what makes up for a pole stays whole: term by term the means are infinite
-        lists = [[a] if a in whole else _distributed(a, random, most) or [a] for a in expr.args]
+        lists = [[a] if a in whole else _distributed(a, random, most, together) or [a] for a in expr.args]
         if math.prod(len(part) for part in lists) > most:
             return None
         return [sympy.Mul(*chosen) for chosen in itertools.product(*lists)]

@@ -21,6 +21,7 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
 from tplimits.law.turning import Turning
@@ -52,6 +53,9 @@ class Expectations(Combinations):
         self.used_rows: dict[str, None] = {}
         self._turning = Turning(self.covariance)
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
+
+    def _finite(self, term: Expr) -> bool:
+        return tail(term, self.gaussians).established
 
     def mean(self, expr: Expr, over: Iterable[Symbol] | None = None) -> Expr:
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
@@ -142,7 +146,7 @@ class Expectations(Combinations):
             ):
                 return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
             return value
-        opened = expanded(atom, self._random)
+        opened = expanded(atom, self._random, self._finite)
         # only now: as long as it was one factor, it could be closed or be odd as a whole
         if opened != atom and opened.is_Add:  # a product of two sums
             return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
@@ -273,7 +277,7 @@ class Expectations(Combinations):
         if not self._may_close(product):
             raise NotClosed
         # rewritten in steps, exponentials, waves and polynomials: the kinds that rows of the table remove
-        simple = expanded(step_products(elementary(product)), self._random)
+        simple = expanded(step_products(elementary(product)), self._random, self._finite)
         parts = []
         for term in sympy.Add.make_args(simple):
             constant: list[Expr] = []

@@ -25,8 +25,9 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.entire import ENTIRE
+from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
 from tplimits.law.hypotheses.signs import variables_in
-from tplimits.law.hypotheses.taylor import is_analytic, powers
+from tplimits.law.hypotheses.taylor import is_analytic, quotient_powers
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
@@ -119,18 +120,14 @@ def _taylor(quotient: Expr, difference: Expr) -> Expr | None:
     variable = min(difference.free_symbols, key=str)
     slope, step = difference.diff(variable), sympy.Dummy(real=True)
     place = sympy.expand(variable - difference / slope)
-    found = [-f.exp for f in quotient.atoms(sympy.Pow) if f.base == difference and f.exp.is_negative]
-    most = int(max(found, default=0))
-    above = sympy.Add(*(term * difference**most for term in sympy.Add.make_args(quotient))).xreplace(
-        {variable: place + step}
-    )
-    if not most or not is_analytic(above, step):
+    whole = over_one_denominator(quotient, difference.__eq__)
+    poles = poles_of(sympy.Mul.make_args(whole), difference.__eq__)
+    above = sympy.Mul(*(f for f in sympy.Mul.make_args(whole) if f not in poles)).xreplace({variable: place + step})
+    if not poles or not is_analytic(above, step):
         return None
-    numerator = [sympy.expand(c) for c in powers(above, step, most + _ORDER)]
-    # it has to vanish to the whole order of the denominator for every value of the other variable
-    if any(c != 0 for c in numerator[:most]):
-        return None
-    return near(variable - place, quotient, _RADIUS, *(c / slope**most for c in numerator[most:]))
+    below = sympy.Mul(*((slope * step) ** -pole.exp for pole in poles))
+    coefficients = quotient_powers(above, below, step, _ORDER)
+    return None if coefficients is None else near(variable - place, quotient, _RADIUS, *coefficients)
 
 
 def _zeros(terms: Iterable[Expr], gaussians: Randomness) -> list[Expr]:

@@ -11,10 +11,14 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.estimate import Series
+
+if TYPE_CHECKING:
+    from tplimits.sampling.sample import Draws
 
 #: widths unless others are asked for: the noise of n(θ − L) grows with n
 WIDTHS = (16, 32, 64, 128)
@@ -22,7 +26,23 @@ WIDTHS = (16, 32, 64, 128)
 SERIES = Series((Fraction(1),))
 #: errors of claims that are to be found, in shares of √C and C, times 50 (`design.TOLERANCE` is 2 %)
 _SIZE = 5.0
+#: claims of which it is told what a check finds
+_TOLD = 4
 _NAME = re.compile(r"(?P<what>[bC])\((?P<names>.+)\)")
+
+
+class OfOrders(Inquiry):
+    """An inquiry that tells what it can find.
+
+    Draws that are enough beside √C and C may leave a small b by half of it: an accepted one is worth as much as this.
+    """
+
+    def told(self, samples: Sequence[Draws]) -> list[str]:
+        """From which errors on wrong claims are found."""
+        rows = sorted(self.judged(samples), key=lambda row: -row.finds / row.tolerance)
+        found = [f"{row.claim.name} {row.finds:.2g}" for row in rows[:_TOLD]]
+        more = ", ..." if len(rows) > _TOLD else ""
+        return [*super().told(samples), f"Found with probability 95 %: errors from {', '.join(found)}{more} on."]
 
 
 def bias_name(label: str) -> str:

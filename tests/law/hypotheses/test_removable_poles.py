@@ -81,6 +81,23 @@ REMOVABLE = {
         lambda x, y: ratio(lambda h: (h - tp.tanh(h)) / h)(tp.tanh(x) + tp.tanh(y)) ** 2,
         of_two(lambda x, y: ratio(lambda h: (h - numpy.tanh(h)) / h)(numpy.tanh(x) + numpy.tanh(y)) ** 2),
     ),
+    "terms of a sum": (
+        lambda x, y: (1 / x - tp.tanh(x) / x**2) ** 2,
+        normal(lambda x: ((x - numpy.tanh(x)) / x**2) ** 2 if abs(x) > 1e-3 else (x / 3) ** 2, 0),
+    ),
+    "terms with poles of two functions": (
+        lambda x, y: (1 / tp.tanh(x) - 1 / x) ** 2,
+        normal(lambda x: (1 / numpy.tanh(x) - 1 / x) ** 2 if abs(x) > 1e-3 else (x / 3) ** 2, 0),
+    ),
+    "terms beside a pole": (
+        lambda x, y: ((1 - tp.tanh(x) / x) / x) ** 2,
+        normal(lambda x: ((1 - numpy.tanh(x) / x) / x) ** 2 if abs(x) > 1e-3 else (x / 3) ** 2, 0),
+    ),
+    "terms in two variables": (
+        lambda x, y: (1 / x - tp.tanh(x) / x**2) ** 2 + y / tp.tanh(y),
+        normal(lambda x: ((x - numpy.tanh(x)) / x**2) ** 2 if abs(x) > 1e-3 else (x / 3) ** 2, 0)
+        + normal(lambda x: x / numpy.tanh(x), 0),
+    ),
     "kink of a sum": (lambda x, y: ratio(tp.relu)(tp.tanh(x) + tp.tanh(y)), 0.5),
 }
 
@@ -118,6 +135,9 @@ STAY = {
     "(exp x − 0.9)/x": lambda x, y: (tp.exp(x) - 0.9) / x,
     "semidefinite": lambda x, y: y / (x**2 + 2 * x * y + y**2),
     "indefinite": lambda x, y: x**2 / (x**2 + 3 * x * y + y**2),
+    "terms that do not cancel": lambda x, y: 1 / x - 2 * tp.tanh(x) / x**2,
+    "terms that cancel too little": lambda x, y: (1 / tp.tanh(x) - 1 / x) / x**2,
+    "terms of two variables": lambda x, y: 1 / x - tp.tanh(y) / y**2,
     "1/clip": lambda x, y: 1 / tp.clip(x, -1, 1),
 }
 

@@ -176,8 +176,9 @@ def test_which_variable_is_divided(dims, place, number, own):
         return
     values = numpy.full((2,) * len(place), 0.7)
     for mark, kind in ((None, Split), (0, Moved), (2, Moved)):
-        asked = kinks._split(u, Field(place, values), mark)
+        asked = kinks._split(u, Field(place, values), mark, values / 7)
         assert type(asked) is kind and getattr(asked, "mark", None) == mark
+        assert mark is None or (asked.value.dims == own and (asked.value.values == values / 7).all())
         assert (asked.number, asked.place.dims) == (number, own) and (asked.place.values == values).all()
 
 

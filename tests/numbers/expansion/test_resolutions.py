@@ -6,7 +6,7 @@ import scipy.special
 from expanded import recurrent, tied, tied_relu
 
 import tplimits as tp
-from tplimits.numbers.expansion.resolutions import STEPS, drawn, fitting
+from tplimits.numbers.expansion.resolutions import STEPS, Bracket, drawn, fitting
 from tplimits.numbers.expansion.tables import numbers_of
 
 
@@ -169,6 +169,32 @@ def test_kinks_that_nodes_miss_are_no_small_error(name):
     for number, true in zip((found.limit, found.bias, found.variance), by_parts(plain, *places), strict=True):
         assert abs(number.value - true) < number.error + 1e-10
         assert number.error < 1e-6
+
+
+@pytest.mark.parametrize("steep", [400, 1000])
+def test_a_kink_in_a_step_that_is_all_but_a_jump(steep):
+    """Polynomials through nodes beside it lead to either side for ever."""
+
+    @tp.program
+    def kinked(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.maximum(tp.tanh(steep * (W @ x + 0.866)), 0.55))
+
+    found = tp.derive(kinked, tp.FiniteWidth()).evaluate()["return"]
+    place = numpy.arctanh(0.55) / steep - 0.866
+    expected = by_parts(lambda u: numpy.maximum(numpy.tanh(steep * (u + 0.866)), 0.55), place)
+    for number, true in zip((found.limit, found.bias, found.variance), expected, strict=True):
+        assert abs(number.value - true) < number.error + 1e-9 and number.error < 1e-2 * abs(true)
+
+
+def test_brackets_close_in_on_a_zero():
+    """A step that no chord meets: its sides come together all the same."""
+    zero, place = 0.37, numpy.array([0.0, -1.0])
+    bracket, before = Bracket.around(place), numpy.full(2, numpy.nan)
+    for k in range(60):
+        value = numpy.tanh(1e3 * (place - zero)) - 0.1
+        before, bracket = bracket.last, bracket.narrowed(place, value)
+        place = bracket.nearer(place + 2 * (-1) ** k, before)  # what is read off is of no use
+    assert abs(place - zero - numpy.arctanh(0.1) / 1e3).max() < 1e-12
 
 
 def test_a_kink_that_few_nodes_meet_has_an_error():

@@ -21,7 +21,7 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
-from tplimits.law.hypotheses.quotients import Pole, divided, merged
+from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_product, of_sum
@@ -32,7 +32,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, holds, put_in
 
 _BOUNDED_HEADS = (
     *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),
@@ -61,8 +61,7 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     growth = _by_branches(_Analysis(gaussians), with_single_abs(without_even_signs(expr, gaussians)), _MOST_BRANCHES)
     # in L^q for q below the power only: at 2 and under a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
-        reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
-        return replace(growth, kind=Growth.UNKNOWN, reason=reason)
+        return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
 
 
@@ -110,10 +109,8 @@ class _Analysis:
             return _BOUNDED
         if expr.is_Symbol:
             return self._symbol(expr)
-        if isinstance(expr, sympy.Add):
-            return of_sum([self.growth(a) for a in expr.args])
-        if isinstance(expr, sympy.Mul):
-            return self._product(expr)
+        if isinstance(expr, (sympy.Add, sympy.Mul)):
+            return self._combined(expr)
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
         if isinstance(expr, (*_BOUNDED_HEADS, *_CHOOSING, *_LINEAR_HEADS)):
@@ -162,6 +159,14 @@ class _Analysis:
             return max(good, key=lambda t: t.power) if good else replace(inner, kind=Growth.UNKNOWN)
         keeps = not isinstance(expr, (*_CHOOSING, sympy.asinh)) or (isinstance(expr, functions.maximum) and positive)
         return inner if keeps or inner.kind is not Growth.INFINITE else replace(inner, kind=Growth.UNKNOWN)
+
+    def _combined(self, expr: Expr) -> Tail:
+        """Term by term, or over one denominator where poles of terms may cancel."""
+        apart = of_sum([self.growth(a) for a in expr.args]) if expr.is_Add else self._product(expr)
+        if (apart.established and apart.power > 2) or apart.unreal or not holds(expr, sympy.Add):
+            return apart
+        whole = as_quotient(expr, self.random, lambda t: self.growth(t).established)
+        return found if whole != expr and (found := self.growth(whole)).established else apart
 
     def _product(self, expr: sympy.Mul) -> Tail:
         factors = [f for f in expr.args if self.random(f)]

@@ -3,16 +3,17 @@
     F(ℓ, z) = O(ℓᵏ) for every z   ⇒   F/ℓᵏ = ∫₀¹ c (1 − t)^(k−1) ∂ᵏF(tℓ, z) dt
 
 So (sin x − sin y)/(x − y) has the tail of cos x, whatever it is divided by there: F is entire, or Lipschitz with k = 1.
+Poles that cancel between the terms of a sum, coth h − 1/h = (h − tanh h)/(h tanh h), are seen over one denominator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
@@ -47,6 +48,50 @@ class Pole:
     def exponent(self) -> Expr:
         """The power of |ℓ| that it is a bounded multiple of."""
         return self.zeros.forms[0][1] * self.written.exp if self.zeros else S.Zero
+
+
+def poles_of(factors: Iterable[Expr], varies: Callable[[Expr], bool]) -> list[Expr]:
+    """The negative integer powers of what varies among some factors."""
+    return [f for f in factors if f.is_Pow and f.exp.is_Integer and f.exp.is_negative and varies(f.base)]
+
+
+def over_one_denominator(expr: Expr, varies: Callable[[Expr], bool]) -> Expr:
+    """A sum of quotients over one denominator; sums that are factors of its terms are left as they are.
+
+    >>> h = sympy.Symbol("h", real=True)
+    >>> over_one_denominator(1 / h - sympy.tanh(h) / h**2, lambda base: True)
+    (h - tanh(h))/h**2
+    """
+    if not expr.is_Add:
+        return expr
+    below: dict[Expr, int] = {}
+    for term in expr.args:
+        for pole in poles_of(sympy.Mul.make_args(term), varies):
+            below[pole.base] = max(below.get(pole.base, 0), -int(pole.exp))
+    whole = sympy.Mul(*(base**power for base, power in below.items()))
+    above, poles = sympy.Add(*(term * whole for term in expr.args)), (base**-power for base, power in below.items())
+    return sympy.Mul(above, *poles, evaluate=False)
+
+
+def as_quotient(expr: Expr, varies: Callable[[Expr], bool], finite: Callable[[Expr], bool]) -> Expr:
+    """A sum with the terms that are not `finite` over one denominator, those with poles in other variables apart.
+
+    In a product all terms of each factor are, for what is finite by itself is not beside a pole: (1 − tanh(h)/h)/h.
+    """
+    if expr.is_Mul:
+        bases = (f.as_base_exp() for f in expr.args)
+        return sympy.Mul(*(over_one_denominator(b, varies) ** e if e.is_Integer else b**e for b, e in bases))
+    terms = {t: poles_of(sympy.Mul.make_args(t), varies) for t in expr.args} if expr.is_Add else {}
+    groups: list[tuple[set[Symbol], list[Expr]]] = []
+    for term in (t for t, poles in terms.items() if poles and not finite(t)):
+        mine = set().union(*(p.free_symbols for p in terms[term]))
+        linked = [g for g in groups if g[0] & mine]
+        groups = [g for g in groups if g not in linked]
+        groups.append((mine.union(*(g[0] for g in linked)), [t for g in linked for t in g[1]] + [term]))
+    several = [group for _, group in groups if len(group) > 1]
+    used = {t for group in several for t in group}
+    wholes = [over_one_denominator(sympy.Add(*group), varies) for group in several]
+    return sympy.Add(*(t for t in expr.args if t not in used), *wholes) if several else expr
 
 
 def merged(poles: Sequence[Pole]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:

@@ -6,6 +6,7 @@ The order is the first derivative at 0 that does not vanish, for functions that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import sympy
@@ -84,6 +85,35 @@ def powers(expr: Expr, variable: Symbol, order: int) -> list[Expr]:
     for c in reversed(outer):
         found = _times([sympy.S.Zero, *rest], found)
         found = [c + found[0], *found[1:]]
+    return found
+
+
+def quotient_powers(
+    above: Expr, below: Expr, variable: Symbol, order: int, shown: Callable[[Expr], Expr] = sympy.expand
+) -> list[Expr] | None:
+    """The Taylor coefficients at 0 of a quotient of analytic functions; None where its pole stays, or is none.
+
+    `shown` writes a coefficient so that it is seen whether it is zero.
+
+    >>> t, x = sympy.symbols("t x", real=True)
+    >>> quotient_powers(sympy.exp(t * x) - 1, t, t, 2)
+    [x, x**2/2, x**3/6]
+    >>> quotient_powers(sympy.exp(t * x) - 1, t**2, t, 2)
+    """
+    down = [shown(c) for c in powers(below, variable, _MOST + order)]
+    # order 0: the denominator does not vanish at all and nothing is to be continued
+    first = next((k for k, c in enumerate(down) if c != 0), 0)
+    if not first:
+        return None
+    up = [shown(c) for c in powers(above, variable, first + order)]
+    # numerators must vanish to the whole order of the denominator for every value of the others, else the pole stays
+    if any(c != 0 for c in up[:first]):
+        return None
+    found: list[Expr] = []
+    # a leading coefficient in others may vanish at some of their values: it stays below, to be judged
+    for k in range(order + 1):
+        taken = sympy.Add(*(down[first + i] * found[k - i] for i in range(1, k + 1)))
+        found.append((up[first + k] - taken) / down[first])
     return found
 
 

@@ -23,8 +23,9 @@ from sympy import Expr, S, Symbol
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
 from tplimits.law.hypotheses.root import ends_of_domains
-from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, powers
+from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
@@ -201,15 +202,7 @@ def zeros(argument: Expr, scalar: Entry) -> list[Expr]:
 
 def over_one(expr: Expr) -> Expr:
     """A sum of quotients of scalars over one denominator, as long as none of its terms is a quotient of others."""
-    if not expr.is_Add:
-        return expr
-    below: dict[Expr, int] = {}
-    for term in expr.args:
-        for pole in _poles(sympy.Mul.make_args(term)):
-            below[pole.base] = max(below.get(pole.base, 0), -int(pole.exp))
-    whole = sympy.Mul(*(base**power for base, power in below.items()))
-    above, poles = sympy.Add(*(term * whole for term in expr.args)), (base**-power for base, power in below.items())
-    return sympy.Mul(above, *poles, evaluate=False)
+    return over_one_denominator(expr, of_entries)
 
 
 def _by_modulus(product: Expr, argument: Expr) -> Expr | None:
@@ -242,8 +235,13 @@ def _weak(argument: Expr, scalar: Expr) -> bool:
     return bounds(argument)[0] >= 0 and bool(order_at_zero(smooth, _SCALAR))
 
 
+def of_entries(base: Expr) -> bool:
+    """Whether a base reads what moves."""
+    return bool(entries(base))
+
+
 def _poles(factors: Iterable[Expr]) -> list[Expr]:
-    return [f for f in factors if f.is_Pow and f.exp.is_Integer and f.exp.is_negative and entries(f.base)]
+    return poles_of(factors, of_entries)
 
 
 def _quotient(product: Expr, scalar: Entry, place: Expr, order: int) -> Expr | None:
@@ -284,21 +282,8 @@ def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple
     above = sympy.Mul(*(f for f in product.args if f not in (*poles, *others))).xreplace(near)
     if not poles or not all(is_analytic(part, _SCALAR) for part in (above, below)):
         return None
-    down = _taylor(below, _MOST + order)
-    first = next((k for k, c in enumerate(down) if c != 0), 0)
-    # order 0: the denominator does not vanish at all and nothing is to be continued
-    if first in (0, _MOST + 1):
-        return None
-    up = _taylor(above, first + order)
-    # numerators must vanish to the whole order of the denominator for every value of the others, else the pole stays
-    if any(c != 0 for c in up[:first]):
-        return None
-    found: list[Expr] = []
-    # a leading coefficient in other scalars may vanish at some of their values: it stays below, to be judged
-    for k in range(order + 1):
-        taken = sympy.Add(*(down[first + i] * found[k - i] for i in range(1, k + 1)))
-        found.append((up[first + k] - taken) / down[first])
-    return found, others
+    found = quotient_powers(above, below, _SCALAR, order, _number)
+    return None if found is None else (found, others)
 
 
 def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
@@ -320,6 +305,6 @@ def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
     return sympy.Mul(small, *roots, *(f for f in product.args if f not in gone))
 
 
-def _taylor(expr: Expr, order: int) -> list[Expr]:
-    """The coefficients at 0."""
-    return [cancelled(sympy.expand(c)) for c in powers(expr, _SCALAR, order)]
+def _number(coefficient: Expr) -> Expr:
+    """A coefficient that shows whether it is zero."""
+    return cancelled(sympy.expand(coefficient))

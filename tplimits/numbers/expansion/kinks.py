@@ -16,7 +16,20 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Field, Frame, Moved, Split, aligned, mapped
+from tplimits.numbers.expansion.nodes import (
+    APART,
+    OTHER,
+    SLIGHT,
+    Field,
+    Frame,
+    Moved,
+    Split,
+    aligned,
+    mapped,
+    plus,
+    times,
+)
+from tplimits.numbers.expansion.plateaus import flat_nodes, plateaus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -93,28 +106,42 @@ class Kinks:
             )
 
     def _divided(self, u: Field) -> Field | None:
+        """The delta, by what u crosses 0 in: its last variable, or an earlier one where it does not depend on that."""
+        flat, found = flat_nodes(self.frame, u), None
+        for inside, where in plateaus(u, flat):
+            delta = self._divided(inside)
+            found = found if delta is None else plus(found, times(delta, where))
+        return plus(found, self._across(u, flat))
+
+    def _across(self, u: Field, flat: Array) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
+        # where it is 0 all along, the others are at a mark: where two deltas meet nothing is left of one of them
+        along = (flat & (numpy.abs(u.values) < AT_KINK)).any(axis=-1)
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
-        if _hides(nodes, u.values, last.marks):
+        if _hides(nodes[~along], u.values[~along], last.marks):
             if self.frame.by_cells:
                 raise self._unknown()
             self.frame.bends = self.told
-        zeros, taken, others = self._zeros(u.values, nodes, last.marks), set[int](), self.frame.taken[last.number]
+        zeros, taken, others = (
+            self._zeros(u.values, nodes, last.marks, along),
+            set[int](),
+            self.frame.taken[last.number],
+        )
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)
             mark = self._mark(nodes[..., first:], u.values[..., first:], zero, taken, others)
             # no node stands there yet: the pass begins again with the variable divided at this place
             if mark is None:
-                raise self._split(u, Field(u.dims[:-1], root), None)
+                raise self._split(u, Field(u.dims[:-1], root))
             there = root < _NOWHERE
             off = numpy.where(there, u.values[..., first + mark], 0.0)
             # what stands on the mark is one more value of the function near to its zero
             root, slope = zero.beside(nodes[..., first + mark], off, there)
             if numpy.abs(off).max() > AT_KINK * max(1.0, float(numpy.abs(slope).max())):
-                raise self._split(u, Field(u.dims[:-1], root), mark)
+                raise self._split(u, Field(u.dims[:-1], root), mark, off)
             taken.add(mark)
             safe = numpy.where(there, numpy.abs(slope), 1.0)
             # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
@@ -122,14 +149,15 @@ class Kinks:
         others |= taken
         return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, u: Array, nodes: Array, marks: int) -> list[_Zero]:
-        """Zeros in the last variable for all values of the others; beyond all where there is none."""
+    def _zeros(self, u: Array, nodes: Array, marks: int, along: Array | None = None) -> list[_Zero]:
+        """Zeros in the last variable for all values of the others; beyond all where there is none, or `along`."""
+        counts = numpy.ones(u.shape[:-1], dtype=bool) if along is None else ~along
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)
         g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u))
         positive = v > _level(u)
-        changes = positive[..., :-1] != positive[..., 1:]
-        count = changes.sum(axis=-1)
-        most = int(count.max())
+        changes = (positive[..., :-1] != positive[..., 1:]) & counts[..., None]
+        count = changes.sum(axis=-1)[counts]
+        most = int(count.max(initial=0))
         # a zero that appears or ends as others move is at no definite place: the delta has no smooth density there
         if most > 1 and count.size > 1 and (count != most).any():
             raise self._unknown()
@@ -177,8 +205,8 @@ class Kinks:
         meant = [i for i in numpy.flatnonzero(near).tolist() if i not in taken and (on[i] or i not in others)]
         return min(meant, key=lambda i: (not on[i], away[:, i].max()), default=None)
 
-    def _split(self, u: Field, place: Field, mark: int | None) -> Split | Moved:
-        """Divide the variable, that of the first neuron where both are the same."""
+    def _split(self, u: Field, place: Field, mark: int | None = None, off: Array | None = None) -> Split | Moved:
+        """Divide the variable, that of the first neuron where both are the same; or move a mark, with u = `off`."""
         # both neurons have the same variables: divided once, at the first one
         by = OTHER if all(OTHER <= d < APART for d in u.dims) else 0
         if not by and any(d >= OTHER for d in u.dims) and u.dims[-1] < APART:
@@ -186,7 +214,9 @@ class Kinks:
                 f"{self.told} has a kink that two neurons decide together: its second derivative is not implemented."
             )
         own = Field(tuple(d - by for d in place.dims), place.values)
-        return Split(u.dims[-1] - by, own) if mark is None else Moved(u.dims[-1] - by, own, mark)
+        if mark is None or off is None:
+            return Split(u.dims[-1] - by, own)
+        return Moved(u.dims[-1] - by, own, mark, Field(own.dims, off))
 
 
 @dataclass(frozen=True)
@@ -235,7 +265,7 @@ def _level(values: Array) -> float:
 def _hides(g: Array, v: Array, marks: int) -> bool:
     """Whether values cross 0 and come back between two nodes, as those of 1 − (20 u)² may: marks come last."""
     order = numpy.argsort(g, axis=-1)
-    at_mark = (order >= g.shape[-1] - marks)[..., 1:-1]
+    at_mark = (stands := order >= g.shape[-1] - marks)[..., 1:-1]
     g, v = (numpy.take_along_axis(a, order, axis=-1) for a in (g, v))
     size, side = numpy.abs(v), numpy.sign(v)
     alike = side[..., :-2] * side[..., 2:] > 0
@@ -248,9 +278,14 @@ def _hides(g: Array, v: Array, marks: int) -> bool:
         vertex = (g[..., :-2] + g[..., 1:-1] - rates[..., :-1] / bent) / 2
         least = v[..., :-2] + (vertex - g[..., :-2]) * (rates[..., :-1] + bent * (vertex - g[..., 1:-1]))
         dips = alike & (size[..., 1:-1] <= size[..., :-2]) & (size[..., 1:-1] <= size[..., 2:])
-        dips &= least * side[..., :-2] < _SHALLOW * size[..., 1:-1]
+        # at a place that is known to be a kink it has turned already
+        dips &= (least * side[..., :-2] < _SHALLOW * size[..., 1:-1]) & ~at_mark
         for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
-            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR))
+            known = numpy.flatnonzero(stands[row[:-1]])
+            low, high = max(known[known <= row[-1]], default=-1), min(known[known > row[-1]], default=g.shape[-1])
+            if high - low <= _NEAR:
+                continue
+            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, low + 1, high - _NEAR))
             near, values = (a[row[:-1]][first : first + _NEAR] for a in (g, v))
             start, end = g[row[:-1]][row[-1]], g[row[:-1]][row[-1] + 2]
             places = numpy.append(start + (end - start) * numpy.linspace(0, 1, _LOOKED), vertex[row])

@@ -150,11 +150,12 @@ def moved(one: Field, by: int) -> Field:
 
 @dataclass(frozen=True)
 class Moved(Exception):
-    """A place where a variable is divided is to be moved, for it was not exact."""
+    """A place where a variable is divided is to be moved, for it was not exact: what vanishes there had a `value`."""
 
     number: int
     place: Field
     mark: int
+    value: Field
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages
-from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge
+from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge, aligned
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
@@ -29,6 +29,8 @@ STEPS = (0.27, 0.34, 0.42, 0.5, 0.65)
 _MARGIN = 2.0
 #: passes, each of which divides a variable or refines one
 _MOST_PASSES = 200
+#: a place that is read off nodes comes nearer by this factor in each pass, or is found by chords
+_FAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,67 @@ def on_grid(
     return divided(program.name, step, made)
 
 
+@dataclass(frozen=True)
+class Bracket:
+    """The nearest places on both sides of a zero, with the values there, as passes in a row have met them.
+
+    What runs through nodes beside a steep function leads to either side of its zero for ever.
+    """
+
+    #: where values are negative, and where they are positive; NaN where there is none yet
+    ends: tuple[Array, Array]
+    values: tuple[Array, Array]
+    #: what was met last
+    last: Array
+
+    @classmethod
+    def around(cls, like: Array) -> Bracket:
+        """Nothing is known yet."""
+        nothing = numpy.full(like.shape, numpy.nan)
+        return cls((nothing, nothing), (nothing, nothing), nothing)
+
+    def narrowed(self, place: Array, value: Array) -> Bracket:
+        """With one more place; an end that stays twice counts half (the Illinois rule), or it would stay for ever."""
+        again = self.last * value > 0
+        sides = (value < 0, value > 0)
+        ends = [numpy.where(side, place, end) for side, end in zip(sides, self.ends, strict=True)]
+        values = [
+            numpy.where(side, value, numpy.where(other & again, old / 2, old))
+            for side, other, old in zip(sides, sides[::-1], self.values, strict=True)
+        ]
+        return Bracket((ends[0], ends[1]), (values[0], values[1]), value)
+
+    def nearer(self, place: Array, before: Array) -> Array:
+        """A place that was read off, where it is between both ends and came much nearer; else that of a chord."""
+        (low, high), (below, above) = self.ends, self.values
+        chord = low - below * (high - low) / numpy.where(above == below, 1.0, above - below)
+        inside = (numpy.minimum(low, high) < place) & (place < numpy.maximum(low, high))
+        fast = ~(abs(self.last) > _FAST * abs(before))
+        return numpy.where(numpy.isfinite(chord) & ~(inside & fast), chord, place)
+
+
 @dataclass
 class Divisions:
     """Which variables are no polynomials, and where they are divided, as far as passes have met it."""
 
     rough: frozenset[int] = frozenset()
     splits: dict[int, list[Field]] = field(default_factory=dict)
+    #: around what the place that was moved last is to be, and which it is
+    bracket: tuple[tuple[int, int], Bracket] | None = None
+
+    def move(self, moved: Moved) -> None:
+        """Move a place, to within what passes in a row have found around it."""
+        places, key = list(self.splits[moved.number]), (moved.number, moved.mark)
+        old = aligned(places[moved.mark], moved.place.dims)
+        value = numpy.broadcast_to(moved.value.values, moved.place.values.shape)
+        known = self.bracket[1] if self.bracket and self.bracket[0] == key else None
+        if known is None or known.last.shape != value.shape:
+            known = Bracket.around(value)
+        found = known.narrowed(numpy.broadcast_to(old, value.shape), value)
+        self.bracket = key, found
+        # as many nodes as before: places that are functions of them keep their shape, and are moved in turn
+        places[moved.mark] = Field(moved.place.dims, found.nearer(moved.place.values, known.last))
+        self.splits = {**self.splits, moved.number: places}
 
     def elsewhere(self) -> Divisions:
         """What is the same at other numbers: places that depend on nothing."""
@@ -149,17 +206,14 @@ def divided(
         try:
             return made(frame)
         except Rough as found:
-            met.rough |= found.numbers
+            met.rough, met.bracket = met.rough | found.numbers, None
             # a place that is a function of a variable is an array on its nodes: other nodes, other arrays
             met.splits = _apart_from(met.splits, found.numbers)
         except Split as split:
-            kept = _apart_from(met.splits, {split.number})
+            kept, met.bracket = _apart_from(met.splits, {split.number}), None
             met.splits = {**kept, split.number: [*kept.get(split.number, []), split.place]}
         except Moved as moved:
-            places = list(met.splits[moved.number])
-            # as many nodes as before: places that are functions of them keep their shape, and are moved in turn
-            places[moved.mark] = moved.place
-            met.splits = {**met.splits, moved.number: places}
+            met.move(moved)
     raise EvaluationError(
         f"{frame.where}: in `{name}` more than {_MOST_PASSES} divisions at kinks that neurons cross are needed up to "
         "here. Smooth the kink, or look at a shorter program."

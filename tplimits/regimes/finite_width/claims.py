@@ -16,10 +16,18 @@ import numpy
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
 from tplimits.program.nodes.given import by_name
-from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
 from tplimits.sampling.controls import Controlled
-from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
+from tplimits.sampling.orders import (
+    SERIES,
+    WIDTHS,
+    OfOrders,
+    bias_claim,
+    bias_name,
+    covariance_claim,
+    parsed,
+    root_name,
+)
 from tplimits.sampling.powers import layer_series
 from tplimits.sampling.sample import Derived, Draws, Sampler
 from tplimits.sampling.verdict import Verdict, concluded
@@ -79,7 +87,7 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     inner = Sampler(found.program, chosen, asked.sampling.seed, asked.given.ratios, scalars)
     # at limits L and averages of one table: what these are off does not grow with n where ψ is not centred again
     source = Scaled(Controlled(inner, found, (0.0 if found.is_exact else None,) * len(chosen)))
-    inquiry = Inquiry(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
+    inquiry = OfOrders(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
     return concluded(inquiry, asked.sampling, start)
 
 

@@ -17,9 +17,17 @@ import numpy
 
 from tplimits.errors import CheckError
 from tplimits.regimes.kernels.finite.judged import LETTERS, Array, KernelSampler, full, kernel_sampler, limit_claims
-from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim, on_one_number
-from tplimits.sampling.orders import SERIES, WIDTHS, bias_claim, bias_name, covariance_claim, parsed, root_name
+from tplimits.sampling.orders import (
+    SERIES,
+    WIDTHS,
+    OfOrders,
+    bias_claim,
+    bias_name,
+    covariance_claim,
+    parsed,
+    root_name,
+)
 from tplimits.sampling.sample import Derived, Draws
 from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import sampled_widths
@@ -84,7 +92,7 @@ def check_orders(
     writer = _Claims(inner, found, taken[-1])
     claims = writer.claims(writer.own() if stated is None else stated)
     source = ScaledKernels(inner, writer.entries("nngp", "ntk"))
-    inquiry = Inquiry(source, taken, claims, (SERIES,) * len(claims), sampling.level, remarks)
+    inquiry = OfOrders(source, taken, claims, (SERIES,) * len(claims), sampling.level, remarks)
     return concluded(inquiry, sampling, start)
 
 
