@@ -77,9 +77,8 @@ def single(weight: Weight) -> Single | None:
         function = _of_one(weight, weight.function, found)
     except _SeveralError:
         return None
-    # a scalar has all indices of its weight in each term: else its law would have to be repeated
-    whole = set(range(len(weight.axes)))
-    if not found or any(whole - {*t.places, *(i for _, at in t.arrays for i in at)} for t in found[0]):
+    held = {i for linear in found for t in linear for i in (*t.places, *(j for _, at in t.arrays for j in at))}
+    if not held.issuperset(range(len(weight.axes))):
         return None
     return Single(weight.program, function, tuple(found[0].items()), len(weight.axes))
 
@@ -190,7 +189,7 @@ def _covariance(one: Single, law: Law, values: Mapping[Expr, float], other: Sing
     second = one if other is None else other
     # the axes of one weight, those of the other, and what each of them sums over
     beyond, apart = (0 if other is None else one.axes), one.axes + second.axes
-    kept: Any = list(range(one.axes if other is None else apart))
+    kept = range(one.axes if other is None else apart)
     total: Any = 0.0
     for (t, a), (u, b) in itertools.product(one.read, second.read):
         here = [i if i < one.axes else i + apart for i in range(_indices(one))]
@@ -200,7 +199,10 @@ def _covariance(one: Single, law: Law, values: Mapping[Expr, float], other: Sing
             for array, places in term.arrays:
                 operands += [single_.program.arrays[array].values, [at[i] for i in places]]
         number = float(numpy.asarray(evaluate(a * b, dict(values))))
-        total = total + number * numpy.einsum(*operands, kept)
+        # a term without an index is the same at all of them
+        held = [i for i in kept if any(i in at for at in operands[1::2])]
+        found = numpy.einsum(*operands, held)
+        total = total + number * numpy.expand_dims(found, [k for k, i in enumerate(kept) if i not in held])
     return numpy.asarray(total)
 
 
