@@ -146,7 +146,7 @@ def mean(weights: Sequence[Single], law: Law, values: Mapping[Expr, float]) -> A
     if len(weights) > 1:
         first, second = laws
         between = _covariance(weights[0], law, values, weights[1])
-        laws = [first.reshape(*first.shape, *(1,) * second.ndim), between, second]
+        laws = [first.reshape((*first.shape, *(1,) * second.ndim)), between, second]
     if max(c.size for c in laws) > _MOST_PAIRS:
         return None
     function = mean_function(GaussianMean(tuple(w.function for w in weights), (), 0), values)
