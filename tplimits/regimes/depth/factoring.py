@@ -103,7 +103,7 @@ def _common(inner: Mapping[Factors, Expr]) -> tuple[Expr, dict[Factors, Expr]]:
     split = {factors: sympy.factor_terms(c).as_independent(M, as_Add=False) for factors, c in inner.items()}
     total = sympy.factor_terms(sympy.Add(*(split[f][0] * marks[f] for f in inner)))
     number = total.as_independent(*marks.values(), as_Add=False)[0]
-    # the common part of numbers from floats is a power of ½ that tells nothing: 2^(−56) times whole numbers of 17 digits
+    # what numbers from floats have in common tells nothing: 2^(−56) times whole numbers of 17 digits
     shared = number.as_coeff_Mul()[0]
     number = number / shared if shared.is_Rational and shared.q > _LONG else number
     left = {f: sympy.cancel(split[f][0] / number) * split[f][1] for f in inner}
