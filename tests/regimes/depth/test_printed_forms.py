@@ -76,3 +76,17 @@ def test_arrays_that_differ_in_small_entries_are_others():
     arrays, base = Arrays(), np.array([1.0, 1e-11, 0.0])
     labels = [arrays.label(base * [1, scale, 1]) for scale in (1, 2, 1 + 1e-9)]
     assert labels[0] == labels[2] != labels[1]
+
+
+def test_numbers_from_floats_have_no_common_power_of_one_half():
+    """1.39·10⁻¹⁷ (1.4·10¹⁶ Σ … − 8.7·10¹⁵ Σ …) tells nobody what the terms are."""
+
+    @tp.block
+    def biased(x: tp.State["token"], WQ: tp.Matrix["n", "n", "head"], WK: tp.Matrix["n", "n", "head"],
+               WV: tp.Matrix["n", "n", "head"]):  # fmt: skip
+        bias = tp.constant([[[0, 0.3], [0.1, 0]], [[0.5, 0], [0.2, 0]]], axes=("key", "token", "head"))
+        Y, v = tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        A = tp.exp(bias + Y) / tp.sum(tp.exp(bias + Y), over="key") - tp.exp(bias) / tp.sum(tp.exp(bias), over="key")
+        return 0.8 * x + 0.6 * tp.sum(v + tp.sum(A * v.rename(token="key"), over="key"), over="head") / tp.sqrt(2)
+
+    assert r"\cdot 10^{" not in tp.derive(biased, tp.Proportional()).latex()

@@ -78,6 +78,11 @@ class InitialVector(Instruction):
     def expressions(self) -> tuple[Expr, ...]:
         return self.law.mean, self.law.std
 
+    @property
+    def turns(self) -> bool:
+        """Whether rotations of the neurons leave its law as it is."""
+        return self.law.shape == NORMAL.shape and self.law.mean == 0
+
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):

@@ -21,6 +21,8 @@ from tplimits.regimes.depth.algebra.writing import M
 
 #: factors that may stand in front of a bracket
 _ENTRIES = "VNsI"
+#: denominators beyond this are those of floats
+_LONG = 10**6
 #: so many terms of one sum make it worth a name
 _NAMED = 2
 #: so many terms with one named sum make a sum of their own
@@ -101,6 +103,9 @@ def _common(inner: Mapping[Factors, Expr]) -> tuple[Expr, dict[Factors, Expr]]:
     split = {factors: sympy.factor_terms(c).as_independent(M, as_Add=False) for factors, c in inner.items()}
     total = sympy.factor_terms(sympy.Add(*(split[f][0] * marks[f] for f in inner)))
     number = total.as_independent(*marks.values(), as_Add=False)[0]
+    # what numbers from floats have in common tells nothing: 2^(−56) times whole numbers of 17 digits
+    shared = number.as_coeff_Mul()[0]
+    number = number / shared if shared.is_Rational and shared.q > _LONG else number
     left = {f: sympy.cancel(split[f][0] / number) * split[f][1] for f in inner}
     if next(iter(left.values())).could_extract_minus_sign():
         number, left = -number, {f: -c for f, c in left.items()}

@@ -9,7 +9,7 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.regimes.depth.algebra import writing
 from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
@@ -64,6 +64,8 @@ def _scalar(program: Program, position: int) -> str:
     read = program[position]
     if isinstance(read, InitialMatrix):
         return f"an entry of `{read.name}` times the state"
+    if isinstance(read, InitialVector):
+        return f"an entry of `{read.name}`"
     return f"√n times {'an average' if read.name.startswith('_') else f'`{read.name}`'}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sympy
 
+import tplimits as tp
 from tplimits.regimes.depth.algebra.laurent import laurent
 
 ε = sympy.Symbol("ε", positive=True)
@@ -59,3 +61,43 @@ def test_what_has_no_expansion_in_whole_powers(expr):
 def test_zeros_and_polynomials_are_exact():
     assert laurent(sympy.S.Zero, ε, 2).terms == {} and laurent((1 + ε) * ε - ε, ε, 2).terms == {2: 1}
     assert laurent(ε**-1 + c, ε, 4).cut is None
+
+
+@pytest.mark.parametrize(
+    ("inside", "drift"),
+    [
+        (lambda h, r: r * tp.tanh(h / r), lambda V, a, b: V[a, b]),
+        (lambda h, r: r**2 * (tp.cos(h / r) - 1), lambda V, a, b: (V[a, a] * V[b, b] + 2 * V[a, b] ** 2) / 4),
+        (lambda h, r: r**3 * (tp.tanh(h / r) - h / r),
+         lambda V, a, b: 2 * V[a, b] ** 3 / 3 + V[a, a] * V[a, b] * V[b, b]),
+    ],
+    ids=["odd", "even", "cubic"],
+)  # fmt: skip
+def test_roots_of_the_powers_of_n_that_cancel(inside, drift):
+    """n^(1/4) tanh(h/n^(1/4)) = h − h³/(3 √n) + … has whole powers of n^(−1/2)."""
+
+    @tp.block
+    def shaped(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        return x + U @ inside(W @ x, tp.sqrt(tp.sqrt(tp.n))) / tp.sqrt(tp.n)
+
+    V = np.array([[1.3, 0.4], [0.4, 0.9]])
+    wanted = [[drift(V, a, b) for b in range(2)] for a in range(2)]
+    np.testing.assert_allclose(tp.derive(shaped, tp.Proportional()).drift_at(V), wanted, rtol=1e-12)
+
+
+def test_what_is_too_large_with_them_is_said():
+    """Of a shaped tanh of this kind it is the drift that has no limit, and with odd powers left there is no series."""
+
+    def branch(function):
+        @tp.block
+        def shaped(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ):
+            return tp.sqrt(1 - γ**2) * x + γ * (U @ function(W @ x, tp.sqrt(tp.sqrt(tp.n))))
+
+        return shaped
+
+    for function, reason in (
+        (lambda h, r: r * tp.tanh(h / r), r"of order n\^\(-1/2\)"),
+        (lambda h, r: tp.tanh(h / r), "no expansion in whole powers"),
+    ):
+        with pytest.raises(tp.NoLimitError, match=reason):
+            tp.derive(branch(function), tp.Proportional())

@@ -25,9 +25,9 @@ def branch(function):
     return attention
 
 
-def mean_products(f, V):
+def mean_products(f, V, nodes=None):
     """Σ_νκ E[f(S_αν) f(S_βκ)] V_νκ, Cov(S_αν, S_βκ) = V_αβ V_νκ."""
-    x, w = hermegauss(160)
+    x, w = nodes or hermegauss(160)
     found = np.zeros_like(V)
     for α, β, ν, κ in np.ndindex(*V.shape, *V.shape):
         first, second = V[α, α] * V[ν, ν], V[β, β] * V[κ, κ]
@@ -55,6 +55,63 @@ def test_the_drift_holds_no_error(name):
     wrong = 2 * 0.64 * mean_products(plain, V * (0.9 + 0.1 * np.eye(3)))
     assert np.abs(value - wrong).max() > 1e-3
     assert not error.any() and not sde.simulate(V, T=0.1, dt=0.1, paths=2, g=0.1, head=2).mean().error.any()
+
+
+def test_steep_functions_of_a_logit_with_itself_hold_no_error():
+    """The series in the correlation has not settled at 1, where the mean is one integral."""
+    value, error = tp.derive(branch(lambda S: tp.tanh(2 * S)), tp.Proportional()).drift_estimate_at(V, g=0.8, head=2)
+    x = np.linspace(-9, 9, 241)
+    steps = x, np.exp(-(x**2) / 2)
+    wanted, wrong = (2 * 0.64 * mean_products(lambda s, c=c: np.tanh(c * s), V, steps) for c in (2, 1.9))
+    np.testing.assert_allclose(value, wanted, rtol=1e-9)
+    assert not error.any() and np.abs(value - wrong).max() > 1e-2
+
+
+def layer(inside, tokens=None):
+    """x + g U f(…)/√n with f a function of two dense layers at one neuron."""
+
+    @tp.block
+    def block(x: tp.State["token"], Z: tp.Matrix, U: tp.Matrix, W: tp.Matrix, *, g):
+        h = W @ x
+        if tokens is not None:
+            h = tp.sum(tp.constant(tokens, axes=("token", "other")) * h.rename(token="other"), over="other")
+        return x + g / tp.sqrt(tp.n) * (U @ inside(h, Z @ x))
+
+    return tp.derive(block, tp.Proportional())
+
+
+TAPS = np.array([[0.5, 0.2, 0], [0.1, 1, -0.3], [0, 0.4, 0.6]])
+
+
+@pytest.mark.parametrize(
+    ("inside", "tokens", "plain", "law"),
+    [
+        (lambda h, z: tp.gelu(0.6 * h + 0.8 * z), None, lambda h, z: tp.gelu(z), V),
+        (lambda h, z: h + z + tp.tanh(h + z), None, lambda h, z: z + tp.tanh(z), 2 * V),
+        (lambda h, z: tp.relu(h + z), TAPS, lambda h, z: tp.relu(z), TAPS @ V @ TAPS.T + V),
+        (lambda h, z: (h - 2 * z) * tp.sigmoid(4 * z - 2 * h), TAPS, lambda h, z: z * tp.sigmoid(-2 * z),
+         TAPS @ V @ TAPS.T + 4 * V),
+    ],
+    ids=["of a sum", "beside the sum", "of mixed tokens", "of multiples"],
+)  # fmt: skip
+def test_functions_of_one_sum_of_layers_are_functions_of_one_layer(inside, tokens, plain, law):
+    value, error = layer(inside, tokens).drift_estimate_at(V, g=0.8)
+    np.testing.assert_allclose(value, layer(plain).drift_at(law, g=0.8), rtol=1e-7)
+    assert not error.any() and np.abs(value - layer(plain).drift_at(0.95 * law, g=0.8)).max() > 1e-3
+
+
+def test_slopes_of_heads_stand_inside_of_the_function():
+    slopes = np.array([0.5, 1.5])
+    sloped = branch(lambda S: tp.tanh(tp.constant(slopes, axes=("head",)) * S))
+    value, error = tp.derive(sloped, tp.Proportional()).drift_estimate_at(V, g=0.8, head=2)
+    wanted = sum(0.64 * mean_products(lambda s, c=c: np.tanh(c * s), V) for c in slopes)
+    np.testing.assert_allclose(value, wanted, rtol=1e-6)
+    assert not error.any() and np.abs(value - 2 * 0.64 * mean_products(np.tanh, V)).max() > 1e-2
+
+
+def test_functions_of_two_sums_are_drawn():
+    error = layer(lambda h, z: tp.tanh(h + z) * h).drift_estimate_at(V, g=0.8).error
+    assert (error > 0).all()
 
 
 def test_the_mean_of_one_function():

@@ -15,6 +15,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from tplimits.regimes.depth.algebra.products import EPS
 #: orders beyond those asked for, lost to divisions by powers of ε, up to which it is tried again
 _FURTHER = 24
 _ARGUMENT = Symbol("argument", real=True)
+_TAU = Symbol("τ", positive=True)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def expansion(expr: Expr, limit: int, mean: MeanSeries | None = None) -> tuple[E
     if all(_is_power(t) for t in sympy.Add.make_args(expanded)):
         return expanded, None
     series = laurent(expr, EPS, limit, mean)
+    if series is None and (roots := _roots(expr)) > 1:
+        series = _in_roots(expr, roots, limit, mean)
     if series is None:
         shown = expr.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
         raise NoLimitError(
@@ -89,6 +93,24 @@ def expansion(expr: Expr, limit: int, mean: MeanSeries | None = None) -> tuple[E
             "functions of them without a singular point as n → ∞."
         )
     return sympy.Add(*(c * EPS**k for k, c in series.terms.items())), series.cut
+
+
+def _roots(expr: Expr) -> int:
+    """The q for which powers of ε in an expression are whole powers of ε^(1/q)."""
+    return math.lcm(*(int(p.exp.q) for p in expr.atoms(sympy.Pow) if p.base == EPS and p.exp.is_Rational))
+
+
+def _in_roots(expr: Expr, roots: int, limit: int, mean: MeanSeries | None) -> Series | None:
+    """The expansion by way of τ = ε^(1/roots), where powers of τ that are none of ε cancel.
+
+    >>> root = sympy.sqrt(EPS)
+    >>> _in_roots(sympy.tanh(2 * root) / root, 2, 1, None).terms
+    {0: 2, 1: -8/3}
+    """
+    found = laurent(expr.replace(EPS, _TAU**roots), _TAU, limit * roots, mean)
+    if found is None or any(k % roots for k in found.terms):
+        return None
+    return Series({k // roots: c for k, c in found.terms.items()}, None if found.cut is None else found.cut // roots)
 
 
 def _is_power(term: Expr) -> bool:

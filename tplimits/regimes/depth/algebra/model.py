@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
 
+#: the number of the operand that is 1 at every neuron
+ONES = -1
+
+
 class ColumnLabel(str):
     """The label of a joint cumulant of functions of one neuron, which it carries."""
 
@@ -96,8 +100,8 @@ class Model:
 
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
     `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
-    indices OPEN − 1, …; `neurons` the matrices of whose product with the state they read entries at one neuron, and the
-    number of axes of their families.
+    indices OPEN − 1, …; `neurons` the matrices of whose product with the state, and the vectors, they read entries at
+    one neuron, and the covariance of two of these.
     `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
     that are not differentiable at a value of their argument.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
@@ -113,7 +117,7 @@ class Model:
     scalars: list[Scalar] = field(default_factory=list)
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)
-    neurons: dict[int, int] = field(default_factory=dict)
+    neurons: dict[int, Form] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
     jumps: dict[str, Jump] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`

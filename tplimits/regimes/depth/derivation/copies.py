@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.regimes.depth.algebra.model import KinkLabel, Layer, Model, Scalar, kink_label
 from tplimits.regimes.depth.algebra.products import (
     ALPHA,
@@ -126,11 +126,15 @@ def _insist_on_shared_weights(layer: OneLayer) -> None:
     program = layer.program
     state = program[program.state or 0]
     own = {program.root_axis(a) for a in state.axes}
-    for s in program:
-        if isinstance(s, InitialMatrix) and own & {program.root_axis(a) for a in s.axes}:
+    for position, s in enumerate(program):
+        if (
+            isinstance(s, (InitialMatrix, InitialVector))
+            and position != program.state
+            and own & {program.root_axis(a) for a in s.axes}
+        ):
             raise NoLimitError(
-                f"`{program.name}`: the matrices `{s.name}` differ between tokens, and which of them two sequences "
-                "share is not followed here; tangents are derived for blocks whose matrices all tokens share."
+                f"`{program.name}`: the entries of `{s.name}` differ between tokens, and which of them two sequences "
+                "share is not followed here; tangents are derived for blocks whose weights all tokens share."
             )
     if layer.model.weights:
         raise NoLimitError(

@@ -18,7 +18,7 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import Dimension
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
@@ -97,19 +97,25 @@ class Reading:
 
     @cached_property
     def matrices_of(self) -> list[frozenset[int]]:
-        """For each instruction, the matrices its value depends on."""
+        """For each instruction, the matrices and vectors of the layer's own that its value depends on."""
         found: list[frozenset[int]] = []
-        for s in self.program:
+        for position, s in enumerate(self.program):
             inside = frozenset().union(*(found[p] for p in s.operands)) if s.operands else frozenset()
-            found.append(inside | {s.matrix} if isinstance(s, MatMul) else inside)
+            own = {s.matrix} if isinstance(s, MatMul) else {position} if self.is_fresh(position) else set()
+            found.append(inside | own)
         return found
+
+    def is_fresh(self, position: int) -> bool:
+        """Whether an instruction is a Gaussian vector beside the state, drawn in every layer as matrices are."""
+        s = self.program[position]
+        return isinstance(s, InitialVector) and s.turns and position != self.program.state
 
     def depths(self) -> dict[int, int]:
         """How many matrices stand inside one another in the operands of each matrix.
 
         NoLimitError where a matrix multiplies a vector that it made itself.
         """
-        matrices = [p for p, s in enumerate(self.program) if isinstance(s, InitialMatrix)]
+        matrices = [p for p, s in enumerate(self.program) if isinstance(s, InitialMatrix) or self.is_fresh(p)]
         inside: dict[int, set[int]] = {m: set() for m in matrices}
         transposed: dict[int, set[bool]] = {m: set() for m in matrices}
         for position, s in enumerate(self.program):

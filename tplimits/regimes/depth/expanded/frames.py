@@ -21,7 +21,6 @@ from tplimits.errors import NoLimitError
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
 from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin
-from tplimits.program.nodes.laws import NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -85,7 +84,7 @@ class _Frames:
             # a function of neurons reads entries, and a tuple of neurons even those of several vectors
             if s.slots or not self._is_linear(s.body):
                 self._fixed.append((position, (position, s.body)))
-        elif isinstance(s, InitialVector) and position != self.program.state and not _turns(s):
+        elif isinstance(s, InitialVector) and position != self.program.state and not s.turns:
             self._fixed.append((position, (position, sympy.Symbol(s.name))))
         return position
 
@@ -147,11 +146,6 @@ class _Frames:
             factors = [f for f in expr.args if _vectors(f)]
             return len(factors) == 1 and self._is_linear(factors[0])
         return bool(expr == 0)
-
-
-def _turns(s: InitialVector) -> bool:
-    """Whether turning a vector does not change its law."""
-    return s.law.shape == NORMAL.shape and s.law.mean == 0
 
 
 def _vectors(expr: Expr) -> list[Entry]:

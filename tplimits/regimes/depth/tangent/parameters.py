@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.kinds import Avg
+from tplimits.program.nodes.kinds import Avg, InitialVector
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 from tplimits.regimes.depth.algebra.forms import Form, by_order, collected, dimension_factor, over_tokens
 from tplimits.regimes.depth.algebra.means import U
@@ -84,7 +84,7 @@ class Start:
 
 def start(layer: OneLayer, matrix: int) -> Start:
     """That of a matrix of a layer of several sequences; NoLimitError where it is not covered."""
-    name = layer.model.names[matrix]
+    name, unit = layer.model.names[matrix], _unit(layer, matrix)
     writer = _Writer(layer, matrix)
     gram = writer.gram()
     exact = replace(layer, model=writer.model)
@@ -98,10 +98,10 @@ def start(layer: OneLayer, matrix: int) -> Start:
         )
     if not held:
         raise NoLimitError(
-            f"the gradient of `{name}` vanishes in the limit, even beside 1/n of that of another matrix: the next "
-            "state does not depend on it at this order."
+            f"the gradient of `{name}` is smaller than those of order 1/n, of which the law is derived: the next state "
+            "depends on it less, or not at all."
         )
-    order, form = held[0]
+    order, form = held[0][0], held[0][1].scaled(unit)
     group = frozenset().union(*(layer.groups(p) for p, s in enumerate(layer.program) if isinstance(s, Avg)))
     # a mean over neurons, which is its own limit; a response through averages fluctuates
     if order == 0 or matrix not in group:
@@ -118,6 +118,16 @@ def start(layer: OneLayer, matrix: int) -> Start:
             "one pair of matrices that meets nothing else; other uses beside it are not.",
         )
     return replace(mean, quadratic=found.form, linear=across.form, members=found.members)
+
+
+def _unit(layer: OneLayer, matrix: int) -> Expr:
+    """1 over the variance of the entries of a vector: it is moved by entries of variance 1, whatever its own are."""
+    s = layer.program[matrix]
+    if not isinstance(s, InitialVector):
+        return sympy.S.One
+    if s.law.std == 0:
+        raise NoLimitError(f"the gradient of `{s.name}`, which starts at zero, is not derived; let it be drawn.")
+    return s.law.std**-2
 
 
 class _Writer:

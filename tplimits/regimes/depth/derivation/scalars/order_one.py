@@ -31,10 +31,11 @@ from tplimits.program.nodes.entries import (
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
-from tplimits.regimes.depth.algebra.products import MOST, Poly, has_kinks, multiplied, total
+from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
 from tplimits.regimes.depth.derivation.scalars.continuity import in_words, insist_on_continuity, one_term
 from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
@@ -42,8 +43,8 @@ from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 
@@ -209,14 +210,22 @@ def kept(lowering: Lowering, found: Weight) -> str:
     digest = hashlib.sha256(f"{program.name} {found.function}".encode()).hexdigest()[:12]
     parts = set()
     for position in found.read:
-        if isinstance(program[position], InitialMatrix):
-            model.neurons[position] = len(program[position].axes)
+        if isinstance(program[position], (InitialMatrix, InitialVector)) and position != program.state:
+            model.neurons[position] = _of_entries(program[position])
         elif position != program.state:
             own = average(lowering, position)
             model.averages[position] = own.random
             parts |= set() if own.whole else {position}
     model.weights[f"Y|{digest}"] = replace(found, parts=frozenset(parts))
     return f"Y|{digest}"
+
+
+def _of_entries(s: Instruction) -> Form:
+    """The covariance of entries at one neuron, of a matrix times the state or of a vector: members are independent."""
+    times_state = isinstance(s, InitialMatrix)
+    count = len(s.axes) + times_state
+    pairs = [(free_index(k), free_index(count + k)) for k in range(count)]
+    return Form({tuple(("I" if k < len(s.axes) else "V", pair, 0) for k, pair in enumerate(pairs)): S.One})
 
 
 def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:

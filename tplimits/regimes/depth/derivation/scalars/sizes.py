@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sympy import S
-
 from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order
+from tplimits.regimes.depth.algebra.model import ONES
 from tplimits.regimes.depth.algebra.products import (
     OPEN,
     Factors,
@@ -85,7 +84,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
         terms = [t._replace(pert=0) for t in poly.terms]
         mean = by_order(contraction.mean(terms), model, ring, arrays)
         layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
-        if mean.forms or mean.opaque or not layers or any(layer.operand is not None for layer in layers):
+        if mean.forms or mean.opaque or not layers or any(layer.operand not in (None, ONES) for layer in layers):
             raise no_central_limit(model.names[position])
         for other, second in model.averages.items():
             # indices of the second average begin beyond those of the first
@@ -99,15 +98,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
     for matrix in model.neurons:
         # entries of one matrix at one neuron have the covariance V, those of others, and averages, are independent
         found |= {pair: Form({}) for a in (*model.averages, *model.neurons) for pair in ((matrix, a), (a, matrix))}
-    return found | {(matrix, matrix): _of_entries(families) for matrix, families in model.neurons.items()}
-
-
-def _of_entries(families: int) -> Form:
-    """The covariance of entries of a matrix times the state at one neuron: members of a family are independent."""
-    own = [free_index(k) for k in range(2 * (families + 1))]
-    pairs = tuple(zip(own[: families + 1], own[families + 1 :], strict=True))
-    factors: Factors = (*(("I", pair, 0) for pair in pairs[:-1]), ("V", pairs[-1], 0))
-    return Form({factors: S.One})
+    return found | {(matrix, matrix): form for matrix, form in model.neurons.items()}
 
 
 def _opened(factors: Factors, beyond: int) -> Factors:

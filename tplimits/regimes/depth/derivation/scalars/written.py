@@ -27,7 +27,15 @@ from tplimits.program.nodes.entries import (
     reads_vectors,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
 from tplimits.regimes.depth.algebra.activations import LINEAR
 from tplimits.regimes.depth.algebra.model import Layer
 from tplimits.regimes.depth.algebra.products import MOST, OPEN, Factor, Poly, ProductTerm, lowest, renamed
@@ -88,9 +96,12 @@ def _entry(lowering: Lowering, entry: Entry, indices: list[Expr], fresh: Iterato
         return _scale(lowering.program, s) * found
     if isinstance(s, ScalarNonlin) or (isinstance(s, OuterNonlin) and not s.slots):
         return written(lowering, s.body, at, fresh)
+    front = S.One
     if entry.source != lowering.program.state:
-        raise Unwritten
-    return Entry(*entry.args[:2], *indices)
+        if not (isinstance(s, InitialVector) and lowering.reading.is_fresh(entry.source)):
+            raise Unwritten
+        front = s.law.std
+    return front * Entry(*entry.args[:2], *indices)
 
 
 def _scale(program: Program, s: MatMul) -> Expr:

@@ -43,8 +43,9 @@ def backward(block: Program) -> Backward:
     walk.seed(block.returns[0], result.axes, entry)
     walk.run()
     program = growing.finished().released
-    matrices = {p: s.name for p, s in enumerate(block) if isinstance(s, InitialMatrix)}
-    uses = {name: tuple(walk.uses.get(p, ())) for p, name in matrices.items()}
+    kinds = (InitialMatrix, InitialVector)
+    own = {p: s.name for p, s in enumerate(block) if isinstance(s, kinds) and p != block.state}
+    uses = {name: tuple(walk.uses.get(p, ())) for p, name in own.items()}
     assert block.state is not None
     states = walk.uses.get(block.state, [])
     if len(states) != 1:
@@ -83,10 +84,12 @@ class _Pass(Execution):
         return numpy.broadcast_to(found, (len(self.x), *self.shape(axes), found.shape[-1]))
 
     def squared(self, name: str) -> Array:
-        """|∂L/∂θ|² of a matrix W = θ/√columns, for every draw."""
+        """|∂L/∂θ|² of a matrix W = θ/√columns or of a vector, for every draw."""
         total: Any = 0.0
         for use in self.of.uses[name]:
-            left, right = self.on_axes(use.gradient, use.axes), self.on_axes(use.operand, use.axes)
+            left = self.on_axes(use.gradient, use.axes)
+            # a vector is a matrix of one column, times 1
+            right = numpy.ones((*left.shape[:-1], 1)) if use.operand is None else self.on_axes(use.operand, use.axes)
             left, right = (right, left) if use.transposed else (left, right)
             family = [i.name for i in use.indices if isinstance(i, Symbol)]
             if len(family) != len(use.indices) or not set(family) <= set(use.axes):
@@ -119,7 +122,7 @@ class Network:
     def squared_norms(
         self, x: Array, weights: Callable[[int], Any], readouts: Any, at: tuple[int, ...] = (0,)
     ) -> dict[tuple[str, int], Array]:
-        """|∂L/∂θ|² by ("input" or a matrix, layer) at some layers, and by token for "input": (draws, m).
+        """|∂L/∂θ|² by ("input" or a matrix or vector, layer) at some layers, and by token for "input": (draws, m).
 
         ("end", layers) is |x|² of each token behind the last layer.
 
