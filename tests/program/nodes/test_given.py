@@ -243,7 +243,7 @@ def test_arrays_without_axes_are_the_numbers_that_they_hold():
     assert np.array_equal(found, limit.evaluate([[1.0], [0.5]], lr=0.25, c=lambda t: 1.0 + t, **how).f)
     assert not np.array_equal(found, limit.evaluate([[1.0], [0.5]], lr=0.3, c=lambda t: 1.0 + t, **how).f)
     for wrong in (np.array([0.25]), np.array(True), np.array(np.nan), np.array("1"), np.array(None)):
-        with pytest.raises(EvaluationError, match="lr=.*: give a finite number"):
+        with pytest.raises(EvaluationError, match=r"lr=.*: give a finite number"):
             limit.evaluate([[1.0], [0.5]], lr=wrong, **how)
 
 
