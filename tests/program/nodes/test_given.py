@@ -230,3 +230,22 @@ def test_whole_numbers_that_are_too_small_or_beyond_counting(value, text):
         whole_from("steps", value, 3, EvaluationError)
     assert str(raised.value).endswith(f"give a whole number, {text}")
     assert whole_from("steps", 3, 3, EvaluationError) == 3
+
+
+def test_arrays_without_axes_are_the_numbers_that_they_hold():
+    """As files of arrays give them; what they hold is judged as a number is."""
+    number, net = np.array(0.25), tp.network(_swept)
+    assert tp.SGD(momentum=number) == tp.SGD(momentum=0.25) and hash(tp.Adam(eps=number)) == hash(tp.Adam(eps=0.25))
+    assert tp.Clipped(tp.SGD(), number) == tp.Clipped(tp.SGD(), 0.25)
+    how = {"error": tp.squared_error([1.0, -1.0]), "steps": 2, "particles": 64, "replicates": 2}
+    limit = tp.derive(net, tp.MaximalUpdate(tp.SGD(), weight_decay=number))
+    found = limit.evaluate([[1.0], [0.5]], lr=number, c=lambda t: np.array(1.0 + t), **how).f
+    assert np.array_equal(found, limit.evaluate([[1.0], [0.5]], lr=0.25, c=lambda t: 1.0 + t, **how).f)
+    assert not np.array_equal(found, limit.evaluate([[1.0], [0.5]], lr=0.3, c=lambda t: 1.0 + t, **how).f)
+    for wrong in (np.array([0.25]), np.array(True), np.array(np.nan), np.array("1"), np.array(None)):
+        with pytest.raises(EvaluationError, match=r"lr=.*: give a finite number"):
+            limit.evaluate([[1.0], [0.5]], lr=wrong, **how)
+
+
+def _swept(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, *, c=1):
+    return np.array(2.0) * v * tp.tanh(c * tp.sum(U * ξ, over="d"))

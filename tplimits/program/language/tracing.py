@@ -76,12 +76,18 @@ def fail(found: str, repair: str) -> NoReturn:
 
 
 def plain(value: Any) -> Any:
-    """The SymPy expression that a value stands for (see `quantities`); any other value as it is."""
-    return value._sympy_() if hasattr(type(value), "_sympy_") else value
+    """The SymPy expression or the number that a value stands for (see `quantities`); any other value as it is."""
+    return value._sympy_() if hasattr(type(value), "_sympy_") else alone(value)
+
+
+def alone(value: Any) -> Any:
+    """The number that an array without axes holds, as files of arrays give it; everything else as it is."""
+    return value[()] if isinstance(value, numpy.ndarray) and not value.ndim else value
 
 
 def exact(number: Any) -> Expr:
     """A Python or NumPy number as an exact SymPy number (a float is its binary rational)."""
+    number = alone(number)
     # NumPy's numbers are no numbers.Rational, and float32 would be read by its decimal text
     if isinstance(number, numpy.generic):
         number = float(number) if isinstance(number, numpy.floating) else number.item()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.program.language.render import number_text
+from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GRID
 
@@ -27,6 +29,18 @@ def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
                 "output: here outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to "
                 f"the output are normal, of mean 0). Take a normal law of its variance, or give it a value."
             )
+
+
+def started(network: Program, starts: Mapping[str, Any]) -> Program:
+    """The network with the numbers that scalar parameters start at; EvaluationError for what is no number."""
+    return network.replace(
+        instructions=tuple(
+            replace(s, value=exact_number(s.name, starts[s.name], EvaluationError))
+            if isinstance(s, InitialScalar) and s.name in starts
+            else s
+            for s in network
+        )
+    )
 
 
 def places_of_neurons(network: Program) -> tuple[str, ...]:

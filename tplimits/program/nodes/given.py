@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
-from tplimits.program.language.tracing import exact
+from tplimits.program.language.tracing import alone, exact
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
@@ -45,6 +45,7 @@ def real_number(value: Any) -> float | None:
     >>> real_number(3), real_number("3"), real_number(10**400), real_number(math.nan)
     (3.0, None, None, None)
     """
+    value = alone(value)
     try:
         number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     except Exception:  # among others the code of users
@@ -67,6 +68,7 @@ def exact_number(name: str, value: Any, error: type[TplimitsError]) -> Expr:
     >>> exact_number("c", 0.75, EvaluationError)
     3/4
     """
+    value = alone(value)
     try:
         number = None if isinstance(value, (bool, numpy.bool_)) else value if isinstance(value, Expr) else exact(value)
     except (TypeError, ValueError, OverflowError, ProgramError):

@@ -59,7 +59,7 @@ class _Adaptive(Optimizer):
                 f"{TORCH!r}, ε beside it."
             )
         for field, symbol in self.symbols_of.items():
-            need_range(self.name, field, getattr(self, field), below=None if symbol == "ε" else 1)
+            need_range(self, field, below=None if symbol == "ε" else 1)
         warn_of_lost(self)
 
     @property

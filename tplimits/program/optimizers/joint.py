@@ -25,6 +25,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
+from tplimits.program.language.tracing import alone
 from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of
@@ -143,6 +144,7 @@ class Clipped(_Around):
 
     def __post_init__(self) -> None:
         self._check_inner()
+        object.__setattr__(self, "threshold", alone(self.threshold))
         positive_number("threshold", self.threshold, ProgramError)
         if not isinstance(self.reading, str) or self.reading not in ("usual", "printed"):
             raise ProgramError(f'Clipped(reading={shown(self.reading)}): give reading="usual" or reading="printed".')

@@ -26,7 +26,7 @@ class SGD(Optimizer):
     symbols_of: ClassVar[dict[str, str]] = {"momentum": "μ"}
 
     def __post_init__(self) -> None:
-        need_range("SGD", "momentum", self.momentum, below=1)
+        need_range(self, "momentum", below=1)
 
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
@@ -52,7 +52,7 @@ class SignSGD(Optimizer):
     symbols_of: ClassVar[dict[str, str]] = {"eps": "ε"}
 
     def __post_init__(self) -> None:
-        need_range("SignSGD", "eps", self.eps)
+        need_range(self, "eps")
 
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:

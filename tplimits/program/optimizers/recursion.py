@@ -20,6 +20,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
+from tplimits.program.language.tracing import alone
 from tplimits.program.nodes.given import exact_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
@@ -260,14 +261,16 @@ def exact_of(value: Any) -> Expr:
     return value if isinstance(value, Expr) and value.free_symbols else exact_number("value", value, ProgramError)
 
 
-def need_range(owner: str, name: str, value: Any, below: int | None = None) -> None:
-    """Refuse a hyperparameter that is negative, or not below a bound; symbols pass."""
+def need_range(owner: Optimizer, name: str, below: int | None = None) -> None:
+    """Refuse a hyperparameter that is negative, or not below a bound; symbols pass, arrays become their number."""
+    value = alone(getattr(owner, name))
+    object.__setattr__(owner, name, value)
     number = value if isinstance(value, Expr) and value.free_symbols else exact_number(name, value, ProgramError)
     if number.is_negative or (below is not None and (number >= below) == sympy.true):
         allowed = "0 or more" if below is None else f"0 or more and below {below}"
-        raise ProgramError(f"{owner}({name}={shown(value)}): give a number, {allowed}.")
+        raise ProgramError(f"{owner.name}({name}={shown(value)}): give a number, {allowed}.")
     if number.is_number and number > _LARGEST:
-        raise ProgramError(f"{owner}({name}={shown(value)}): its square is more than arrays can hold.")
+        raise ProgramError(f"{owner.name}({name}={shown(value)}): its square is more than arrays can hold.")
 
 
 def warn_of_lost(optimizer: Optimizer, stacklevel: int = 4) -> None:

@@ -136,7 +136,7 @@ class MaximalLimit(TrainingLimit):
 
         It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
         kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers, and so do
-        constants that are given by name, functions of the step among them; others stay symbols.
+        constants, functions of the step among them, and starts of scalar parameters by name; others stay symbols.
 
         Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
         """

@@ -127,6 +127,27 @@ def test_both_ways_to_particles_agree(network, steps):
     assert error.max() < 0.1 * np.abs(run.f[steps]).max()
 
 
+def test_scalars_start_at_the_numbers_that_are_given():
+    """Left out they stay symbols; `evaluate` takes the same names."""
+
+    @tp.network
+    def scaled(W: tp.Matrix, s: tp.Scalar, ξ: tp.Input["d"], v: tp.Vector, U: tp.Vector["d"]):
+        return s * v * (W @ tp.sum(U * ξ, over="d"))
+
+    limit = tp.derive(scaled, tp.MaximalUpdate(tp.SGD()))
+    how = {"X": np.array([[1.0, -0.5]]), "error": tp.squared_error([1.0]), "lr": 0.25, "steps": 2}
+    given, left = limit.exact(**how, s=0.5)[:, 0], limit.exact(**how)[:, 0]
+    # f_1 = s² lr |ξ|² (⟨v v⟩ + ⟨v v⟩ + ⟨h h⟩/|ξ|²): U, W and v alike; the scalar moves by a product that vanishes
+    assert given[1] == sympy.Rational(3, 4) * sympy.Rational(5, 4) / 4
+    s = next(iter(left[1].free_symbols))
+    assert [sympy.nsimplify(f.subs(s, sympy.Rational(1, 2))) for f in left] == list(given)
+    run = limit.evaluate(**how, s=0.5, particles=256, replicates=2)
+    assert np.allclose(run.f[:, 0], np.array(given, dtype=float), atol=1e-12)
+    assert abs(float(limit.exact(**how, s=0.6)[2, 0]) - run.f[2, 0]) > 0.02
+    with pytest.raises(tp.EvaluationError, match="no constant or scalar of this name; it has s"):
+        limit.exact(**how, v=1)
+
+
 def test_error_signals_of_ones_own_are_taken_exactly():
     limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
     found = limit.exact([[1.0]], error=lambda f, t: (f - 1) * (t + 1), lr=lambda t: 0.5 / (t + 1), steps=2)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.program.network.parameters import parameter_places, started
 from tplimits.program.network.schedules import Schedule, moving, parted, rates
 from tplimits.program.nodes.given import exact_number
+from tplimits.program.nodes.kinds import InitialScalar
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
@@ -21,13 +23,17 @@ Rates = Callable[[int], Mapping[str, Expr]]
 
 
 def bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
-    """The recursion with numbers for constants, and those that move as scalars."""
-    schedules, fixed = parted(recursion.network, given)
+    """The recursion with numbers for constants and for the starts of scalars, and constants that move as scalars."""
+    network = recursion.network
+    schedules, fixed = parted(network, given)
+    scalars = {network[p].name for p in parameter_places(network) if isinstance(network[p], InitialScalar)}
+    starts = {name: fixed.pop(name) for name in tuple(fixed) if name in scalars}
     for name in fixed:
-        if name not in recursion.network.constants:
-            has = ", ".join(recursion.network.constants) or "none"
-            raise EvaluationError(f"{name}=…: `{recursion.network.name}` has no constant of this name; it has {has}.")
-    network = recursion.network.bind(**fixed) if fixed else recursion.network
+        if name not in network.constants:
+            has = ", ".join((*network.constants, *sorted(scalars))) or "none"
+            raise EvaluationError(f"{name}=…: `{network.name}` has no constant or scalar of this name; it has {has}.")
+    network = network.bind(**fixed) if fixed else network
+    network = started(network, starts) if starts else network
     network, moved = moving(network, schedules)
     return replace(recursion, network=network) if given else recursion, moved
 

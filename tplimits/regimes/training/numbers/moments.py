@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,10 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.law.hypotheses.sampled import may_have_no_error, told
 from tplimits.numbers import intervals
+from tplimits.program.network.parameters import started
 from tplimits.program.network.schedules import at_step
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import entries
-from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
@@ -189,12 +188,5 @@ def _at_its_start(asked: TrainingRequest) -> Program:
     """The network with the scalars that parameters start at."""
     network = asked.recursion.network
     starts = {name: value for name, value in at_step(asked.given, 0).items() if name in network.initial_names}
-    if not starts:  # the same network remembers what was derived of it
-        return network
-    instructions = tuple(
-        replace(s, value=exact_number(s.name, starts[s.name], EvaluationError))
-        if isinstance(s, InitialScalar) and s.name in starts
-        else s
-        for s in network
-    )
-    return network.replace(instructions=instructions)
+    # without any, the same network remembers what was derived of it
+    return started(network, starts) if starts else network

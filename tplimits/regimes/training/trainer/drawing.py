@@ -2,7 +2,9 @@
 
 A vector is drawn neuron by neuron, so that the first neurons of a wide network are those of a narrow one, and scalars
 are the same at all widths and in the limit.  In the limit neurons are particles: initial vectors are images of normal
-variables, which are taken at the points of one scrambled Sobol sequence.
+variables, which are taken at the points of one scrambled Sobol sequence.  Every point stands twice, with both signs of
+the readouts: what is odd in them, such as outputs at the start, vanishes exactly, as it does in the limit.  Left to the
+points it is noise of order 10⁻³, which the error signals of all steps would see.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.network.parameters import parameters
+from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.evaluate import places
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 from tplimits.program.nodes.laws import GRID
+from tplimits.regimes.training.numbers.execution import late_vectors
 from tplimits.regimes.training.numbers.scalars import normal_of
 
 if TYPE_CHECKING:
@@ -74,8 +78,12 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
 
 
 def _quantiles(net: Program, run: Execution, seed: int) -> Mapping[str, Array]:
-    """Standard normal values of all entries of initial vectors, at the points of a Sobol sequence for each width."""
+    """Standard normal values of all entries of initial vectors, at the points of a Sobol sequence for each width.
+
+    Its second half is the first with the other sign of what outputs are linear in.
+    """
     found: dict[str, Array] = {}
+    readouts = late_vectors(TotalProgram(net, tuple(parameters(net))))
     for width, size in run.width.items():
         vectors = [
             s
@@ -89,9 +97,12 @@ def _quantiles(net: Program, run: Execution, seed: int) -> Mapping[str, Array]:
             raise EvaluationError(
                 f"`{net.name}`: initial vectors have {sum(entries)} entries; particles are drawn for {_MOST} at most."
             )
-        points = normal_points(sum(entries), size, (seed, sum(entries))).T
+        mirrored = any(s.name in readouts for s in vectors)
+        points = normal_points(sum(entries), -(-size // 2) if mirrored else size, (seed, sum(entries))).T
         for s, block in zip(vectors, numpy.split(points, numpy.cumsum(entries)[:-1]), strict=True):
-            found[s.name] = block.reshape(*run.shape(s.axes), size)
+            half = block.reshape(*run.shape(s.axes), points.shape[-1])
+            whole = numpy.concatenate([half, -half if s.name in readouts else half], axis=-1) if mirrored else half
+            found[s.name] = numpy.ascontiguousarray(whole[..., :size])
     return found
 
 
