@@ -7,7 +7,7 @@ their entries start L^(−α) times as large.  Where it does not, the factor is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +21,7 @@ from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import InitialVector, MatMul, OuterNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import updated
+from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
 from tplimits.regimes.classification.derivation.stacks import Stacked, branches, damped, power_of, stacked
 from tplimits.torch.scaling.naming import Names, containers
 from tplimits.torch.scaling.optimizers import RULES
@@ -64,7 +65,7 @@ class Stack:
     @classmethod
     def of(cls, make: Callable[[int, int], Any], read: Callable[[Callable[[int], Any]], TorchProgram]) -> Stack:
         """Models of three depths; `read` imports one."""
-        nets = {depth: read(lambda n, depth=depth: make(n, depth)) for depth in DEPTHS}  # type: ignore[misc]
+        nets = {depth: with_ends_apart(read(lambda n, depth=depth: make(n, depth))) for depth in DEPTHS}  # type: ignore
         every = {depth: _parameters(net) for depth, net in nets.items()}
         return cls(nets, containers(every))
 
@@ -127,8 +128,8 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
     counted = stack.counted(α)
     if power_of(f"the sum of the blocks of `{plan.model}`", [c.start for c in counted.values()]) > 0:
         raise NoLimitError(
-            f"the blocks of `{plan.model}` share weights, and what they add at the start is aligned: with L^(-{α}) "
-            "their sum grows with the depth. Take residual=1."
+            f"what the blocks of `{plan.model}` add at the start is aligned, for they share weights or end with a "
+            f"function whose mean is not zero: with L^(-{α}) their sum grows with the depth. Take residual=1."
         )
     shallow, deep = min(DEPTHS), max(DEPTHS)
     written = {d: stack.written(d) for d in (shallow, deep)}
@@ -225,10 +226,18 @@ def _uses(net: TorchProgram) -> dict[str, int]:
 
 
 def _terms(net: TorchProgram, end: int) -> list[list[Entry]]:
-    """The vectors in each term of what stands at the end of a block."""
+    """The vectors that each term of what stands at the end of a block is a product of; none of those in functions."""
     s = net[end]
     body = s.body if isinstance(s, OuterNonlin) else sympy.S.Zero
-    return [[e for e in term.atoms(Entry) if e.neuron != NO_NEURON] for term in sympy.Add.make_args(body)]
+    return [list(_factors(term)) for term in sympy.Add.make_args(body)]
+
+
+def _factors(term: sympy.Expr) -> Iterator[Entry]:
+    for f in sympy.Mul.make_args(term):
+        if isinstance(f, AxisSum):
+            yield from _factors(f.summand)
+        elif isinstance(f, Entry) and f.neuron != NO_NEURON:
+            yield f
 
 
 def _closing(net: TorchProgram, end: int) -> tuple[str, ...] | None:

@@ -46,6 +46,7 @@ FACTOR = constant_symbol("factor_of_blocks")
 COMMON = "common"
 #: by how much exponents may differ from one doubling to the next
 SETTLED = 0.35
+_X = sympy.Symbol("x", real=True)
 
 
 class Branch(NamedTuple):
@@ -234,7 +235,15 @@ def _function(node: sympy.Expr, arguments: Sequence[Value]) -> Value:
     x = _sum(arguments) if arguments else Value({COMMON: 1.0})
     keeps = (*HOMOGENEOUS, functions.where, functions.softplus, *LINEAR_AT_BOTH_ENDS)
     size = x.size if isinstance(node, keeps) else min(x.size, 1.0) if isinstance(node, SATURATING) else 1.0
+    if x.kind == "vector" and x.size and not x.mean and is_odd(node):
+        # no mean, and E φ(x) φ(y) is at most E xy / √(E x² E y²) of E φ(x)²: as random as what it is of
+        return Value({k: p * size / x.size for k, p in x.parts.items()}, "vector")
     return Value({COMMON: size}, _kind(x), size)
+
+
+def is_odd(node: sympy.Expr) -> bool:
+    """Whether a function of one argument changes sign with it, as far as its head tells."""
+    return len(node.args) == 1 and bool(node.func(-_X) == -node.func(_X))
 
 
 def _kind(x: Value) -> str:
