@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -22,7 +23,7 @@ from tplimits.program.nodes.kinds import InitialVector, MatMul, OuterNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import updated
 from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
-from tplimits.regimes.classification.derivation.stacks import Stacked, branches, damped, power_of, stacked
+from tplimits.regimes.classification.derivation.stacks import Orders, branches, damped, leading_power, orders
 from tplimits.torch.scaling.naming import Names, containers
 from tplimits.torch.scaling.optimizers import RULES
 from tplimits.torch.scaling.table import Deep, Row
@@ -111,10 +112,10 @@ class Stack:
                 )
         return {name: numbers[0] for name, numbers in found.items()}
 
-    def counted(self, α: Fraction) -> dict[int, Stacked]:
+    def counted(self, α: Fraction) -> dict[int, Orders]:
         """The sizes at all depths, with blocks multiplied by L^(−α)."""
         return {
-            depth: stacked(damped(net.gaussian(), set(self.ends(depth))), depth ** -float(α))
+            depth: orders(damped(net.gaussian(), set(self.ends(depth))), depth ** -float(α))
             for depth, net in self.nets.items()
         }
 
@@ -126,7 +127,8 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
             f"`{plan.model}` has no blocks that are added to what they read: there are no powers of the depth for it."
         )
     counted = stack.counted(α)
-    if power_of(f"the sum of the blocks of `{plan.model}`", [c.start for c in counted.values()]) > 0:
+    sums = ([order.start for order in many] for many in zip(*((c.still, c.first) for c in counted.values()), strict=True))
+    if leading_power(f"the sum of the blocks of `{plan.model}`", *sums) > 0:
         raise NoLimitError(
             f"what the blocks of `{plan.model}` add at the start is aligned, for they share weights or end with a "
             f"function whose mean is not zero: with L^(-{α}) their sum grows with the depth. Take residual=1."
@@ -156,19 +158,27 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
     )
 
 
-def _deep(stack: Stack, row: Row, counted: Mapping[int, Stacked], own: Fraction, depth: int) -> dict[str, Any]:
+def _deep(stack: Stack, row: Row, counted: Mapping[int, Orders], own: Fraction, depth: int) -> dict[str, Any]:
     """The powers of L of a row, and its std at the base's depth.
 
     own: the power that its entries take.  All updates of a family together move the output by Σ_l g_l Δw_l.
     """
     template = stack.names.template(row.name)
-    families = {
-        d: [g for n, g in c.gradients.items() if stack.names.template(n) == template] for d, c in counted.items()
-    }
-    if not all(families.values()):
+    still, first = (
+        {
+            d: [g for n, g in order(c).gradients.items() if stack.names.template(n) == template]
+            for d, c in counted.items()
+        }
+        for order in (attrgetter("still"), attrgetter("first"))
+    )
+    if not all(still.values()):
         return {}
-    whole = power_of(f"what updates of `{template}` do", [sum(many) for many in families.values()])
-    single = power_of(f"the gradient of `{template}`", [sum(many) / len(many) for many in families.values()])
+    whole = leading_power(
+        f"what updates of `{template}` do", *([sum(many) for many in order.values()] for order in (still, first))
+    )
+    single = leading_power(
+        f"the gradient of `{template}`", *([sum(m) / len(m) for m in order.values()] for order in (still, first))
+    )
     started = _started(stack, row)
     gradient, moved = single - own, own - max(whole, Fraction(0))
     rule = RULES[row.optimizer]
