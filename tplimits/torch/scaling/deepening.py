@@ -127,7 +127,9 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
             f"`{plan.model}` has no blocks that are added to what they read: there are no powers of the depth for it."
         )
     counted = stack.counted(α)
-    sums = ([order.start for order in many] for many in zip(*((c.still, c.first) for c in counted.values()), strict=True))
+    sums = (
+        [order.start for order in many] for many in zip(*((c.still, c.first) for c in counted.values()), strict=True)
+    )
     if leading_power(f"the sum of the blocks of `{plan.model}`", *sums) > 0:
         raise NoLimitError(
             f"what the blocks of `{plan.model}` add at the start is aligned, for they share weights or end with a "

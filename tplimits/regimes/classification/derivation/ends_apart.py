@@ -81,7 +81,7 @@ def _is_one_vector(instructions: Sequence[Instruction], factors: Sequence[Expr])
 
 
 def _called(instructions: Sequence[Instruction], end: Expr) -> str:
-    """What is called by the last instruction with a name of its own that it is made of, and by its outermost function."""
+    """The last instruction with a name of its own that an end is made of, and its outermost function."""
     left, seen = [int(e.source) for e in end.atoms(Entry)], set[int]()
     while left:
         # positions behind an instruction are smaller: the largest one left is the nearest

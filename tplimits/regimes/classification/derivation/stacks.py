@@ -206,16 +206,17 @@ def _counted(program: Program, factor: float, forward: int) -> dict[int, Value]:
             # the same weights read at the same member: terms that passed them last are one random vector
             last = (s.matrix, s.transposed, *(i for i in s.matrix_indices if i.is_number))
             values[position] = Value({last: values[s.operand.source].size}, "vector")
-        elif isinstance(s, Avg) and position >= forward:
-            # gradients of scalars are sums that training aligns, of a sign that is random in each block
-            values[position] = Value({position: values[s.operand.source].size}, "chance")
         elif isinstance(s, Avg):
-            # an average is one number, random by itself, of the size of the mean
-            values[position] = Value({position: values[s.operand.source].mean})
+            x = values[s.operand.source]
+            # gradients of scalars, and scores, are sums that training aligns, of a sign that is random in each block
+            aligned = position >= forward or not x.mean
+            values[position] = Value({position: x.size if aligned else x.mean}, "chance" if aligned else "scalar")
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = walk(s.body)
-            is_vector = isinstance(s, OuterNonlin) and found.kind != "chance"  # one of equal entries is as random as these
+            is_vector = (
+                isinstance(s, OuterNonlin) and found.kind != "chance"
+            )  # one of equal entries is as random as these
             values[position] = replace(found, kind="vector") if is_vector else found
     return values
 
@@ -321,5 +322,5 @@ def power_of(what: str, sizes: Sequence[float]) -> Fraction:
 
 
 def leading_power(what: str, still: Sequence[float], first: Sequence[float]) -> Fraction:
-    """The larger of the powers of L of what there is without blocks, and of what these add; 0 where there is nothing."""
+    """The larger of the powers of L of what there is without blocks and of what these add; 0 where there is nothing."""
     return max((power_of(what, sizes) for sizes in (still, first) if min(sizes) > 0), default=Fraction(0))
