@@ -251,6 +251,28 @@ def test_a_step_of_adam_in_the_numbers_of_blocks_moves_outputs_by_the_root_of_th
     assert abs(slope - 0.5) < 0.15
 
 
+def test_the_last_stream_counts_where_what_reads_it_holds_the_sum():
+    """Four blocks of one weight, the last sum with a name and without: 1 + 4 c in either."""
+
+    @tp.network
+    def named(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for _ in range(4):
+            x = x + W @ tp.tanh(x)
+        return v * x
+
+    @tp.network
+    def inlined(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for _ in range(3):
+            x = x + W @ tp.tanh(x)
+        return v * (x + W @ tp.tanh(x))
+
+    assert inlined.returns[0] < named.returns[0]
+    for net in (named, inlined):
+        assert orders(damped(net, {b.end for b in branches(net)}), 1.0).first.start == pytest.approx(4, rel=1e-3)
+
+
 @pytest.mark.parametrize("name", ("tanh", "relu", "a product"))
 def test_a_branch_that_ends_with_a_function_is_one(name):
     block, names = BLOCKS[name]

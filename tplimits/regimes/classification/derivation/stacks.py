@@ -86,7 +86,7 @@ class Value:
 class Stacked:
     """A network counted at one depth: its sums, and the gradient of each parameter, all of order 1 by itself."""
 
-    sums: Mapping[int, float]
+    sums: Mapping[Hashable, float]
     gradients: Mapping[str, float]
 
     @property
@@ -155,12 +155,7 @@ def damped(program: Program, ends: Collection[int]) -> Program:
 def stacked(program: Program, factor: float) -> Stacked:
     """A network, whose branches hold `FACTOR`, counted with that number."""
     backward = total_of(program)
-    values = _counted(backward.program, factor, len(program))
-    sums = {
-        p: values[p].size
-        for p, s in enumerate(program)
-        if isinstance(s, OuterNonlin) and len(summed(program, s.body)) > 1
-    }
+    values, sums = _counted(backward.program, factor, len(program))
     gradients = dict.fromkeys((name for name, p in program.initial_names.items() if p not in program.inputs), 0.0)
     for name in gradients:
         for use, _ in backward.uses(name):
@@ -177,9 +172,10 @@ def orders(program: Program, factor: float) -> Orders:
     return Orders(still, Stacked(added, {k: (g - still.gradients[k]) / SMALL for k, g in moved.gradients.items()}))
 
 
-def _counted(program: Program, factor: float, forward: int) -> dict[int, Value]:
-    """The sizes of all values of a total program, whose first `forward` ones are those of the network."""
+def _counted(program: Program, factor: float, forward: int) -> tuple[dict[int, Value], dict[Hashable, float]]:
+    """The sizes of all values of a total program, whose first `forward` ones are those of the network, and its sums."""
     values: dict[int, Value] = {}
+    sums: dict[Hashable, float] = {}
 
     def walk(node: sympy.Expr) -> Value:
         if isinstance(node, Entry):
@@ -218,7 +214,11 @@ def _counted(program: Program, factor: float, forward: int) -> dict[int, Value]:
                 isinstance(s, OuterNonlin) and found.kind != "chance"
             )  # one of equal entries is as random as these
             values[position] = replace(found, kind="vector") if is_vector else found
-    return values
+            if position < forward and isinstance(s, OuterNonlin):
+                # the last stream may be a sum inside of what reads it
+                many = sorted(s.body.atoms(sympy.Add), key=sympy.default_sort_key)
+                sums |= {(position, i): walk(x).size for i, x in enumerate(many) if len(summed(program, x)) > 1}
+    return values, sums
 
 
 def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
