@@ -281,3 +281,20 @@ def test_a_branch_that_ends_with_a_function_is_one(name):
     assert len(branches(apart)) == 3 and not branches(net)
     one, other = (net.run(n=6, seed=0, ξ=[0.7])["return"] for net in (net, apart))
     np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_branch_that_is_added_inside_of_a_sum_over_an_axis_is_one():
+    """Σ_token relu(relu(x + W φ) + W φ): the last two blocks are in no instruction but what is returned."""
+
+    @tp.network
+    def pooled(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "block"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        first = W.sel(block=0) @ tp.tanh(x)
+        second = W.sel(block=1) @ tp.relu(x + first)
+        return v * tp.mean(tp.relu(tp.relu(x + first) + second), over="token")
+
+    net = pooled.bind(d=2, token=3, block=2)
+    apart = with_ends_apart(net)
+    assert [apart[b.end].matrix_indices for b in branches(apart)] == [(0,), (1,)]
+    one, other = (p.run(n=6, seed=0, ξ=np.arange(6.0).reshape(2, 3) / 5 - 0.4)["return"] for p in (net, apart))
+    np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, free_indices
-from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, free_indices
+from tplimits.program.nodes.kinds import InitialVector, Instruction, MatMul, OuterNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -28,39 +28,49 @@ def with_ends_apart(network: Program) -> Program:
     ...     return v * (x + tp.tanh(W @ x))
     >>> apart = with_ends_apart(residual)
     >>> apart[-2].name, apart[-2].body, apart[-1].body
-    ('x (tanh)', tanh(Entry(5, α)), (Entry(4, α) + Entry(6, α))*Entry(3, α))
+    ('W (tanh)', tanh(Entry(5, α)), (Entry(4, α) + Entry(6, α))*Entry(3, α))
     """
     places: list[int] = []
     instructions: list[Instruction] = []
-    made: dict[tuple[Expr, str], Entry] = {}
+    made: dict[tuple[Expr, str], int] = {}
+    taken = {s.name for s in network}
     for written in network:
         s = moved(written, places.__getitem__)
         if isinstance(s, OuterNonlin) and not s.slots:
-            axes = frozenset(map(axis_symbol, s.axes))
-            while (found := _end(instructions, s.body, axes)) is not None:
-                term, end = found
-                # one instruction, however many bodies hold it
-                if (end, s.over) not in made:
-                    own = tuple(a for a in s.axes if axis_symbol(a) in free_indices(end))
-                    made[end, s.over] = Entry(Integer(len(instructions)), OWN, *map(axis_symbol, own))
-                    instructions.append(replace(s, name=_called(instructions, end), axes=own, body=end))
-                s = replace(s, body=s.body.xreplace({term: term / end * made[end, s.over]}))
+            while (found := _end(instructions, s)) is not None:
+                term, end, axes = found
+                # in the indices of its axes it is one instruction, whatever the bodies that hold it sum over
+                body = end.xreplace({i: axis_symbol(a) for a, i in axes.items()})
+                if (body, s.over) not in made:
+                    made[body, s.over] = len(instructions)
+                    name = _free(_called(instructions, end), taken)
+                    instructions.append(replace(s, name=name, axes=tuple(axes), body=body))
+                at = made[body, s.over]
+                place = Entry(Integer(at), OWN, *(axes[a] for a in instructions[at].axes))
+                s = replace(s, body=s.body.xreplace({term: term / end * place}))
+            if {axis_symbol(a) for a in s.axes} <= free_indices(s.body):
+                made.setdefault((s.body, s.over), len(instructions))
         places.append(len(instructions))
         instructions.append(s)
-    return network.rearranged(instructions, places.__getitem__) if made else network
+    if tuple(instructions) == network.instructions:
+        return network
+    return network.rearranged(instructions, places.__getitem__)
 
 
-def _end(instructions: Sequence[Instruction], body: Expr, axes: frozenset[Expr]) -> tuple[Expr, Expr] | None:
-    """A term of a sum that is no multiple of one vector, and the factor of it that makes it so."""
+def _end(instructions: Sequence[Instruction], s: OuterNonlin) -> tuple[Expr, Expr, dict[str, Expr]] | None:
+    """A term of a sum that is no multiple of one vector, the factor of it that makes it so, and the axes of this."""
+    axis_of = {axis_symbol(a): a for a in s.axes} | {node.bound: node.axis for node in s.body.atoms(AxisSum)}
     # sums inside of others first: what holds them is a function of their terms
-    for total in sorted(body.atoms(sympy.Add), key=lambda e: (e.count_ops(), sympy.default_sort_key(e))):
+    for total in sorted(s.body.atoms(sympy.Add), key=lambda e: (e.count_ops(), sympy.default_sort_key(e))):
         for term in total.args:
             inner = [f for f in sympy.Mul.make_args(term) if _made(instructions, f)]
             # numbers, scalars and gains multiply a branch, and are not what it is
             end = sympy.Mul(*inner)
-            within = {e.neuron for e in end.atoms(Entry)} <= {OWN, NO_NEURON} and free_indices(end) <= axes
-            if inner and within and not _is_one_vector(instructions, inner):
-                return term, end
+            indices = free_indices(end)
+            axes = {axis_of[i]: i for i in sorted(indices, key=str) if i in axis_of}
+            whole = len(axes) == len(indices) and {e.neuron for e in end.atoms(Entry)} <= {OWN, NO_NEURON}
+            if inner and whole and not _is_one_vector(instructions, inner):
+                return term, end, dict(sorted(axes.items()))
     return None
 
 
@@ -82,13 +92,19 @@ def _is_one_vector(instructions: Sequence[Instruction], factors: Sequence[Expr])
 
 def _called(instructions: Sequence[Instruction], end: Expr) -> str:
     """The last instruction with a name of its own that an end is made of, and its outermost function."""
-    left, seen = [int(e.source) for e in end.atoms(Entry)], set[int]()
+    left = sorted({int(e.source) for e in end.atoms(Entry)})
     while left:
-        # positions behind an instruction are smaller: the largest one left is the nearest
-        left.sort()
-        s = instructions[position := left.pop()]
-        if s.operands and not s.name.startswith("_"):
-            return f"{s.name} ({type(end).__name__})"
-        left += [p for p in s.operands if p not in seen]
-        seen.add(position)
+        # what an instruction reads stands before it: the largest position left is the nearest
+        s = instructions[left.pop()]
+        if isinstance(s, MatMul) or (s.operands and not s.name.startswith("_")):
+            named = instructions[s.matrix] if isinstance(s, MatMul) and s.name.startswith("_") else s
+            return f"{named.name} ({type(end).__name__})"
+        left = sorted({*left, *s.operands})
     return f"_{len(instructions)}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no instruction has: those at the ends of blocks may be made of members of one family."""
+    found = next(k for k in (name, *(f"{name}#{i}" for i in range(2, len(taken) + 3))) if k not in taken)
+    taken.add(found)
+    return found
