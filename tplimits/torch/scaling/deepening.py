@@ -7,10 +7,11 @@ their entries start L^(−α) times as large.  Where it does not, the factor is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -21,7 +22,8 @@ from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import InitialVector, MatMul, OuterNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import updated
-from tplimits.regimes.classification.derivation.stacks import Stacked, branches, damped, power_of, stacked
+from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
+from tplimits.regimes.classification.derivation.stacks import Orders, branches, damped, leading_power, orders
 from tplimits.torch.scaling.naming import Names, containers
 from tplimits.torch.scaling.optimizers import RULES
 from tplimits.torch.scaling.table import Deep, Row
@@ -64,7 +66,7 @@ class Stack:
     @classmethod
     def of(cls, make: Callable[[int, int], Any], read: Callable[[Callable[[int], Any]], TorchProgram]) -> Stack:
         """Models of three depths; `read` imports one."""
-        nets = {depth: read(lambda n, depth=depth: make(n, depth)) for depth in DEPTHS}  # type: ignore[misc]
+        nets = {depth: with_ends_apart(read(lambda n, depth=depth: make(n, depth))) for depth in DEPTHS}  # type: ignore
         every = {depth: _parameters(net) for depth, net in nets.items()}
         return cls(nets, containers(every))
 
@@ -110,10 +112,10 @@ class Stack:
                 )
         return {name: numbers[0] for name, numbers in found.items()}
 
-    def counted(self, α: Fraction) -> dict[int, Stacked]:
+    def counted(self, α: Fraction) -> dict[int, Orders]:
         """The sizes at all depths, with blocks multiplied by L^(−α)."""
         return {
-            depth: stacked(damped(net.gaussian(), set(self.ends(depth))), depth ** -float(α))
+            depth: orders(damped(net.gaussian(), set(self.ends(depth))), depth ** -float(α))
             for depth, net in self.nets.items()
         }
 
@@ -125,10 +127,13 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
             f"`{plan.model}` has no blocks that are added to what they read: there are no powers of the depth for it."
         )
     counted = stack.counted(α)
-    if power_of(f"the sum of the blocks of `{plan.model}`", [c.start for c in counted.values()]) > 0:
+    sums = (
+        [order.start for order in many] for many in zip(*((c.still, c.first) for c in counted.values()), strict=True)
+    )
+    if leading_power(f"the sum of the blocks of `{plan.model}`", *sums) > 0:
         raise NoLimitError(
-            f"the blocks of `{plan.model}` share weights, and what they add at the start is aligned: with L^(-{α}) "
-            "their sum grows with the depth. Take residual=1."
+            f"what the blocks of `{plan.model}` add at the start is aligned, for they share weights or end with a "
+            f"function whose mean is not zero: with L^(-{α}) their sum grows with the depth. Take residual=1."
         )
     shallow, deep = min(DEPTHS), max(DEPTHS)
     written = {d: stack.written(d) for d in (shallow, deep)}
@@ -155,19 +160,27 @@ def deepened(plan: Plan, stack: Stack, depth: int, α: Fraction) -> Plan:
     )
 
 
-def _deep(stack: Stack, row: Row, counted: Mapping[int, Stacked], own: Fraction, depth: int) -> dict[str, Any]:
+def _deep(stack: Stack, row: Row, counted: Mapping[int, Orders], own: Fraction, depth: int) -> dict[str, Any]:
     """The powers of L of a row, and its std at the base's depth.
 
     own: the power that its entries take.  All updates of a family together move the output by Σ_l g_l Δw_l.
     """
     template = stack.names.template(row.name)
-    families = {
-        d: [g for n, g in c.gradients.items() if stack.names.template(n) == template] for d, c in counted.items()
-    }
-    if not all(families.values()):
+    still, first = (
+        {
+            d: [g for n, g in order(c).gradients.items() if stack.names.template(n) == template]
+            for d, c in counted.items()
+        }
+        for order in (attrgetter("still"), attrgetter("first"))
+    )
+    if not all(still.values()):
         return {}
-    whole = power_of(f"what updates of `{template}` do", [sum(many) for many in families.values()])
-    single = power_of(f"the gradient of `{template}`", [sum(many) / len(many) for many in families.values()])
+    whole = leading_power(
+        f"what updates of `{template}` do", *([sum(many) for many in order.values()] for order in (still, first))
+    )
+    single = leading_power(
+        f"the gradient of `{template}`", *([sum(m) / len(m) for m in order.values()] for order in (still, first))
+    )
     started = _started(stack, row)
     gradient, moved = single - own, own - max(whole, Fraction(0))
     rule = RULES[row.optimizer]
@@ -225,10 +238,18 @@ def _uses(net: TorchProgram) -> dict[str, int]:
 
 
 def _terms(net: TorchProgram, end: int) -> list[list[Entry]]:
-    """The vectors in each term of what stands at the end of a block."""
+    """The vectors that each term of what stands at the end of a block is a product of; none of those in functions."""
     s = net[end]
     body = s.body if isinstance(s, OuterNonlin) else sympy.S.Zero
-    return [[e for e in term.atoms(Entry) if e.neuron != NO_NEURON] for term in sympy.Add.make_args(body)]
+    return [list(_factors(term)) for term in sympy.Add.make_args(body)]
+
+
+def _factors(term: sympy.Expr) -> Iterator[Entry]:
+    for f in sympy.Mul.make_args(term):
+        if isinstance(f, AxisSum):
+            yield from _factors(f.summand)
+        elif isinstance(f, Entry) and f.neuron != NO_NEURON:
+            yield f
 
 
 def _closing(net: TorchProgram, end: int) -> tuple[str, ...] | None:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.classification.derivation.stacks import branches, damped, power_of, stacked
+from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
+from tplimits.regimes.classification.derivation.stacks import (
+    branches,
+    damped,
+    leading_power,
+    orders,
+    power_of,
+    stacked,
+)
 
 HALF = Fraction(1, 2)
 DEPTHS = (2, 4, 8)
@@ -118,3 +127,174 @@ def test_branches_end_where_they_are_added():
     found = branches(net)
     assert [net[b.end].matrix_indices for b in found] == [(0,), (1,), (2,)]
     assert len({b.stream for b in found}) == 3 and all(b.stream < b.end for b in found)
+
+
+def rms_normed(x):
+    return x / tp.sqrt(tp.avg(x**2))
+
+
+def many(depth, block, *names):
+    """x + Σ block(x, weights of it), with the weights `names` and one number g for each block."""
+
+    @tp.network
+    def net(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        A: tp.Matrix["n", "n", "block"],
+        B: tp.Matrix["n", "n", "block"],
+        C: tp.Matrix["n", "n", "block"],
+        g: tp.Scalar["block"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        weights = {"A": A, "B": B, "C": C, "g": g}
+        for b in range(depth):
+            x = x + block(x, *(weights[name].sel(block=b) for name in names))
+        return v * x
+
+    return net.bind(block=depth, d=1)
+
+
+def gated(x, A, B, C):
+    y = rms_normed(x)
+    a = A @ y
+    return C @ (a * tp.sigmoid(a) * (B @ y))
+
+
+def scored(x, A, B, C):
+    """One score, of the values of a single token: what matters is that it is a scalar."""
+    y = rms_normed(x)
+    return C @ (y * tp.tanh(tp.avg((A @ y) * (B @ y))))
+
+
+BLOCKS = {
+    "gated": (gated, "ABC"),
+    "scored": (scored, "ABC"),
+    "a number of its own": (lambda x, C, g: g * (C @ tp.tanh(x)), "Cg"),
+    "tanh": (lambda x, C: tp.tanh(C @ x), "C"),
+    "relu": (lambda x, C: tp.relu(C @ x), "C"),
+    "a product": (lambda x, A, B: tp.tanh(A @ x) * tp.tanh(B @ x), "AB"),
+}
+
+
+def of_depth(name, α):
+    block, names = BLOCKS[name]
+    nets = {d: with_ends_apart(many(d, block, *names)) for d in DEPTHS}
+    found = [orders(damped(net, {b.end for b in branches(net)}), d ** -float(α)) for d, net in nets.items()]
+    start = leading_power("the sum", [f.still.start for f in found], [f.first.start for f in found])
+    powers = {}
+    for w in ("U", *names):
+        still, first = [f.still.gradients[w] for f in found], [f.first.gradients[w] for f in found]
+        powers[w] = leading_power(w, still, first)
+    return start, powers
+
+
+@pytest.mark.parametrize("α", (HALF, Fraction(1)))
+@pytest.mark.parametrize("name", ("gated", "scored", "a number of its own", "tanh"))
+def test_what_all_blocks_do_together_whatever_stands_in_them(name, α):
+    """Gradients of order L^(−α) each, L of them aligned: L^(1 − α); the stream before them sees order 1."""
+    start, powers = of_depth(name, α)
+    assert start == 0 and powers == {"U": 0, **dict.fromkeys(BLOCKS[name][1], 1 - α)}
+
+
+def test_ends_whose_mean_is_not_zero_add_up():
+    """L^(−½) Σ relu(W_l x) is √L times a mean, and that of tanh is a sum of random vectors; with 1/L both settle."""
+    assert [of_depth("relu", α)[0] for α in (HALF, 1)] == [HALF, 0]
+    rng = np.random.default_rng(3)
+
+    def mean(φ, depth, n=100):
+        x = rng.standard_normal(n)
+        return abs(np.mean(sum(φ(rng.standard_normal((n, n)) @ x / n**0.5) for _ in range(depth)) / depth**0.5))
+
+    assert mean(lambda h: np.maximum(h, 0), 64) / mean(lambda h: np.maximum(h, 0), 4) > 3.5
+    assert mean(np.tanh, 64) < 0.3
+
+
+def stream(depth, α, seed, n=64):
+    """x_L of gated blocks as a function of x_0, an x_0, and random numbers."""
+    rng = np.random.default_rng(seed)
+    A, B, C = rng.standard_normal((3, depth, n, n)) / n**0.5
+
+    def run(x):
+        for a, b, c in zip(A, B, C, strict=True):
+            y = x / np.sqrt((x**2).mean())
+            h = a @ y
+            x = x + depth**-α * (c @ (h / (1 + np.exp(-h)) * (b @ y)))
+        return x
+
+    return run, rng.standard_normal(n), rng
+
+
+def test_gradients_of_gated_blocks_do_not_grow_in_networks():
+    """Counted as growing like L at depths 2, 4, 8, where blocks of several factors count as many times the stream."""
+
+    def gain(depth):
+        found = []
+        for seed in range(5):
+            run, x, rng = stream(depth, 0.5, seed)
+            dx = 1e-5 * rng.standard_normal(len(x))
+            found.append(np.log(np.linalg.norm(run(x + dx) - run(x)) / np.linalg.norm(dx)))
+        return np.mean(found)
+
+    assert abs(gain(32) - gain(8)) / np.log(4) < 0.15
+
+
+def test_a_step_of_adam_in_the_numbers_of_blocks_moves_outputs_by_the_root_of_their_number():
+    """Δf = Σ_l L^(−½) |⟨v C_l tanh x⟩|, each number by its sign: √L, and the numbers take L^(−½)."""
+    rng, n = np.random.default_rng(5), 64
+
+    def moved(depth):
+        x, v = rng.standard_normal((2, n))
+        return sum(abs(v @ rng.standard_normal((n, n)) @ np.tanh(x)) / n for _ in range(depth)) / depth**0.5
+
+    slope = np.log(np.mean([moved(64) for _ in range(8)]) / np.mean([moved(4) for _ in range(8)])) / np.log(16)
+    assert abs(slope - 0.5) < 0.15
+
+
+def test_the_last_stream_counts_where_what_reads_it_holds_the_sum():
+    """Four blocks of one weight, the last sum with a name and without: 1 + 4 c in either."""
+
+    @tp.network
+    def named(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for _ in range(4):
+            x = x + W @ tp.tanh(x)
+        return v * x
+
+    @tp.network
+    def inlined(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for _ in range(3):
+            x = x + W @ tp.tanh(x)
+        return v * (x + W @ tp.tanh(x))
+
+    assert inlined.returns[0] < named.returns[0]
+    for net in (named, inlined):
+        assert orders(damped(net, {b.end for b in branches(net)}), 1.0).first.start == pytest.approx(4, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ("tanh", "relu", "a product"))
+def test_a_branch_that_ends_with_a_function_is_one(name):
+    block, names = BLOCKS[name]
+    net = many(3, block, *names)
+    apart = with_ends_apart(net)
+    assert len(branches(apart)) == 3 and not branches(net)
+    one, other = (net.run(n=6, seed=0, ξ=[0.7])["return"] for net in (net, apart))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_branch_that_is_added_inside_of_a_sum_over_an_axis_is_one():
+    """Σ_token relu(relu(x + W φ) + W φ): the last two blocks are in no instruction but what is returned."""
+
+    @tp.network
+    def pooled(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "block"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        first = W.sel(block=0) @ tp.tanh(x)
+        second = W.sel(block=1) @ tp.relu(x + first)
+        return v * tp.mean(tp.relu(tp.relu(x + first) + second), over="token")
+
+    net = pooled.bind(d=2, token=3, block=2)
+    apart = with_ends_apart(net)
+    assert [apart[b.end].matrix_indices for b in branches(apart)] == [(0,), (1,)]
+    one, other = (p.run(n=6, seed=0, ξ=np.arange(6.0).reshape(2, 3) / 5 - 0.4)["return"] for p in (net, apart))
+    np.testing.assert_allclose(one, other, rtol=1e-12)

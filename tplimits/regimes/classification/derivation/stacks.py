@@ -9,6 +9,9 @@ backward, with
 
 in which updates are aligned with gradients: here all terms add up.  A program is counted at depths L, 2L, 4L; ratios
 are powers of 2, whose exponents are the powers of L.  Widths, and numbers that multiply something, count as 1.
+
+Blocks that count as c times the stream make (1 + c²/L)^L of it, which is no power yet at depths below c².  So they are
+counted in first order, beside a stream without them: where that does not grow with L, neither does any power of it.
 """
 
 from __future__ import annotations
@@ -46,6 +49,9 @@ FACTOR = constant_symbol("factor_of_blocks")
 COMMON = "common"
 #: by how much exponents may differ from one doubling to the next
 SETTLED = 0.35
+#: blocks so small that they are seen in first order alone
+SMALL = 1e-3
+_X = sympy.Symbol("x", real=True)
 
 
 class Branch(NamedTuple):
@@ -60,7 +66,8 @@ class Value:
     """The size of entries by the weights that they passed last."""
 
     parts: Mapping[Hashable, float] = field(default_factory=dict)
-    #: "scalar", "constant" (a vector of equal entries), "drawn" (a random vector itself), "vector"
+    #: "scalar", "chance" (one of random sign), "constant" (a vector of equal entries), "drawn" (a random vector
+    #: itself), "vector"
     kind: str = "scalar"
     #: the size of the mean over neurons
     mean: float = 0.0
@@ -69,13 +76,31 @@ class Value:
     def size(self) -> float:
         return math.sqrt(sum(x * x for x in self.parts.values()))
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it is no vector."""
+        return self.kind in ("scalar", "chance")
+
 
 @dataclass(frozen=True)
 class Stacked:
-    """A network counted at one depth: its largest sum, and the gradient of each parameter, all of order 1 by itself."""
+    """A network counted at one depth: its sums, and the gradient of each parameter, all of order 1 by itself."""
 
-    start: float
+    sums: Mapping[Hashable, float]
     gradients: Mapping[str, float]
+
+    @property
+    def start(self) -> float:
+        """The largest sum."""
+        return max(self.sums.values(), default=1.0)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A network counted without its blocks, and what these add to it in first order."""
+
+    still: Stacked
+    first: Stacked
 
 
 def branches(program: Program) -> tuple[Branch, ...]:
@@ -130,19 +155,27 @@ def damped(program: Program, ends: Collection[int]) -> Program:
 def stacked(program: Program, factor: float) -> Stacked:
     """A network, whose branches hold `FACTOR`, counted with that number."""
     backward = total_of(program)
-    values = _counted(backward.program, factor)
-    sums = [values[p] for p, s in enumerate(program) if isinstance(s, OuterNonlin) and len(summed(program, s.body)) > 1]
+    values, sums = _counted(backward.program, factor, len(program))
     gradients = dict.fromkeys((name for name, p in program.initial_names.items() if p not in program.inputs), 0.0)
     for name in gradients:
         for use, _ in backward.uses(name):
             through = values[use.operand.source].size if use.operand is not None else 1.0
             gradients[name] += values[use.gradient.source].size * through
-    return Stacked(max((v.size for v in sums), default=1.0), gradients)
+    return Stacked(sums, gradients)
 
 
-def _counted(program: Program, factor: float) -> dict[int, Value]:
-    """The sizes of all values of a total program."""
+def orders(program: Program, factor: float) -> Orders:
+    """A network, whose branches hold `FACTOR`, counted in the first order of that number."""
+    still, moved = stacked(program, 0.0), stacked(program, SMALL * factor)
+    # sums of different weights grow in squares
+    added = {p: math.sqrt(max((moved.sums[p] / x) ** 2 - 1, 0.0)) / SMALL for p, x in still.sums.items() if x}
+    return Orders(still, Stacked(added, {k: (g - still.gradients[k]) / SMALL for k, g in moved.gradients.items()}))
+
+
+def _counted(program: Program, factor: float, forward: int) -> tuple[dict[int, Value], dict[Hashable, float]]:
+    """The sizes of all values of a total program, whose first `forward` ones are those of the network, and its sums."""
     values: dict[int, Value] = {}
+    sums: dict[Hashable, float] = {}
 
     def walk(node: sympy.Expr) -> Value:
         if isinstance(node, Entry):
@@ -170,13 +203,22 @@ def _counted(program: Program, factor: float) -> dict[int, Value]:
             last = (s.matrix, s.transposed, *(i for i in s.matrix_indices if i.is_number))
             values[position] = Value({last: values[s.operand.source].size}, "vector")
         elif isinstance(s, Avg):
-            # an average is one number, random by itself, of the size of the mean
-            values[position] = Value({position: values[s.operand.source].mean})
+            x = values[s.operand.source]
+            # gradients of scalars, and scores, are sums that training aligns, of a sign that is random in each block
+            aligned = position >= forward or not x.mean
+            values[position] = Value({position: x.size if aligned else x.mean}, "chance" if aligned else "scalar")
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = walk(s.body)
-            values[position] = replace(found, kind="vector") if isinstance(s, OuterNonlin) else found
-    return values
+            is_vector = (
+                isinstance(s, OuterNonlin) and found.kind != "chance"
+            )  # one of equal entries is as random as these
+            values[position] = replace(found, kind="vector") if is_vector else found
+            if position < forward and isinstance(s, OuterNonlin):
+                # the last stream may be a sum inside of what reads it
+                many = sorted(s.body.atoms(sympy.Add), key=sympy.default_sort_key)
+                sums |= {(position, i): walk(x).size for i, x in enumerate(many) if len(summed(program, x)) > 1}
+    return values, sums
 
 
 def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
@@ -194,21 +236,34 @@ def _sum(terms: Sequence[Value]) -> Value:
     for term in terms:
         for k, x in term.parts.items():
             parts[k] = parts.get(k, 0.0) + x
-    kind = "scalar" if all(t.kind == "scalar" for t in terms) else "vector"
-    return Value(parts, kind, sum(t.mean if t.kind != "scalar" else t.size for t in terms))
+    kind = _of_scalars(terms) if all(t.is_number for t in terms) else "vector"
+    return Value(parts, kind, sum(t.size if t.kind == "scalar" else t.mean for t in terms))
+
+
+def _of_scalars(parts: Sequence[Value]) -> str:
+    return "chance" if any(t.kind == "chance" for t in parts) else "scalar"
 
 
 def _product(factors: Sequence[Value]) -> Value:
-    """A product is as random as the vectors in it that are drawn, or as the only vector."""
+    """A product is as random as the vectors in it that are drawn, as a random sign, or as a vector of its own."""
     drawn = [f for f in factors if f.kind == "drawn"]
+    chances = [f for f in factors if f.kind == "chance"]
     vectors = [f for f in factors if f.kind in ("vector", "drawn")]
     whole = math.prod(f.size for f in factors)
-    lead = drawn[0] if drawn else vectors[0] if len(vectors) == 1 else None
+    own = vectors if len(vectors) == 1 else [v for v in vectors if _is_apart(v, vectors)]
+    lead = next(iter(drawn or chances or own), None)
     parts: Mapping[Hashable, float] = {COMMON: whole}
     if lead is not None and lead.size:
         parts = {k: x * whole / lead.size for k, x in lead.parts.items()}
-    kind = "vector" if vectors else "constant" if any(f.kind == "constant" for f in factors) else "scalar"
-    return Value(parts, kind, _mean(vectors, whole))
+    kind = "vector" if vectors else "constant" if any(f.kind == "constant" for f in factors) else _of_scalars(factors)
+    is_centred = bool(chances or (own and len(vectors) > 1))
+    return Value(parts, kind, 0.0 if is_centred else _mean(vectors, whole))
+
+
+def _is_apart(vector: Value, vectors: Sequence[Value]) -> bool:
+    """Whether a vector without a mean has no weights in common with others: then E ab a′b′ is E aa′ E bb′."""
+    others = {k for v in vectors if v is not vector for k in v.parts}
+    return not vector.mean and COMMON not in vector.parts and others.isdisjoint(vector.parts)
 
 
 def _mean(vectors: Sequence[Value], whole: float) -> float:
@@ -234,11 +289,19 @@ def _function(node: sympy.Expr, arguments: Sequence[Value]) -> Value:
     x = _sum(arguments) if arguments else Value({COMMON: 1.0})
     keeps = (*HOMOGENEOUS, functions.where, functions.softplus, *LINEAR_AT_BOTH_ENDS)
     size = x.size if isinstance(node, keeps) else min(x.size, 1.0) if isinstance(node, SATURATING) else 1.0
+    if x.kind == "vector" and x.size and not x.mean and is_odd(node):
+        # no mean, and E φ(x) φ(y) is at most E xy / √(E x² E y²) of E φ(x)²: as random as what it is of
+        return Value({k: p * size / x.size for k, p in x.parts.items()}, "vector")
     return Value({COMMON: size}, _kind(x), size)
 
 
+def is_odd(node: sympy.Expr) -> bool:
+    """Whether a function of one argument changes sign with it, as far as its head tells."""
+    return len(node.args) == 1 and bool(node.func(-_X) == -node.func(_X))
+
+
 def _kind(x: Value) -> str:
-    return "scalar" if x.kind == "scalar" else "vector"
+    return "scalar" if x.is_number else "vector"
 
 
 def power_of(what: str, sizes: Sequence[float]) -> Fraction:
@@ -256,3 +319,8 @@ def power_of(what: str, sizes: Sequence[float]) -> Fraction:
         )
     # extrapolated: beside a term smaller by 1/L the distance to the exponent halves at each doubling
     return Fraction(round(2 * (2 * last - first)), 2)
+
+
+def leading_power(what: str, still: Sequence[float], first: Sequence[float]) -> Fraction:
+    """The larger of the powers of L of what there is without blocks and of what these add; 0 where there is nothing."""
+    return max((power_of(what, sizes) for sizes in (still, first) if min(sizes) > 0), default=Fraction(0))

@@ -1,0 +1,110 @@
+"""Ends of residual branches as instructions of their own: x + tanh(W x) is a sum whose second term has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Integer
+
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, free_indices
+from tplimits.program.nodes.kinds import InitialVector, Instruction, MatMul, OuterNonlin, moved
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+
+def with_ends_apart(network: Program) -> Program:
+    """The network in which terms of sums that are functions of vectors, or products of several, are instructions.
+
+    A branch is known by the instruction at its end, whose factor stands where it is added.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def residual(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     x = tp.sum(U * ξ, over="d")
+    ...     return v * (x + tp.tanh(W @ x))
+    >>> apart = with_ends_apart(residual)
+    >>> apart[-2].name, apart[-2].body, apart[-1].body
+    ('W (tanh)', tanh(Entry(5, α)), (Entry(4, α) + Entry(6, α))*Entry(3, α))
+    """
+    places: list[int] = []
+    instructions: list[Instruction] = []
+    made: dict[tuple[Expr, str], int] = {}
+    taken = {s.name for s in network}
+    for written in network:
+        s = moved(written, places.__getitem__)
+        if isinstance(s, OuterNonlin) and not s.slots:
+            while (found := _end(instructions, s)) is not None:
+                term, end, axes = found
+                # in the indices of its axes it is one instruction, whatever the bodies that hold it sum over
+                body = end.xreplace({i: axis_symbol(a) for a, i in axes.items()})
+                if (body, s.over) not in made:
+                    made[body, s.over] = len(instructions)
+                    name = _free(_called(instructions, end), taken)
+                    instructions.append(replace(s, name=name, axes=tuple(axes), body=body))
+                at = made[body, s.over]
+                place = Entry(Integer(at), OWN, *(axes[a] for a in instructions[at].axes))
+                s = replace(s, body=s.body.xreplace({term: term / end * place}))
+            if {axis_symbol(a) for a in s.axes} <= free_indices(s.body):
+                made.setdefault((s.body, s.over), len(instructions))
+        places.append(len(instructions))
+        instructions.append(s)
+    if tuple(instructions) == network.instructions:
+        return network
+    return network.rearranged(instructions, places.__getitem__)
+
+
+def _end(instructions: Sequence[Instruction], s: OuterNonlin) -> tuple[Expr, Expr, dict[str, Expr]] | None:
+    """A term of a sum that is no multiple of one vector, the factor of it that makes it so, and the axes of this."""
+    axis_of = {axis_symbol(a): a for a in s.axes} | {node.bound: node.axis for node in s.body.atoms(AxisSum)}
+    # sums inside of others first: what holds them is a function of their terms
+    for total in sorted(s.body.atoms(sympy.Add), key=lambda e: (e.count_ops(), sympy.default_sort_key(e))):
+        for term in total.args:
+            inner = [f for f in sympy.Mul.make_args(term) if _made(instructions, f)]
+            # numbers, scalars and gains multiply a branch, and are not what it is
+            end = sympy.Mul(*inner)
+            indices = free_indices(end)
+            axes = {axis_of[i]: i for i in sorted(indices, key=str) if i in axis_of}
+            whole = len(axes) == len(indices) and {e.neuron for e in end.atoms(Entry)} <= {OWN, NO_NEURON}
+            if inner and whole and not _is_one_vector(instructions, inner):
+                return term, end, dict(sorted(axes.items()))
+    return None
+
+
+def _made(instructions: Sequence[Instruction], factor: Expr) -> set[Expr]:
+    """The vectors in a factor that are made of something, not initial ones."""
+    return {
+        e
+        for e in factor.atoms(Entry)
+        if e.neuron != NO_NEURON and not isinstance(instructions[e.source], InitialVector)
+    }
+
+
+def _is_one_vector(instructions: Sequence[Instruction], factors: Sequence[Expr]) -> bool:
+    """Whether a product is linear in the only vector that it holds as it is, as the branch that this ends."""
+    direct = [f for f in factors if isinstance(f, Entry)]
+    others = set().union(*(_made(instructions, f) for f in factors if f not in direct))
+    return len(direct) == 1 and direct[0] not in others
+
+
+def _called(instructions: Sequence[Instruction], end: Expr) -> str:
+    """The last instruction with a name of its own that an end is made of, and its outermost function."""
+    left = sorted({int(e.source) for e in end.atoms(Entry)})
+    while left:
+        # what an instruction reads stands before it: the largest position left is the nearest
+        s = instructions[left.pop()]
+        if isinstance(s, MatMul) or (s.operands and not s.name.startswith("_")):
+            named = instructions[s.matrix] if isinstance(s, MatMul) and s.name.startswith("_") else s
+            return f"{named.name} ({type(end).__name__})"
+        left = sorted({*left, *s.operands})
+    return f"_{len(instructions)}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no instruction has: those at the ends of blocks may be made of members of one family."""
+    found = next(k for k in (name, *(f"{name}#{i}" for i in range(2, len(taken) + 3))) if k not in taken)
+    taken.add(found)
+    return found
