@@ -11,11 +11,14 @@ import pytest
 from drawing import drawing_once
 
 import tplimits as tp
-from tplimits.sampling import adaptive
+from tplimits.sampling import adaptive, sample
 
 #: Python looks for cycles after every 700 new objects; formulas are millions of small ones without any, and the search
 #: takes a tenth of the tests' time
 gc.set_threshold(100_000, 20, 50)
+
+#: there is a test process for each processor: threads that take turns cost a twelfth of the time of networks
+sample._MOST_THREADS = 1
 
 
 def _holds_a_set(value: object) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_ROWS = 64  # a few rows at a time stay in the cache
+_ENTRIES = 1 << 15  # as many at a time stay in the cache with what an optimizer remembers of them
 #: matrices of so many rows are in single precision: rounding is far below what networks differ by, and half the time
 _SINGLE = 512
 
@@ -25,11 +25,14 @@ class SGD:
     momentum: float = 0.0
 
     def start(self, shape, dtype=np.float64):
-        return [np.zeros(shape, dtype)]
+        return [np.zeros(shape, dtype)] if self.momentum else []
 
     def step(self, t, state, g):
-        state[0][...] = self.momentum * state[0] + g
-        return state[0]
+        if self.momentum:
+            state[0] *= self.momentum
+            state[0] += g
+            g[...] = state[0]
+        return g
 
 
 @dataclass
@@ -49,9 +52,16 @@ class Adam:
         m *= self.β1
         m += (1 - self.β1) * g
         v *= self.β2
-        v += (1 - self.β2) * g**2
+        g *= g
+        g *= 1 - self.β2
+        v += g
         c1, c2 = (1 - self.β1 ** (t + 1), 1 - self.β2 ** (t + 1)) if self.corrected else (1.0, 1.0)
-        return m / c1 / np.sqrt(v / c2 + self.eps**2)
+        np.divide(v, c2, out=g)
+        g += self.eps**2
+        np.sqrt(g, out=g)
+        np.divide(m, g, out=g)
+        g /= c1
+        return g
 
 
 class _Weights:
@@ -62,22 +72,39 @@ class _Weights:
     @classmethod
     def matrix(cls, value, optimizer):
         """n × n weights, whose updates are divided by n."""
-        single = len(value) >= _SINGLE
-        return cls(value.astype(np.float32) if single else value.copy(), optimizer, 1 / len(value))
+        return cls(value.astype(_precision(len(value))), optimizer, 1 / len(value))
 
     def times(self, x, transposed=False):
         """The matrix times columns."""
-        value = self.value.T if transposed else self.value
-        return (value @ x.astype(value.dtype, copy=False)).astype(np.float64, copy=False)
+        return _times(self.value.T if transposed else self.value, x)
 
     def step(self, t, left, right, lr, decay):
         """The gradient is left @ right; it is made a few rows at a time."""
         left, right = (np.asarray(side, self.value.dtype) for side in (left, right))
-        for first in range(0, len(self.value), _ROWS):
-            rows = slice(first, first + _ROWS)
+        many = max(1, _ENTRIES // self.value.shape[1])
+        for first in range(0, len(self.value), many):
+            rows = slice(first, first + many)
             moved = self.optimizer.step(t, [s[rows] for s in self.state], left[rows] @ right)
-            self.value[rows] *= 1 - decay
-            self.value[rows] -= lr * self.scale * moved
+            moved *= lr * self.scale
+            if decay:
+                self.value[rows] *= 1 - decay
+            self.value[rows] -= moved
+
+
+def _precision(n):
+    return np.float32 if n >= _SINGLE else np.float64
+
+
+def _times(W, x):
+    """A matrix times columns, in its precision."""
+    return (W @ x.astype(W.dtype, copy=False)).astype(np.float64, copy=False)
+
+
+def drawn(n, inputs, depth, rng):
+    """U, the matrices and v of a network, standard normal, entries of matrices divided by √n."""
+    U = rng.standard_normal((n, inputs))
+    Ws = [(rng.standard_normal((n, n)) / np.sqrt(n)).astype(_precision(n)) for _ in range(depth - 1)]
+    return U, Ws, rng.standard_normal(n)
 
 
 def train(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, tied=False, antithetic=True):
@@ -86,35 +113,29 @@ def train(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, ti
     `tied` uses one matrix in all hidden layers.  `antithetic` averages two networks with readouts v and −v, which takes
     the noise of f_0 out of the mean.
     """
-    U = rng.standard_normal((n, X.shape[1]))
-    Ws = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(1 if tied else depth - 1)]
-    v = rng.standard_normal(n)
+    U, Ws, v = drawn(n, X.shape[1], 2 if tied else depth, rng)
     signs = (1, -1) if antithetic else (1,)
     χ_on = (np.arange(len(X)) < (len(X) if batch is None else batch)).astype(float)
     more = {"depth": depth, "decay": decay, "tied": tied, "trained": χ_on}
     return np.mean([train_from(U, Ws, s * v, X, y, optimizer, lr, steps, **more) for s in signs], axis=0)
 
 
-def forward(U, Ws, v, X, s=0.0):
-    """f of a network with one matrix a layer."""
-    x = np.tanh(U @ X.T)
+def forward(U, Ws, v, X, s=0.0, k=1.0):
+    """f of a network with one matrix a layer, all of its weights times k."""
+    x = np.tanh(k * (U @ X.T))
     for W in Ws:
-        x = np.tanh(_Weights.matrix(W, SGD()).times(x))
-    return v @ x / len(v) ** (1 - s)
+        x = np.tanh(k * _times(W, x))
+    return k * (v @ x) / len(v) ** (1 - s)
 
 
-def train_apart(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, s=0.0):
+def train_apart(weights, X, y, optimizer, lr, steps, decay=0.0, batch=None, s=0.0):
     """f − f^dec (steps + 1, inputs), f^dec the outputs at (1 − λ)^t times the initial weights, which χ does not see."""
-    U = rng.standard_normal((n, X.shape[1]))
-    Ws = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(depth - 1)]
-    v = rng.standard_normal(n)
-    kept = [(1 - decay) ** t for t in range(steps + 1 if decay else 1)]
-    without = np.array([forward(k * U, [k * W for W in Ws], k * v, X, s) for k in kept])
+    without = np.array([forward(*weights, X, s, (1 - decay) ** t) for t in range(steps + 1 if decay else 1)])
     if not decay:
         without = np.repeat(without, steps + 1, axis=0)
     marks = (np.arange(len(X)) < (len(X) if batch is None else batch)).astype(float)
-    more = {"depth": depth, "decay": decay, "trained": marks, "s": s, "without": without}
-    return train_from(U, Ws, v, X, y, optimizer, lr, steps, **more) - without
+    more = {"depth": len(weights[1]) + 1, "decay": decay, "trained": marks, "s": s, "without": without}
+    return train_from(*weights, X, y, optimizer, lr, steps, **more) - without
 
 
 def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0, tied=False, s=0.0, without=None):
@@ -135,6 +156,8 @@ def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0
             x.append(np.tanh(W.times(x[-1])))
         f = readout.value[:, 0] @ x[-1] / n ** (1 - s)
         out.append(f)
+        if t == steps:
+            break
         seen = f if without is None else f - without[t]
         χ = trained * (seen - np.nan_to_num(y)) / trained.sum()
         dx = np.repeat(readout.value, len(X), axis=1)

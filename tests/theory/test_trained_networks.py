@@ -52,19 +52,23 @@ def limit(regime, layers, optimizer, lr, decay, steps=STEPS):
 
 
 @functools.cache
-def networks(regime, layers, name, steps=STEPS, counts=NETWORKS):
-    """f − f^dec of networks by width, (networks, steps + 1, inputs)."""
-    _, optimizer, lr, decay = OPTIMIZERS[name]
-    more = {"depth": layers, "decay": decay, "batch": BATCH, "s": REGIMES[regime]}
-    return {
-        n: np.array(
-            [
-                finite.train_apart(X, Y, n, optimizer, lr, steps, np.random.default_rng([8, n, k]), **more)
-                for k in range(count)
-            ]
-        )
-        for n, count in counts
-    }
+def networks(layers, steps=STEPS, counts=NETWORKS, names=tuple(OPTIMIZERS)):
+    """f − f^dec of networks by regime and optimizer and by width, (networks, steps + 1, inputs).
+
+    All start from the same weights: random numbers of large matrices take longer than training them.
+    """
+    found = {(regime, name): {} for regime in REGIMES for name in names}
+    for n, count in counts:
+        rows = {case: [] for case in found}
+        for k in range(count):
+            weights = finite.drawn(n, X.shape[1], layers, np.random.default_rng([8, n, k]))
+            for regime, name in found:
+                _, optimizer, lr, decay = OPTIMIZERS[name]
+                more = {"decay": decay, "batch": BATCH, "s": REGIMES[regime]}
+                rows[regime, name].append(finite.train_apart(weights, X, Y, optimizer, lr, steps, **more))
+        for case in found:
+            found[case][n] = np.array(rows[case])
+    return found
 
 
 def rms_z(mean, error, run):
@@ -94,7 +98,7 @@ def test_the_mean_at_width_2048_and_the_intercept_are_the_limit(regime, layers, 
     own, _, lr, decay = OPTIMIZERS[name]
     run = limit(regime, layers, own, lr, decay)
     assert np.abs(run.f[-1]).max() > 0.05  # something was learned
-    at_2048, intercept = mean_and_intercept(networks(regime, layers, name))
+    at_2048, intercept = mean_and_intercept(networks(layers)[regime, name])
     assert rms_z(*at_2048, run) <= 1.5
     assert rms_z(*intercept, run) <= 1.5
 
@@ -112,7 +116,7 @@ def test_wrong_twins_are_rejected_by_the_same_comparison(regime):
         ("SGD", limit(other, 2, tp.SGD(), 0.5, 0.0)),
     ]
     for name, run in wrong:
-        for mean, error in mean_and_intercept(networks(regime, 2, name)):
+        for mean, error in mean_and_intercept(networks(2)[regime, name]):
             assert rms_z(mean, error, run) > 3, name
 
 
@@ -121,7 +125,7 @@ def test_one_network_is_off_the_limit_by_the_root_of_its_width(regime):
     """Slope −½ ± 0.1 of the root mean square deviation over ten steps; its own error is about 0.04."""
     own, _, lr, decay = OPTIMIZERS["Adam"]
     run = limit(regime, 2, own, lr, decay, steps=10)
-    runs = networks(regime, 2, "Adam", steps=10, counts=((64, 192), (256, 64), (1024, 20)))
+    runs = networks(2, steps=10, counts=((64, 192), (256, 64), (1024, 20)), names=("Adam",))[regime, "Adam"]
     off = [np.sqrt(((f - run.f) ** 2).mean()) for f in runs.values()]
     slope = np.polyfit(np.log(list(runs)), np.log(off), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.1)

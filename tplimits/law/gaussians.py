@@ -74,7 +74,8 @@ class Gaussians:
     def __init__(self) -> None:
         self.source: dict[Symbol, Source] = {}
         self.long: dict[Symbol, LongAtom] = {}
-        self.growths: dict[Expr, Any] = {}  # of long factors and of bounded functions, once they are known
+        self.growths: dict[Expr, Any] = {}
+        self.answers: dict[tuple[Any, ...], Any] = {}
         self._copies: dict[tuple[Symbol, int], Symbol] = {}
         self._boxes = 0
         self.hat_covariance: Callable[[HatSource, HatSource], Expr] = lambda a, b: S.Zero

@@ -13,6 +13,7 @@ from sympy.printing.str import StrPrinter
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.language.render import decimal, right_hand_side, was_float
 from tplimits.program.nodes.kinds import InitialMatrix, Instruction, MatMul
+from tplimits.program.parts import found
 from tplimits.report.rolled import SCREEN, table, together
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def as_written(expr: Expr) -> Expr:
     >>> as_written(sympy.Rational(0.1) * sympy.pi - sympy.Rational(0.3))
     0.1*pi - 0.3
     """
-    long = {r for r in expr.atoms(sympy.Rational) if was_float(r)}
-    return expr.xreplace({r: sympy.sign(r) * _Decimal(decimal(abs(r)), positive=True) for r in long})
+    long = {r for r in found(expr, sympy.Rational) if was_float(r)}
+    return expr.xreplace({r: sympy.sign(r) * _Decimal(decimal(abs(r)), positive=True) for r in long}) if long else expr
 
 
 def shown(expr: Expr) -> Expr:

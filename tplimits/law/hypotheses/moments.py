@@ -105,20 +105,25 @@ class _Analysis:
         return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
 
     def growth(self, expr: Expr) -> Tail:
+        """The tail of an expression, found once: shares of a pole ask for the same powers, streams for all layers."""
         if not self.random(expr):
             return _BOUNDED
+        known = self.gaussians.growths
+        if expr not in known:
+            known[expr] = self._found(expr)
+        return known[expr]
+
+    def _found(self, expr: Expr) -> Tail:
         if expr.is_Symbol:
             return self._symbol(expr)
         if isinstance(expr, (sympy.Add, sympy.Mul)):
             return self._combined(expr)
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
-        if isinstance(expr, (*_BOUNDED_HEADS, *_CHOOSING, *_LINEAR_HEADS)):
-            # once: a residual stream reads those of all layers
-            if expr not in self.gaussians.growths:
-                bounded = isinstance(expr, _BOUNDED_HEADS)
-                self.gaussians.growths[expr] = self._bounded(expr) if bounded else self._chosen(expr)
-            return self.gaussians.growths[expr]
+        if isinstance(expr, _BOUNDED_HEADS):
+            return self._bounded(expr)
+        if isinstance(expr, (*_CHOOSING, *_LINEAR_HEADS)):
+            return self._chosen(expr)
         if isinstance(expr, sympy.exp):
             return self._exponential(expr.args[0])
         if isinstance(expr, (sympy.sinh, sympy.cosh)):
@@ -130,14 +135,6 @@ class _Analysis:
         if isinstance(expr, sympy.Pow):
             return self._power(expr.base, expr.exp, [])
         return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
-
-    def _symbol(self, symbol: Symbol) -> Tail:
-        definition = self.gaussians.definition(symbol)
-        if definition is None:
-            return _LINEAR
-        if symbol not in self.gaussians.growths:
-            self.gaussians.growths[symbol] = self.growth(definition)
-        return self.gaussians.growths[symbol]
 
     def _bounded(self, expr: Expr) -> Tail:
         """Bounded only if it is real: tanh(√h) is no number where h < 0."""
@@ -171,7 +168,7 @@ class _Analysis:
     def _product(self, expr: sympy.Mul) -> Tail:
         factors = [f for f in expr.args if self.random(f)]
         if len(factors) == 1 and factors[0].is_Symbol:
-            return self._symbol(factors[0])
+            return self.growth(factors[0])
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
         # exponents add: E exp(Q₁)exp(Q₂) may be infinite though both are square integrable, or finite though one is not
         if len(exponentials) > 1:

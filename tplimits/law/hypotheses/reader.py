@@ -6,14 +6,15 @@ the value that its limits give: in `avg(u) * (1 / s)` the first factor may be ze
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sympy import Expr, Symbol
 
-if TYPE_CHECKING:
-    pass
+#: of a question
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ class Reader(Protocol):
 class Randomness(Protocol):
     """Centred Gaussian variables, and names for long functions of them: for the hypothesis on moments."""
 
-    #: how fast named functions, and bounded ones, grow, once it is known
+    #: how fast functions grow, once it is known
     growths: dict[Expr, Any]
+    #: what else was asked of functions, by `answered_once`
+    answers: dict[tuple[Any, ...], Any]
 
     def is_random(self, symbol: Symbol) -> bool:
         """Whether a symbol is a variable or the name of a function of variables."""
@@ -142,3 +145,17 @@ class Randomness(Protocol):
 
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         """The covariance of two variables."""
+
+
+def answered_once(question: Callable[..., Answer]) -> Callable[..., Answer]:
+    """A question about expressions and the randomness in them, its last argument, which keeps the answers."""
+
+    @functools.wraps(question)
+    def asked(*about: Any) -> Answer:
+        *of, gaussians = about
+        answers, key = gaussians.answers, (question, *of)
+        if key not in answers:
+            answers[key] = question(*about)
+        return answers[key]
+
+    return asked

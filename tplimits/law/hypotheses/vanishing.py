@@ -25,6 +25,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import POSITIVE, bounds, never_negative
 from tplimits.law.hypotheses.entire import is_entire
+from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
@@ -66,6 +67,7 @@ class Locus:
         return sympy.Add(*(1 / a for _, a in self.forms))
 
 
+@answered_once
 def locus(base: Expr, gaussians: Randomness) -> Locus | None:
     """The zero set of a denominator; None where it is not of this kind."""
     zeros = _forms(base, gaussians)
@@ -73,6 +75,7 @@ def locus(base: Expr, gaussians: Randomness) -> Locus | None:
     return Locus(tuple(_independent(forms, gaussians))) if forms else None
 
 
+@answered_once
 def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
     """The same with functions that are no forms; None where the base may vanish with positive probability."""
     zeros = _forms(base, gaussians)
@@ -84,6 +87,7 @@ def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
     return Locus(tuple(_independent(forms, gaussians)), tuple(others))
 
 
+@answered_once
 def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     """Whether a function of Gaussian variables is seen to vanish with probability 0."""
     if isinstance(expr, POSITIVE):
@@ -162,6 +166,7 @@ def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Ra
     return sympy.oo if left <= 0 else zeros.weight / left
 
 
+@answered_once
 def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     """A μ with |factor| ≤ C ε^μ near the zeros of a denominator that is ε there (0 where nothing is known)."""
     same = [1 / a for f, a in at.others if factor in (f, -f)]
@@ -229,6 +234,7 @@ def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:
     return head.args[0] - place if place.is_real and place.is_finite else None
 
 
+@answered_once
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
     low, high = bounds(base)
@@ -267,6 +273,7 @@ def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     return [(v, sympy.Integer(2)) for v in variables] if is_form else []
 
 
+@answered_once
 def linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
     """The coefficients of an affine form in the variables, all of them numbers; None where it is not one."""
     variables = variables_in(expr, gaussians)
@@ -277,8 +284,18 @@ def linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
 
 @remembered(1 << 12)
 def _coefficients(expr: Expr, variables: tuple[Symbol, ...]) -> dict[Symbol, Expr] | None:
+    # a function of a variable is no polynomial, and its derivatives may be long
+    if not _is_algebraic(expr, frozenset(variables)):
+        return None
     found = {v: sympy.diff(expr, v) for v in variables}
     return found if all(c.is_number for c in found.values()) else None
+
+
+def _is_algebraic(expr: Expr, variables: frozenset[Symbol]) -> bool:
+    """Whether variables stand in sums, products and powers alone."""
+    if expr.is_Symbol or not expr.free_symbols & variables:
+        return True
+    return (expr.is_Add or expr.is_Mul or expr.is_Pow) and all(_is_algebraic(a, variables) for a in expr.args)
 
 
 def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[tuple[Expr, Expr]]:
@@ -309,12 +326,17 @@ def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """The order of a linear combination of the forms; None for what is none."""
     if not at.forms or not gaussians.of(factor) or linear(factor, gaussians) is None:
         return None
-    unknowns = sympy.symbols(f"c:{len(at.forms)}", real=True)
-    rest = sympy.expand(factor - sympy.Add(*(c * f for c, (f, _) in zip(unknowns, at.forms, strict=True))))
     variables = sorted({v for f in (factor, *(f for f, _ in at.forms)) for v in variables_in(f, gaussians)}, key=str)
+    return _combined(factor, at.forms, tuple(variables))
+
+
+@remembered(1 << 12)
+def _combined(factor: Expr, forms: tuple[tuple[Expr, Expr], ...], variables: tuple[Symbol, ...]) -> Expr | None:
+    unknowns = sympy.symbols(f"c:{len(forms)}", real=True)
+    rest = sympy.expand(factor - sympy.Add(*(c * f for c, (f, _) in zip(unknowns, forms, strict=True))))
     equations = [rest.coeff(v) for v in variables] + [rest.xreplace(dict.fromkeys(variables, S.Zero))]
     solution = next(iter(sympy.linsolve(equations, *unknowns)), None)
     if solution is None:
         return None
-    used = [1 / a for c, (_, a) in zip(solution, at.forms, strict=True) if c != 0]
+    used = [1 / a for c, (_, a) in zip(solution, forms, strict=True) if c != 0]
     return min(used, default=S.Zero)

@@ -58,10 +58,11 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
             "error= is called as error(f) or error(f, t), with the outputs f and the number t of the step: "
             "give a function of one or two arguments."
         )
-    timed = _takes_time(error)
+    timed, is_ours = _takes_time(error), isinstance(error, Loss)
 
     def signal(f: Array, t: int) -> Array:
-        found = _told(error, f.copy(), t, timed)
+        # a function of a user may change what it is given
+        found = _told(error, f if is_ours else f.copy(), t, timed)
         if found.shape != f.shape or found.dtype.kind not in "biuf":
             raise EvaluationError(
                 f"error= gave an array of shape {found.shape} and type {found.dtype} at step {t}; "
@@ -69,7 +70,7 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
             )
         if not numpy.isfinite(found).all():
             raise EvaluationError(f"error= gave NaN or infinite numbers at step {t}.")
-        return found.astype(numpy.float64)
+        return found.astype(numpy.float64, copy=not is_ours)
 
     return signal
 

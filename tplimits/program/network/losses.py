@@ -70,13 +70,14 @@ class Loss(ABC):
 
     def __call__(self, f: Any, t: int = 0) -> Array:
         """χ for outputs of shape (inputs, *outputs), the same at all times."""
-        outputs, weights = self.fitting(f), self.weights[self.train]
-        signal = self.signal(*self._trained(f))
-        if (weights != 1).any():
+        outputs, (at, targets, weights) = self.fitting(f), self._chosen
+        signal = self.signal(numpy.asarray(outputs[at], dtype=numpy.float64), targets)
+        uneven, total = self._weighed
+        if uneven:
             signal = signal * weights.reshape(weights.shape + (1,) * (signal.ndim - weights.ndim))
         found = numpy.zeros(outputs.shape)
         # inputs that are not trained on send no signal, and do not count in the mean
-        found[self.train] = signal / weights.sum()
+        found[at] = signal / total
         return found
 
     def exact(self, f: numpy.ndarray) -> numpy.ndarray:
@@ -108,6 +109,12 @@ class Loss(ABC):
         first, after = self.rows[0], self.rows[-1] + 1
         at = slice(first, after) if self.train[first:after].all() else self.train
         return at, self.targets[at], self.weights[at]
+
+    @cached_property
+    def _weighed(self) -> tuple[bool, float]:
+        """Whether a target counts more or less than once, and how much all of them count."""
+        weights = self._chosen[2]
+        return bool((weights != 1).any()), float(weights.sum())
 
     def _mean(self, values: NDArray[Any]) -> float:
         weights = self._chosen[2]

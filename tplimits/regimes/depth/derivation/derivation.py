@@ -152,20 +152,17 @@ class OneLayer:
     def _pairs(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
         return [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
 
-    def _held(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
-        return [(a, b) for a, b in self._pairs(left, right) if has_kinks(a) or has_kinks(b)]
-
     def _near(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm]) -> list[Pair]:
+        held = [pair for pair in self._pairs(left, right) if any(map(has_kinks, pair))]
         # what comes with 1/n is joined to nothing at that order
-        held = self._held(left, right)
-        return [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
+        return [pair for pair in held if not any(has_kinks(t) and t.pert >= MOST for t in pair)]
 
     def _moved(self, left: Sequence[ProductTerm], right: Sequence[ProductTerm], scalars: frozenset[int]) -> list[Pair]:
         """What a function with a kink holds of the weights that the other side is made of: joined to it through R."""
         if not scalars:
             return []
-        self._insist_on_one_response(self._held(left, right), scalars)
         near = self._near(left, right)
+        self._insist_on_one_response(near, scalars)
         moved = [(c, b) for a, b in near for c in self.responses([a], scalars)]
         return [*moved, *((a, c) for a, b in near for c in self.responses([b], scalars))]
 

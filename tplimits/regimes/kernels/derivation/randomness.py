@@ -41,6 +41,7 @@ class Kets:
     def __init__(self, state: Recursion, number: Callable[[Expr], Expr | None] = lambda expr: None) -> None:
         self.state, self.number = state, number
         self.growths: dict[Expr, Any] = {}
+        self.answers: dict[tuple[Any, ...], Any] = {}
         self._leaf: dict[Symbol, Of] = {}
         self._symbol: dict[Expr, Symbol] = {}
 

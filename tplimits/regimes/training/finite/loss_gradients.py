@@ -41,21 +41,28 @@ class LossGradients:
         main, shift = self.weights[isinstance(s, InitialScalar)]
         total = numpy.zeros_like(self.run.arrays[program.initial_names[name]])
         flat = total.reshape(len(total), -1, *total.shape[1 + len(s.axes) :])
+        filled: set[int] = set()
         for use in backward.gradients[name]:
-            self._add(flat, name, use, backward.outputs, main)
+            self._add(flat, filled, name, use, backward.outputs, main)
         for use in backward.shift_gradients[name]:
-            self._add(flat, name, use, backward.shift_outputs, shift)
+            self._add(flat, filled, name, use, backward.shift_outputs, shift)
         return total
 
-    def _add(self, total: Array, name: str, use: Use, outputs: Mapping[str, str], weight: float) -> None:
+    def _add(
+        self, total: Array, filled: set[int], name: str, use: Use, outputs: Mapping[str, str], weight: float
+    ) -> None:
         rows = self.products.rows_of(name, use, outputs, weight)
-        for member in numpy.unique(rows.family):
-            own = rows.family == member
+        for member in map(int, numpy.unique(rows.family)):
+            own, place = rows.family == member, total[:, member]
             left = rows.left[:, :, own] * self.χ[:, :, rows.output[own]][..., None]
             left = left.reshape(len(left), -1, left.shape[-1])
             if rows.right is None:
-                total[:, member] += left.sum(axis=1).reshape(total[:, member].shape)
+                place += left.sum(axis=1).reshape(place.shape)
             else:
                 right = rows.right[:, :, own]
-                right = right.reshape(len(right), -1, right.shape[-1])
-                total[:, member] += numpy.swapaxes(left, -1, -2) @ right
+                left, right = numpy.swapaxes(left, -1, -2), right.reshape(len(right), -1, right.shape[-1])
+                if member in filled:
+                    place += left @ right
+                else:  # nothing stands there yet
+                    numpy.matmul(left, right, out=place)
+            filled.add(member)

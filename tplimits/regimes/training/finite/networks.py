@@ -211,7 +211,10 @@ class Networks:
             # by the laws of the program, whatever the parametrization
             drawn = run._initial(s)
             rests = name in run.given or name in places_of_neurons(self.net)
-            self.held[name] = numpy.array(drawn) if rests else drawn * n0 ** (natural - float(e.a + e.b))
+            scale = 1.0 if rests else n0 ** (natural - float(e.a + e.b))
+            # what is given is not ours to train
+            fresh = drawn if drawn.flags.owndata and drawn.flags.writeable and name not in run.given else drawn.copy()
+            self.held[name] = numpy.multiply(fresh, scale, out=fresh) if scale != 1 else fresh
 
     def outputs(self, run: Execution) -> Array:
         """f of all draws: (draws, inputs, *outputs)."""

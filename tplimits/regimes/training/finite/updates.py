@@ -38,7 +38,7 @@ class Updates:
         moved: dict[str, Array] = {}
         for name, stepper in self.recipe.steppers.items():
             optimizer, e = self.recipe.optimizers[name], self.recipe.exponents[name]
-            g = gradient(name) * self.n0 ** float(e.d - e.a)
+            g = _times(gradient(name), self.n0 ** float(e.d - e.a))
             if name not in self.states:
                 self.states[name] = stepper.start(g.shape)
             if optimizer.clips_gradient is not None:
@@ -50,7 +50,7 @@ class Updates:
                 # norms are those of w, of which W = n^(−a) w is held
                 more = (Whole(self.recipe.kinds[name], self.n0, w * self.n0 ** float(e.a)),)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
-            moved[name] = (1 - self.recipe.decays[name](t)) * w - self.rate(name, t) * q
+            moved[name] = _times(w, 1 - self.recipe.decays[name](t)) - self.rate(name, t) * q
         held.update(moved)
 
     def rate(self, name: str, t: int) -> float:
@@ -72,6 +72,11 @@ class Updates:
         # one of those with the same key will do: they are clipped by one rule
         optimizers = {o.clips_gradient: o for o in self.recipe.optimizers.values()}
         return {key: optimizers[key].divisor(numpy.sqrt(square)) for key, square in squares.items()}
+
+
+def _times(array: Array, factor: float) -> Array:
+    """An array times a number, which often is 1: arrays of large networks are long."""
+    return array if factor == 1 else array * factor
 
 
 def updates(recipe: Recipe, widths: Mapping[str, int]) -> Updates:
