@@ -129,7 +129,7 @@ def _refuse_the_unknown(found: Mapping[str, Array]) -> None:
             if (error > _KNOWN * size).any():
                 i, j = numpy.unravel_index(numpy.argmax(error - _KNOWN * size), size.shape)
                 raise EvaluationError(
-                    f"tp.Kernels(order=1): {name} of the inputs {i} and {j} is {found[name][i, j]:.3g} with an error of "
-                    f"{error[i, j]:.1g}: terms that cancel where inputs nearly agree, or means of derivatives of a steep "
-                    "activation, leave no more digits. Leave one of the inputs out, or take a smoother activation."
+                    f"tp.Kernels(order=1): {name} of the inputs {i} and {j} is {found[name][i, j]:.3g} with an error "
+                    f"of {error[i, j]:.1g}: terms that cancel where inputs nearly agree, or means of derivatives of a "
+                    "steep activation, leave no more digits. Leave one input out, or take a smoother activation."
                 )

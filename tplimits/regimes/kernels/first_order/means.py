@@ -280,7 +280,7 @@ class Activation:
 
 
 def _with_determinant(form: Expr) -> Expr:
-    """With one symbol for c11 c22 − c12²: powers of it cancel between derivatives, and only where all read one number."""
+    """With one symbol for c11 c22 − c12², whose powers cancel between derivatives only where all read one number."""
     c11, c12, c22 = _C
     swap = {}
     for node in form.atoms(sympy.Add):
