@@ -275,7 +275,8 @@ class Activation:
                 f"tp.Kernels(order=1): two inputs are the same up to a factor in some layer, and φ = {self.body} "
                 "has a kink there: derivatives of its kernel are infinite. Leave one of them out."
             )
-        values = [numpy.broadcast_to(numpy.asarray(v, float), c12.shape) for v in self._closed(c11, c12, c22, det)]
+        found = self._closed(c11, c12, c22, det)
+        values: list[Array] = [numpy.broadcast_to(numpy.asarray(v, float), c12.shape) for v in found]
         return [(v, _ROUNDED * abs(v)) for v in values]
 
 
