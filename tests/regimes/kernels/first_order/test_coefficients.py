@@ -9,7 +9,7 @@ from expanded import KNOWN, perceptron, tangent_two
 
 import tplimits as tp
 from tplimits.regimes.kernels.first_order import recursion
-from tplimits.regimes.kernels.first_order.means import Activation
+from tplimits.regimes.kernels.first_order.means import Activation, Law
 from tplimits.regimes.kernels.first_order.perceptron import H
 
 TWICE, THRICE = tp.init(mean=0, std=2), tp.init(mean=0, std=3)
@@ -160,7 +160,8 @@ def test_closed_forms_and_means_of_derivatives_agree():
     c = [np.array([v]) for v in (0.9, -0.4, 1.3)]
     smooth, closed = Activation(sympy.erf(H)), Activation(sympy.erf(H))
     closed.__dict__["is_smooth"] = False
-    for one, other in ((smooth.pairs(*c), closed.pairs(*c)), (smooth.alone(c[0]), closed.alone(c[0]))):
+    for law in (Law(tuple(c)), Law((c[0],))):
+        one, other = smooth.read(law), closed.read(law.moved(None))
         for name in ("first", "second", "slope_first", "slope_second"):
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, atol=1e-9)
 

@@ -148,14 +148,14 @@ class _Claims:
         variances = numpy.maximum(self.entries("nngp_variance", "ntk_variance")[list(places)], 0.0)
         if value is None:
             kinds = ("nngp_bias", "ntk_bias") if what == "b" else ("nngp_variance", "ntk_variance")
-            number = float(self.entries(*kinds)[places[0]])
+            number, error = (float(self.entries(*(k + s for k in kinds))[places[0]]) for s in ("", "_error"))
         else:
-            number = on_one_number(name, value).value
+            number, error = on_one_number(name, value).value, 0.0
         if what == "b":
             # n (θ − L) has the error of L times n
-            off = self.widest * self._error(places[0]) if value is None else 0.0
+            off = error + (self.widest * self._error(places[0]) if value is None else 0.0)
             return bias_claim(labels[0], number, off, float(variances[0]))
-        return covariance_claim(labels, number, 0.0, math.sqrt(variances[0] * variances[-1]))
+        return covariance_claim(labels, number, error, math.sqrt(variances[0] * variances[-1]))
 
     def _error(self, place: int) -> float:
         """The error of L of a label."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: inputs are the same where entries of their kernels differ by less than this share
 _SAME = 1e-12
+#: errors of b and C above this share of what networks vary by, √C and C, say nothing
+_KNOWN = 0.01
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,18 @@ class FirstOrder(KernelPair):
     """Both kernels in the limit, and the coefficients of 1/n in their means and variances over networks of width n.
 
     Of the NNGP it is the covariance of outputs given all layers below the readout; outputs f have
-    E f² = K + `nngp_bias`/n and the fourth cumulant 3 `nngp_variance`/n.  Arrays have the shape of the kernels.
+    E f² = K + `nngp_bias`/n and the fourth cumulant 3 `nngp_variance`/n.  Arrays have the shape of the kernels, and
+    `…_error` is what errors of means make of each.
     """
 
     nngp_bias: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
     nngp_variance: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
     ntk_bias: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
     ntk_variance: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
+    nngp_bias_error: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
+    nngp_variance_error: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
+    ntk_bias_error: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
+    ntk_variance_error: Array = field(default_factory=lambda: numpy.empty(0), repr=False)
 
     def at(self, n: int) -> KernelPair:
         """Means over networks of width n, to order 1/n; errors are their standard deviations."""
@@ -97,13 +105,31 @@ def first_order(
     for alone in (True, False):
         chosen = same if alone else ~same
         if chosen.any():
-            part = coefficients(layers, readout, data[chosen][:, :1] if alone else data[chosen], alone)
-            for f in fields(Coefficients):
-                array = found.setdefault(f.name, numpy.zeros((len(one), len(other))))
+            parts = coefficients(layers, readout, data[chosen][:, :1] if alone else data[chosen], alone)
+            for f, (part, suffix) in itertools.product(fields(Coefficients), zip(parts, ("", "_error"), strict=True)):
+                array = found.setdefault(f.name + suffix, numpy.zeros((len(one), len(other))))
                 array[i[chosen], j[chosen]] = getattr(part, f.name)
                 if asked.symmetric:
                     array[j[chosen], i[chosen]] = getattr(part, f.name)
     for name, array in found.items():
         if not numpy.isfinite(array).all():
             raise EvaluationError(f"tp.Kernels(order=1): {name} is not finite for some pairs of inputs.")
+    _refuse_the_unknown(found)
     return FirstOrder(pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error, **found)
+
+
+def _refuse_the_unknown(found: Mapping[str, Array]) -> None:
+    """Coefficients that are not known: means of steep functions, or of inputs that nearly agree."""
+    for kernel in ("nngp", "ntk"):
+        variance = abs(found[f"{kernel}_variance"])
+        sizes = {"bias": abs(found[f"{kernel}_bias"]) + numpy.sqrt(variance), "variance": variance}
+        for what, size in sizes.items():
+            name = f"{kernel}_{what}"
+            error = found[f"{name}_error"]
+            if (error > _KNOWN * size).any():
+                i, j = numpy.unravel_index(numpy.argmax(error - _KNOWN * size), size.shape)
+                raise EvaluationError(
+                    f"tp.Kernels(order=1): {name} of the inputs {i} and {j} is {found[name][i, j]:.3g} with an error "
+                    f"of {error[i, j]:.1g}: terms that cancel where inputs nearly agree, or means of derivatives of a "
+                    "steep activation, leave no more digits. Leave one input out, or take a smoother activation."
+                )

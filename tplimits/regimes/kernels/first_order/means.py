@@ -8,7 +8,7 @@ in the order a, b; for an input with itself there is one of each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from tplimits.regimes.kernels.first_order.perceptron import H
 
 _G = Symbol("g", real=True)
 _C = (Symbol("c11", positive=True), Symbol("c12", real=True), Symbol("c22", positive=True))
+_DET = Symbol("det", positive=True)
 #: derivatives of φ that the tangent kernel asks for
 _MOST = 5
 #: of which functions of h_a and of h_b means are read
@@ -37,6 +38,14 @@ _PAIRS = (
 )
 #: 1 − ρ² below this is that of inputs which a kink does not tell apart
 _ALIKE = 1e-9
+#: rounding of a closed form, relative
+_ROUNDED = 4e-15
+#: rounding of a covariance, relative
+_LAST_DIGITS = 5e-16
+
+
+#: means with bounds of their errors
+Measured = list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,45 @@ class LayerMeans:
     turned: Array
     back: Array
     forth: Array
+
+
+@dataclass(frozen=True)
+class Law:
+    """Means under covariances (c,) or (c11, c12, c22): as they are found, or each moved up or down by its error.
+
+    What is measured once is shared by all readings of a law; `signs` decides which way a mean is moved.
+    """
+
+    covariances: tuple[Array, ...]
+    signs: numpy.random.Generator | None = None
+    _measured: dict[Any, Measured] = field(default_factory=dict)
+
+    def moved(self, signs: numpy.random.Generator | None) -> Law:
+        """Another reading of what has been measured."""
+        return replace(self, signs=signs)
+
+    def single(self, f: Expr, place: int = 0) -> Array:
+        """E f(h) of the variance at a place."""
+        return self.read(("one", f, place), lambda: [_value(f)(self.covariances[place])])[0]
+
+    def pair(self, f: Expr, g: Expr) -> Array:
+        """E f(h_a) g(h_b)."""
+        return self.read(("two", f, g), lambda: [_pair_value(f, g)(*self.covariances)])[0]
+
+    def read(self, name: Any, measure: Callable[[], Measured]) -> list[Array]:
+        """Means that are measured together, by the name of what they are."""
+        if name not in self._measured:
+            self._measured[name] = measure()
+        return [self._moved(*found) for found in self._measured[name]]
+
+    def way(self) -> int:
+        """Which way the rounding of covariances goes."""
+        return 0 if self.signs is None else int(self.signs.choice((-1, 1)))
+
+    def _moved(self, value: Array, error: Array) -> Array:
+        if self.signs is None:
+            return value
+        return value + self.signs.choice((-1.0, 1.0), value.shape) * numpy.maximum(error, _ROUNDED * abs(value))
 
 
 @dataclass(frozen=True)
@@ -97,20 +145,19 @@ class Activation:
                 return None
             first = [form[0].diff(c) for c in _C]
             found += [*first, *(d.diff(c) for i, d in enumerate(first) for c in _C[i:])]
-        return sympy.lambdify(_C, found, "numpy", cse=True)
+        return sympy.lambdify((*_C, _DET), [_with_determinant(f) for f in found], "numpy", cse=True)
 
-    def single(self, f: Expr, c: Array) -> Array:
-        """E f(h), h ~ N(0, c)."""
-        return _value(f)(c)
+    def read(self, law: Law) -> LayerMeans:
+        """All that is asked of one layer: of inputs with themselves, or of pairs of different inputs."""
+        return self._alone(law) if len(law.covariances) == 1 else self._pairs(law)
 
-    def alone(self, c: Array) -> LayerMeans:
-        """Inputs with themselves, of variances c."""
+    def _alone(self, law: Law) -> LayerMeans:
         x, d = self.body, self.slope
-        k, fourth, p = (self.single(f, c) for f in (x**2, x**4, d**2))
-        first, second = self._by_variance(x**2, c)
-        slope_first, slope_second = self._by_variance(d**2, c)
-        mixed, square = self.single(d**2 * x**2, c), self.single(d**4, c)
-        turned, back = self.single(H**2 * d**2, c), self.single(H * d * x, c)
+        k, fourth, p = (law.single(f) for f in (x**2, x**4, d**2))
+        first, second = self._by_variance(x**2, law)
+        slope_first, slope_second = self._by_variance(d**2, law)
+        mixed, square = law.single(d**2 * x**2), law.single(d**4)
+        turned, back = law.single(H**2 * d**2), law.single(H * d * x)
         one = lambda a, more: a.reshape(-1, *[1] * more)  # noqa: E731
         return LayerMeans(
             one(k, 1),
@@ -128,20 +175,20 @@ class Activation:
             one(back, 2),
         )
 
-    def _by_variance(self, f: Expr, c: Array) -> tuple[Array, Array]:
+    def _by_variance(self, f: Expr, law: Law, place: int = 0) -> tuple[Array, Array]:
         """d/dc and d²/dc² of E f(√c g): ½ E f″ and ¼ E f⁗, or by Hermite polynomials where these are no functions."""
         if self.is_smooth:
-            return self.single(f.diff(H, 2), c) / 2, self.single(f.diff(H, 4), c) / 4
-        e0, e2, e4 = (self.single(H**k * f, c) for k in (0, 2, 4))
+            return law.single(f.diff(H, 2), place) / 2, law.single(f.diff(H, 4), place) / 4
+        c = law.covariances[place]
+        e0, e2, e4 = (law.single(H**k * f, place) for k in (0, 2, 4))
         return (e2 / c - e0) / (2 * c), (e4 / c**2 - 6 * e2 / c + 3 * e0) / (4 * c**2)
 
-    def pairs(self, c11: Array, c12: Array, c22: Array) -> LayerMeans:
-        """Pairs of different inputs."""
-        here = (c11, c12, c22)
-        of = self._together(here)
-        a, b = self._own(c11), self._own(c22)
+    def _pairs(self, law: Law) -> LayerMeans:
+        c11, c12, c22 = law.covariances
+        of = dict(zip(_PAIRS, law.read(_PAIRS, lambda: self._together(law.covariances)), strict=True))
+        a, b = self._own(law, 0), self._own(law, 2)
         features = numpy.stack([a["x2"], of["x", "x"], b["x2"]], axis=-1)
-        mean_first, mean_second, slope_first, slope_second = self._derivatives(here, of["d", "d"])
+        mean_first, mean_second, slope_first, slope_second = self._derivatives(law, of["d", "d"])
         zero = numpy.zeros_like(c12)
         first = _stacked([[a["first"], zero, zero], mean_first, [zero, zero, b["first"]]])
         second = numpy.zeros((*c12.shape, 3, 3, 3))
@@ -185,37 +232,32 @@ class Activation:
         code = closed_code(list(found.values()), scalar=False)
         return tuple(found), function(code, "means_of_a_layer", ("c11", "c12", "c22", "det"), scalar=False)
 
-    def _together(self, here: tuple[Array, Array, Array]) -> dict[tuple[str, str], Array]:
+    def _together(self, here: tuple[Array, ...]) -> Measured:
         """E f(h_a) g(h_b) for all that is asked of pairs."""
+        found: dict[tuple[str, str], tuple[Array, Array]] = {}
         closed, run = self._closed_pairs
-        found: dict[tuple[str, str], Array] = {}
         if closed:
             with numpy.errstate(all="ignore"):
                 values = run(*here, gram_determinant(*here))
-            found = dict(zip(closed, values, strict=True))
+            found = {pair: (v, _ROUNDED * abs(v)) for pair, v in zip(closed, values, strict=True)}
         of = self._functions
-        return found | {(f, g): _pair_value(of[f], of[g])(*here) for f, g in _PAIRS if (f, g) not in found}
+        return [found[f, g] if (f, g) in found else _pair_value(of[f], of[g])(*here) for f, g in _PAIRS]
 
-    def _own(self, c: Array) -> dict[str, Array]:
+    def _own(self, law: Law, place: int) -> dict[str, Array]:
         x, d = self.body, self.slope
-        first, second = self._by_variance(x**2, c)
+        first, second = self._by_variance(x**2, law, place)
         told = {"x2": x**2, "x4": x**4, "d2": d**2, "hdx": H * d * x}
-        return {"first": first, "second": second} | {name: self.single(f, c) for name, f in told.items()}
+        return {"first": first, "second": second} | {name: law.single(f, place) for name, f in told.items()}
 
-    def _derivatives(self, here: tuple[Array, ...], p: Array) -> tuple[Any, Any, Any, Any]:
+    def _derivatives(self, law: Law, p: Array) -> tuple[Any, Any, Any, Any]:
         """First derivatives (3) and second ones (6, row by row) of E φφ′, and of E φ̇φ̇′."""
         if not self.is_smooth:
-            assert self._closed is not None
-            c11, c12, c22 = here
-            if (c11 * c22 - c12**2 < _ALIKE * c11 * c22).any():
-                raise EvaluationError(
-                    f"tp.Kernels(order=1): two inputs are the same up to a factor in some layer, and φ = {self.body} "
-                    "has a kink there: derivatives of its kernel are infinite. Leave one of them out."
-                )
-            found = [numpy.broadcast_to(numpy.asarray(v, dtype=numpy.float64), p.shape) for v in self._closed(*here)]
+            way = law.way()
+            c11, c12, c22 = law.covariances
+            found = law.read(("derivatives", way), lambda: self._of_closed(c11, c12 * (1 + way * _LAST_DIGITS), c22))
             return found[:3], found[3:9], found[9:12], found[12:]
         order = [self.body.diff(H, k) for k in range(_MOST + 1)]
-        m = lambda i, j: _pair_value(order[i], order[j])(*here)  # noqa: E731
+        m = lambda i, j: law.pair(order[i], order[j])  # noqa: E731
         m22, m13, m31, m33 = m(2, 2), m(1, 3), m(3, 1), m(3, 3)
         return (
             [m(2, 0) / 2, p, m(0, 2) / 2],
@@ -223,6 +265,30 @@ class Activation:
             [m31 / 2, m22, m13 / 2],
             [m(5, 1) / 4, m(4, 2) / 2, m33 / 4, m33, m(2, 4) / 2, m(1, 5) / 4],
         )
+
+    def _of_closed(self, c11: Array, c12: Array, c22: Array) -> Measured:
+        """Derivatives of closed forms."""
+        assert self._closed is not None
+        det = gram_determinant(c11, c12, c22)
+        if (det < _ALIKE * c11 * c22).any():
+            raise EvaluationError(
+                f"tp.Kernels(order=1): two inputs are the same up to a factor in some layer, and φ = {self.body} "
+                "has a kink there: derivatives of its kernel are infinite. Leave one of them out."
+            )
+        found = self._closed(c11, c12, c22, det)
+        values: list[Array] = [numpy.broadcast_to(numpy.asarray(v, float), c12.shape) for v in found]
+        return [(v, _ROUNDED * abs(v)) for v in values]
+
+
+def _with_determinant(form: Expr) -> Expr:
+    """With one symbol for c11 c22 − c12², whose powers cancel between derivatives only where all read one number."""
+    c11, c12, c22 = _C
+    swap = {}
+    for node in form.atoms(sympy.Add):
+        share = sympy.cancel(node / (c11 * c22 - c12**2))
+        if not share.has(sympy.Add):
+            swap[node] = share * _DET
+    return form.xreplace(swap)
 
 
 def _stacked(rows: Any) -> Array:
@@ -236,22 +302,20 @@ def _symmetric(upper: Any) -> Array:
 
 
 @lru_cache(maxsize=512)
-def _value(f: Expr) -> Callable[[Array], Array]:
+def _value(f: Expr) -> Callable[[Array], tuple[Array, Array]]:
     if not f.has(H):
-        return lambda c: numpy.full(c.shape, float(f))
-    known = moment(sympy.expand(f), (H,))
-    return lambda c: known(c)[0]
+        return lambda c: (numpy.full(c.shape, float(f)), numpy.zeros(c.shape))
+    return moment(sympy.expand(f), (H,))
 
 
 @lru_cache(maxsize=512)
-def _pair_value(f: Expr, g: Expr) -> Callable[..., Array]:
+def _pair_value(f: Expr, g: Expr) -> Callable[..., tuple[Array, Array]]:
     if f == 0 or g == 0:
-        return lambda c11, c12, c22: numpy.zeros(c12.shape)
+        return lambda c11, c12, c22: (numpy.zeros(c12.shape), numpy.zeros(c12.shape))
     if not f.has(H) or not g.has(H):
-        constant, other, place = (f, g, 2) if not f.has(H) else (g, f, 0)
-        return lambda *c: float(constant) * _value(other)(c[place])
-    known = _moment_of(f, g)
-    return lambda *c: known(*c)[0]
+        place = 2 if not f.has(H) else 0
+        return lambda *c: _value(f * g)(c[place])
+    return _moment_of(f, g)
 
 
 def _moment_of(f: Expr, g: Expr) -> MomentFunction:

@@ -128,7 +128,7 @@ class _Reader:
             self._refuse(where, "holds its image W x and its biases in more than one sum")
         factors = {s: argument.diff(s) for s in leaves}
         rest = argument.xreplace(dict.fromkeys(leaves, S.Zero))
-        activation = plain.xreplace({argument: H + rest})
+        activation = _in_one_variable(plain, argument, main[0], H + rest)
         self._free_of_width(where, activation)
         return activation, leaves[main[0]], factors[main[0]], [(leaves[s], factors[s]) for s in biases]
 
@@ -185,11 +185,21 @@ class _Reader:
 
 
 def _argument(body: Expr, leaves: set[Expr]) -> Expr | None:
-    """The sum by which an expression depends on all its leaves; None where there is none."""
+    """The sum by which an expression depends on all its leaves, as it is or times numbers; None where there is none."""
     if len(leaves) == 1:
         return next(iter(leaves))
     for node in sorted(body.atoms(sympy.Add) | {body}, key=lambda a: a.count_ops()):
-        holds = leaves <= node.free_symbols and not body.xreplace({node: H}).free_symbols & leaves
-        if holds and all(node.diff(s).free_symbols.isdisjoint(leaves) for s in leaves):
-            return node
+        if leaves <= node.free_symbols and all(node.diff(s).free_symbols.isdisjoint(leaves) for s in leaves):
+            one = min(leaves, key=str)
+            if not _in_one_variable(body, node, one, H).free_symbols & leaves:
+                return node
     return None
+
+
+def _in_one_variable(body: Expr, argument: Expr, leaf: Expr, value: Expr) -> Expr:
+    """With `value` for a sum, also where a multiple of it stands, in which its factor is multiplied out."""
+    found = body.xreplace({argument: value})
+    if found.has(leaf):
+        factor = argument.diff(leaf)
+        found = sympy.expand_mul(found.xreplace({leaf: (value - argument.xreplace({leaf: S.Zero})) / factor}))
+    return found

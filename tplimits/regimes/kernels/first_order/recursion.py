@@ -23,18 +23,25 @@ Q is 0 above the last layer.  The variance of Θ adds up, layer by layer, what t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.regimes.kernels.first_order.means import Law
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from tplimits.regimes.kernels.first_order.means import Activation, LayerMeans
 
 #: 1 − ρ² of two arguments below which the second direction of a pair, whose share goes to zero with it, is left out
 _ONE_DIRECTION = 1e-8
+#: how much of √C one direction alone may be off by, in units of 1 − ρ²
+_LEFT_OUT = 10.0
+#: how often means are moved by their errors, and what the largest effect is multiplied by: errors rarely add up
+_MOVED, _MARGIN = 3, 4.0
 
 
 @dataclass(frozen=True)
@@ -73,29 +80,67 @@ class _Forward:
 
 def coefficients(
     layers: Sequence[tuple[Activation, Weights]], readout: Weights, data: Array, alone: bool
+) -> tuple[Coefficients, Coefficients]:
+    """The expansion for Σ ξ ξ′ of P pairs, (P, 3) in the order aa, ab, bb, or (P, 1) of inputs with themselves.
+
+    Beside it what errors of means make of it: how far it goes where each is moved up or down by its own.  Where two
+    inputs nearly agree, terms that are larger than their sum by powers of 1/(1 − ρ²) cancel, and errors grow with them.
+    """
+    laws, K = [], data
+    for activation, weights in layers:
+        argument = weights.square * K + weights.shift
+        laws.append(Law(tuple(numpy.ascontiguousarray(c) for c in argument.T)))
+        K = activation.read(laws[-1]).features
+    signs = (None, *map(numpy.random.default_rng, range(_MOVED)))
+    found, *moved = (_coefficients(layers, readout, data, laws, s, 0 if alone else 1) for s in signs)
+    off = {
+        f.name: _MARGIN * numpy.max([abs(getattr(m, f.name) - getattr(found, f.name)) for m in moved], axis=0)
+        for f in fields(Coefficients)
+    }
+    off["ntk_bias"] += (
+        _LEFT_OUT * numpy.max([_one_direction(law) for law in laws], axis=0) * numpy.sqrt(found.ntk_variance)
+    )
+    return found, Coefficients(**off)
+
+
+def _one_direction(law: Law) -> Array:
+    """1 − ρ² where the second direction of a pair is left out, and 0 elsewhere."""
+    if len(law.covariances) == 1:
+        return numpy.zeros_like(law.covariances[0])
+    c11, c12, c22 = law.covariances
+    share = 1 - c12**2 / (c11 * c22)
+    return numpy.where(share < _ONE_DIRECTION, abs(share), 0.0)
+
+
+def _coefficients(
+    layers: Sequence[tuple[Activation, Weights]],
+    readout: Weights,
+    data: Array,
+    laws: Sequence[Law],
+    signs: Generator | None,
+    pair: int,
 ) -> Coefficients:
-    """The expansion for Σ ξ ξ′ of P pairs, (P, 3) in the order aa, ab, bb, or (P, 1) of inputs with themselves."""
-    pair = 0 if alone else 1
-    up, K, G, V = _upwards(layers, data)
+    """With means of given laws, moved by their errors where `signs` are given."""
+    up, G, V = _upwards(layers, data, [law.moved(signs) for law in laws])
     w = readout.square
-    ntk_bias, ntk_variance = _tangent([numbers for _, numbers in layers], up, readout, (K, G, V), pair)
+    ntk_bias, ntk_variance = _tangent([numbers for _, numbers in layers], up, readout, (G, V), pair)
     return Coefficients(w * G[:, pair], w**2 * V[:, pair, pair], ntk_bias, ntk_variance)
 
 
-def _upwards(layers: Sequence[tuple[Activation, Weights]], data: Array) -> tuple[list[_Forward], Array, Array, Array]:
+def _upwards(
+    layers: Sequence[tuple[Activation, Weights]], data: Array, laws: Sequence[Law]
+) -> tuple[list[_Forward], Array, Array]:
     K, G = data, numpy.zeros_like(data)
     V = numpy.zeros((*data.shape, data.shape[-1]))
     found = []
-    for activation, weights in layers:
-        argument = weights.square * K + weights.shift
-        columns = [numpy.ascontiguousarray(c) for c in argument.T]
-        means = activation.alone(*columns) if len(columns) == 1 else activation.pairs(*columns)
-        found.append(_Forward(argument, means, K, G, V))
+    for (activation, weights), law in zip(layers, laws, strict=True):
+        means = activation.read(law)
+        found.append(_Forward(numpy.stack(law.covariances, axis=-1), means, K, G, V))
         D, H = weights.square * means.first, weights.square**2 * means.second
         G = _on(D, G) + numpy.einsum("peij,pij->pe", H, V) / 2
         V = means.spread + D @ V @ D.swapaxes(1, 2)
         K = means.features
-    return found, K, G, V
+    return found, G, V
 
 
 def _on(matrix: Array, vector: Array) -> Array:
@@ -119,7 +164,7 @@ class _Backward:
 
 
 def _tangent(
-    weights: Sequence[Weights], up: Sequence[_Forward], readout: Weights, top: tuple[Array, Array, Array], pair: int
+    weights: Sequence[Weights], up: Sequence[_Forward], readout: Weights, top: tuple[Array, Array], pair: int
 ) -> tuple[Array, Array]:
     """b and C of Θ."""
     count, entries = up[0].argument.shape
@@ -134,7 +179,7 @@ def _tangent(
         state = _downwards(forward, w, square, state)
         states.append(state)
     states.reverse()
-    bias = readout.rate * top[1][:, pair]
+    bias = readout.rate * top[0][:, pair]
     for w, forward, state in zip(weights, up, states, strict=False):
         factor = w.rate * forward.below[:, pair] + w.biases
         together = _on(forward.covariance, state.slope)[:, pair]
