@@ -29,7 +29,7 @@ from tplimits.numbers.expansion.nodes import (
     plus,
     times,
 )
-from tplimits.numbers.expansion.plateaus import flat_nodes, plateaus
+from tplimits.numbers.expansion.plateaus import Mask, flat_nodes, plateaus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -113,10 +113,10 @@ class Kinks:
             found = found if delta is None else plus(found, times(delta, where))
         return plus(found, self._across(u, flat))
 
-    def _across(self, u: Field, flat: Array) -> Field | None:
+    def _across(self, u: Field, flat: Mask) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""
         # where it is 0 all along, the others are at a mark: where two deltas meet nothing is left of one of them
-        along = (flat & (numpy.abs(u.values) < AT_KINK)).any(axis=-1)
+        along: Mask = numpy.any(flat & (numpy.abs(u.values) < AT_KINK), axis=-1)
         last = self.frame.variables[u.dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(last.dims, last.nodes), u.dims), u.values.shape)
         found, first = numpy.zeros_like(u.values), u.values.shape[-1] - last.marks
@@ -149,7 +149,7 @@ class Kinks:
         others |= taken
         return Field(u.dims, found) if zeros else None
 
-    def _zeros(self, u: Array, nodes: Array, marks: int, along: Array | None = None) -> list[_Zero]:
+    def _zeros(self, u: Array, nodes: Array, marks: int, along: Mask | None = None) -> list[_Zero]:
         """Zeros in the last variable for all values of the others; beyond all where there is none, or `along`."""
         counts = numpy.ones(u.shape[:-1], dtype=bool) if along is None else ~along
         order = numpy.argsort(nodes[..., : nodes.shape[-1] - marks], axis=-1)

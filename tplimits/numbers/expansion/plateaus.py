@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy
+from numpy.typing import NDArray
 
-from tplimits.arrays import Array
 from tplimits.numbers.expansion.nodes import Field, Frame, aligned
 
+Mask = NDArray[numpy.bool_]
 #: what moves by less than this does not move, and a share of neurons that may as well be none
 _SAME, _RARE = 1e-12, 1e-8
 
 
-def flat_nodes(frame: Frame, u: Field) -> Array:
+def flat_nodes(frame: Frame, u: Field) -> Mask:
     """The nodes beside which u stays the same as its last variable moves; none where they weigh next to nothing."""
-    flat = numpy.zeros(u.values.shape, dtype=bool)
+    flat: Mask = numpy.zeros(u.values.shape, dtype=bool)
     if len(u.dims) < 2:
         return flat
     last = frame.variables[u.dims[-1]]
@@ -36,9 +37,9 @@ def flat_nodes(frame: Frame, u: Field) -> Array:
     return flat if share > _RARE else numpy.zeros_like(flat)
 
 
-def plateaus(u: Field, flat: Array) -> Iterator[tuple[Field, Field]]:
+def plateaus(u: Field, flat: Mask) -> Iterator[tuple[Field, Field]]:
     """What u is on each plateau that crosses 0, a function of all variables but the last, and 1 where it is that."""
-    rows, values = (a.reshape(-1, a.shape[-1]) for a in (flat, u.values))
+    rows, values = flat.reshape(-1, flat.shape[-1]), u.values.reshape(-1, flat.shape[-1])
     left = rows.any(axis=0)
     while left.any():
         # one of the nodes that are level most often, and all that have its values wherever both are level
