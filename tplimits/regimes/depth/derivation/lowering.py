@@ -142,7 +142,7 @@ class Lowering:
             return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, InitialMatrix) and neuron is not None:
             return self.one(written.of_matrix(self, position, (*axes, neuron)))
-        if isinstance(s, InitialVector):
+        if isinstance(s, InitialVector) and neuron is not None:
             return self._vector(position, s, (*axes, neuron))
         if isinstance(s, InitialScalar):
             if s.value is None:
