@@ -29,7 +29,7 @@ from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Splitter
 from tplimits.regimes.depth.algebra.data import Data
-from tplimits.regimes.depth.algebra.model import ONES, Layer, Model
+from tplimits.regimes.depth.algebra.model import Layer, Model
 from tplimits.regimes.depth.algebra.products import (
     EPS,
     OPEN,
@@ -142,8 +142,8 @@ class Lowering:
             return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, InitialMatrix) and neuron is not None:
             return self.one(written.of_matrix(self, position, (*axes, neuron)))
-        if isinstance(s, InitialVector):
-            return self._vector(position, s, (*axes, neuron))
+        if isinstance(s, InitialVector) and neuron is not None:
+            return written.of_vector(self, position, (*axes, neuron))
         if isinstance(s, InitialScalar):
             if s.value is None:
                 self.fail(f"the scalar `{s.name}` has no value; make it a keyword-only constant.")
@@ -164,18 +164,6 @@ class Lowering:
             found = lowered_at_poles(self, s.body, env)
         self.here = outer
         return found
-
-    def _vector(self, position: int, s: InitialVector, at: tuple[int, ...]) -> Poly:
-        """A Gaussian vector beside the state as B 1, B a matrix of its own and 1 the vector of ones: Gram matrix 1."""
-        if not self.reading.is_fresh(position):
-            raise NoFormulasError(
-                f"{self.where}: the vector `{s.name}` is not the state; of vectors beside it Gaussian ones of mean "
-                "zero are covered: write it as a matrix times the state, or leave it out."
-            )
-        width = self.number_of[s.width]
-        layer = Layer(position, False, ONES, LINEAR, len(s.axes), width, width)
-        self.model.operands[ONES], self.model.layers[layer.label] = self.one(), layer
-        return multiplied(self.number(s.law.std), self.one((layer.label, at, 0)), self.limit)
 
     def one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
         """A product of factors."""

@@ -37,9 +37,9 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.regimes.depth.algebra.activations import LINEAR
-from tplimits.regimes.depth.algebra.model import Layer
-from tplimits.regimes.depth.algebra.products import MOST, OPEN, Factor, Poly, ProductTerm, lowest, renamed
-from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
+from tplimits.regimes.depth.algebra.model import ONES, Layer
+from tplimits.regimes.depth.algebra.products import MOST, OPEN, Factor, Poly, ProductTerm, lowest, multiplied, renamed
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, no_central_limit, too_random
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -188,3 +188,18 @@ def of_matrix(lowering: Lowering, matrix: int, at: tuple[int, ...]) -> Factor:
     layer = Layer(matrix, False, None, LINEAR, len(s.axes), *(lowering.number_of[w] for w in (s.rows, s.columns)))
     lowering.model.layers[layer.label] = layer
     return layer.label, at, 0
+
+
+def of_vector(lowering: Lowering, position: int, at: tuple[int, ...]) -> Poly:
+    """A Gaussian vector beside the state as B 1, B a matrix of its own and 1 the vector of ones, whose Gram is 1."""
+    s = lowering.program[position]
+    assert isinstance(s, InitialVector)
+    if not lowering.reading.is_fresh(position):
+        raise NoFormulasError(
+            f"{lowering.where}: the vector `{s.name}` is not the state; of vectors beside it Gaussian ones of mean "
+            "zero are covered: write it as a matrix times the state, or leave it out."
+        )
+    width = lowering.number_of[s.width]
+    layer = Layer(position, False, ONES, LINEAR, len(s.axes), width, width)
+    lowering.model.operands[ONES], lowering.model.layers[layer.label] = lowering.one(), layer
+    return multiplied(lowering.number(s.law.std), lowering.one((layer.label, at, 0)), lowering.limit)
