@@ -21,9 +21,9 @@ from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import InitialVector, MatMul, OuterNonlin
 from tplimits.program.parametrization.exponents import Exponents
+from tplimits.regimes.classification.derivation.branches import branches, damped, with_ends_apart
 from tplimits.regimes.classification.derivation.counting import updated
-from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
-from tplimits.regimes.classification.derivation.stacks import Orders, branches, damped, leading_power, orders
+from tplimits.regimes.classification.derivation.stacks import Orders, leading_power, orders
 from tplimits.torch.scaling.naming import Names, containers
 from tplimits.torch.scaling.optimizers import RULES
 from tplimits.torch.scaling.table import Deep, Row
