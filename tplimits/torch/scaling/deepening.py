@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import networkx
 import sympy
@@ -66,7 +66,9 @@ class Stack:
     @classmethod
     def of(cls, make: Callable[[int, int], Any], read: Callable[[Callable[[int], Any]], TorchProgram]) -> Stack:
         """Models of three depths; `read` imports one."""
-        nets = {depth: with_ends_apart(read(lambda n, depth=depth: make(n, depth))) for depth in DEPTHS}  # type: ignore
+        read_at = {depth: read(lambda n, depth=depth: make(n, depth)) for depth in DEPTHS}  # type: ignore[misc]
+        # rearranged, a program stays of its class
+        nets = {depth: cast("TorchProgram", with_ends_apart(net)) for depth, net in read_at.items()}
         every = {depth: _parameters(net) for depth, net in nets.items()}
         return cls(nets, containers(every))
 
