@@ -65,8 +65,10 @@ class Kinds(nn.Module):
     def __init__(self, n, depth, kind):
         super().__init__()
         self.i, self.o, self.kind = nn.Linear(5, n), nn.Linear(n, 3), kind
+        own = kind == "gated"  # as in Llama, but with biases
+        shapes = [(n, 2 * n), (n, 2 * n), (2 * n, n), (n, n)] if own else 4 * [(n, n)]
         self.b = nn.ModuleList(
-            nn.ModuleList([nn.RMSNorm(n), *(nn.Linear(n, n, bias=False) for _ in range(4))]) for _ in range(depth)
+            nn.ModuleList([nn.RMSNorm(n), *(nn.Linear(*shape, bias=own) for shape in shapes)]) for _ in range(depth)
         )
         self.g = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in range(depth))
 
