@@ -59,6 +59,63 @@ def test_powers_are_those_that_are_published(optimizer, inside, α):
     assert all(rows[name].deep.rate == 0 for name in ("i.weight", "o.weight", "o.bias"))
 
 
+class Kinds(nn.Module):
+    """Blocks of other kinds: gated behind a norm, scores of queries and keys, a number each, a function last."""
+
+    def __init__(self, n, depth, kind):
+        super().__init__()
+        self.i, self.o, self.kind = nn.Linear(5, n), nn.Linear(n, 3), kind
+        own = kind == "gated"  # as in Llama, but with biases
+        shapes = [(n, 2 * n), (n, 2 * n), (2 * n, n), (n, n)] if own else 4 * [(n, n)]
+        self.b = nn.ModuleList(
+            nn.ModuleList([nn.RMSNorm(n), *(nn.Linear(*shape, bias=own) for shape in shapes)]) for _ in range(depth)
+        )
+        self.g = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in range(depth))
+
+    def forward(self, x):
+        x = self.i(x)
+        for (norm, p, q, r, s), g in zip(self.b, self.g, strict=True):
+            y = norm(x)
+            if self.kind == "gated":
+                x = x + r(nn.functional.silu(p(y)) * q(y))
+            elif self.kind == "scores":
+                x = x + s(torch.softmax(p(y) @ q(y).transpose(-1, -2) / x.shape[-1], -1) @ r(y))
+            elif self.kind == "number":
+                x = x + g * r(torch.tanh(q(y)))
+            elif self.kind == "first version":
+                x = torch.relu(x + r(torch.relu(q(x))))
+            else:
+                x = x + torch.tanh(q(y))
+        return self.o(x.mean(-2))
+
+
+# which matrices a kind has, the one that closes a block last, None where a function does
+KINDS = {
+    "gated": ("123", "3"),
+    "scores": ("1234", "4"),
+    "number": ("23", "3"),
+    "first version": ("23", "3"),
+    "tanh": ("2", None),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rates_inside_of_blocks_are_one_power_whatever_stands_there(kind):
+    """Adam at α = ½: L^(−½) inside, besides L^(−½) for what takes the factor, and none outside."""
+    found = tp.scaling(
+        lambda n, depth: Kinds(n, depth, kind), X[None], optimizer="adam", base=16, depth=2, residual="1/2",
+        widths=(16, 32, 64),
+    )  # fmt: skip
+    matrices, closing = KINDS[kind]
+    rows = found.by_name
+    assert {m: rows[f"b.0.{m}.weight"].deep.rate for m in matrices} == {
+        m: -HALF - (HALF if m == closing else 0) for m in matrices
+    }
+    assert all(rows[name].deep.rate == 0 for name in ("i.weight", "o.weight"))
+    assert rows["g.0"].deep.rate == (-HALF if kind == "number" else 0)
+    assert found.blocks == ({} if closing else {f"b.{b}.2 (tanh)": -HALF for b in range(2)})
+
+
 def test_blocks_that_share_weights_add_up():
     with pytest.raises(tp.NoLimitError, match=r"share weights.*residual=1"):
         plan("adam", "1/2", tied=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import networkx
 import sympy
@@ -21,9 +21,9 @@ from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import InitialVector, MatMul, OuterNonlin
 from tplimits.program.parametrization.exponents import Exponents
+from tplimits.regimes.classification.derivation.branches import branches, damped, with_ends_apart
 from tplimits.regimes.classification.derivation.counting import updated
-from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
-from tplimits.regimes.classification.derivation.stacks import Orders, branches, damped, leading_power, orders
+from tplimits.regimes.classification.derivation.stacks import Orders, leading_power, orders
 from tplimits.torch.scaling.naming import Names, containers
 from tplimits.torch.scaling.optimizers import RULES
 from tplimits.torch.scaling.table import Deep, Row
@@ -66,7 +66,9 @@ class Stack:
     @classmethod
     def of(cls, make: Callable[[int, int], Any], read: Callable[[Callable[[int], Any]], TorchProgram]) -> Stack:
         """Models of three depths; `read` imports one."""
-        nets = {depth: with_ends_apart(read(lambda n, depth=depth: make(n, depth))) for depth in DEPTHS}  # type: ignore
+        read_at = {depth: read(lambda n, depth=depth: make(n, depth)) for depth in DEPTHS}  # type: ignore[misc]
+        # rearranged, a program stays of its class
+        nets = {depth: cast("TorchProgram", with_ends_apart(net)) for depth, net in read_at.items()}
         every = {depth: _parameters(net) for depth, net in nets.items()}
         return cls(nets, containers(every))
 

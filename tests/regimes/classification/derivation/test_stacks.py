@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.classification.derivation.ends_apart import with_ends_apart
-from tplimits.regimes.classification.derivation.stacks import (
-    branches,
-    damped,
-    leading_power,
-    orders,
-    power_of,
-    stacked,
-)
+from tplimits.regimes.classification.derivation.branches import branches, damped, with_ends_apart
+from tplimits.regimes.classification.derivation.stacks import leading_power, orders, power_of, stacked
 
 HALF = Fraction(1, 2)
 DEPTHS = (2, 4, 8)
@@ -271,6 +264,28 @@ def test_the_last_stream_counts_where_what_reads_it_holds_the_sum():
     assert inlined.returns[0] < named.returns[0]
     for net in (named, inlined):
         assert orders(damped(net, {b.end for b in branches(net)}), 1.0).first.start == pytest.approx(4, rel=1e-3)
+
+
+@pytest.mark.parametrize("α", (HALF, Fraction(1)))
+def test_norms_after_the_sum_hand_gradients_on(α):
+    """A norm takes away what is aligned with it: none of L norms doubles a gradient."""
+
+    def net(depth):
+        @tp.network
+        def normed(ξ: tp.Input["d"], U: tp.Vector["d"], C: tp.Matrix["n", "n", "block"], v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            for b in range(depth):
+                x = x + C.sel(block=b) @ tp.tanh(x)
+                x = rms_normed(x - tp.avg(x))
+            return v * x
+
+        return with_ends_apart(normed.bind(block=depth))
+
+    found = [orders(damped(p, {b.end for b in branches(p)}), d ** -float(α)) for d in DEPTHS for p in (net(d),)]
+    powers = {
+        w: leading_power(w, [f.still.gradients[w] for f in found], [f.first.gradients[w] for f in found]) for w in "UC"
+    }
+    assert powers == {"U": 0, "C": 1 - α}
 
 
 @pytest.mark.parametrize("name", ("tanh", "relu", "a product"))

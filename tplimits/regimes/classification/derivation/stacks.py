@@ -17,17 +17,16 @@ counted in first order, beside a stream without them: where that does not grow w
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, constant_symbol
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -37,14 +36,14 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.regimes.classification.derivation.branches import FACTOR, summed
 from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS, SATURATING
 
 if TYPE_CHECKING:
+    from tplimits.program.network.backward import Backward
     from tplimits.program.nodes.program import Program
 
-#: what every branch is multiplied by, in programs that are counted
-FACTOR = constant_symbol("factor_of_blocks")
 #: what nonlinear functions make of different streams is alike
 COMMON = "common"
 #: by how much exponents may differ from one doubling to the next
@@ -52,13 +51,6 @@ SETTLED = 0.35
 #: blocks so small that they are seen in first order alone
 SMALL = 1e-3
 _X = sympy.Symbol("x", real=True)
-
-
-class Branch(NamedTuple):
-    """A term of a sum in which another term is a stream that it was made from: the instruction at its end."""
-
-    end: int
-    stream: int
 
 
 @dataclass(frozen=True)
@@ -103,59 +95,10 @@ class Orders:
     first: Stacked
 
 
-def branches(program: Program) -> tuple[Branch, ...]:
-    """The ends of residual branches, and the streams that they are added to."""
-    behind = {p: networkx.ancestors(program.graph, p) for p in range(len(program))}
-    found: dict[int, int] = {}
-    for s in program:
-        if isinstance(s, OuterNonlin):
-            for terms in _sums(program, s.body):
-                plain = [p for p, is_plain in terms if is_plain and program[p].operands]
-                for end, _ in terms:
-                    # a term made from another term is a branch; the last such term is the stream right before it
-                    streams = [q for q in plain if q != end and q in behind[end]]
-                    if streams:
-                        found[end] = max(streams)
-    return tuple(Branch(end, stream) for end, stream in sorted(found.items()))
-
-
-def _sums(program: Program, body: sympy.Expr) -> Iterator[list[tuple[int, bool]]]:
-    """For every sum of vectors the instructions of its terms, and whether these stand there with a number alone."""
-    for node in sympy.preorder_traversal(body):
-        if isinstance(node, sympy.Add):
-            yield summed(program, node)
-
-
-def summed(program: Program, node: sympy.Expr) -> list[tuple[int, bool]]:
-    """The vectors that a sum is made of, one for a term, and whether each stands there with a number alone."""
-    terms = []
-    for term in sympy.Add.make_args(node):
-        factors = [f for f in sympy.Mul.make_args(term) if f.has(Entry)]
-        vectors = [f for f in factors if isinstance(f, Entry) and f.neuron != NO_NEURON]
-        # gains multiply a branch and are not what it is; a sum of initial vectors alone has no other
-        made = [f for f in vectors if not isinstance(program[f.source], InitialVector)] or vectors
-        if len(made) == 1:
-            terms.append((int(made[0].source), len(factors) == 1))
-    return terms
-
-
-def damped(program: Program, ends: Collection[int]) -> Program:
-    """The program whose branches are multiplied by `FACTOR` where they are added."""
-
-    def read(s: Any) -> Any:
-        if not isinstance(s, OuterNonlin):
-            return s
-        entries = {e: FACTOR * e for e in s.body.atoms(Entry) if int(e.source) in ends}
-        return replace(s, body=s.body.xreplace(entries)) if entries else s
-
-    constants = {**program.constants, FACTOR.name: None}
-    return program.replace(instructions=tuple(map(read, program)), constants=constants)
-
-
 def stacked(program: Program, factor: float) -> Stacked:
     """A network, whose branches hold `FACTOR`, counted with that number."""
     backward = total_of(program)
-    values, sums = _counted(backward.program, factor, len(program))
+    values, sums = _counted(backward, program, factor)
     gradients = dict.fromkeys((name for name, p in program.initial_names.items() if p not in program.inputs), 0.0)
     for name in gradients:
         for use, _ in backward.uses(name):
@@ -172,8 +115,35 @@ def orders(program: Program, factor: float) -> Orders:
     return Orders(still, Stacked(added, {k: (g - still.gradients[k]) / SMALL for k, g in moved.gradients.items()}))
 
 
-def _counted(program: Program, factor: float, forward: int) -> tuple[dict[int, Value], dict[Hashable, float]]:
-    """The sizes of all values of a total program, whose first `forward` ones are those of the network, and its sums."""
+def _aligned(backward: Backward, network: Program) -> frozenset[int]:
+    """Averages that training aligns: scores, and gradients of scores, of what is made of them, and of parameters.
+
+    Those of norms stay what they are at the start: a norm takes away what is aligned with it.
+    """
+    scores = {p for p, s in enumerate(network) if isinstance(s, Avg) and _is_score(network, s)}
+    made = {p for p, s in enumerate(network) if isinstance(s, InitialScalar)} | scores
+    for p, s in enumerate(network):
+        if isinstance(s, ScalarNonlin) and made & set(s.operands):
+            made.add(p)
+    found = {u.gradient.source for p in made for u in backward.adjoints.get(p, ())}
+    found |= {u.gradient.source for name in network.initial_names for u, _ in backward.uses(name) if u.operand is None}
+    # what is added up over uses is read by a sum of scalars
+    found |= {q for p in found if isinstance(backward.program[p], ScalarNonlin) for q in backward.program[p].operands}
+    return frozenset(scores | found)
+
+
+def _is_score(network: Program, average: Avg) -> bool:
+    """Whether an average is one of products of two vectors."""
+    s = network[average.operand.source]
+    body = s.body if isinstance(s, OuterNonlin) else sympy.S.Zero
+    while isinstance(body, AxisSum):
+        body = body.summand
+    return sum(isinstance(f, Entry) and f.neuron != NO_NEURON for f in sympy.Mul.make_args(body)) == 2
+
+
+def _counted(backward: Backward, network: Program, factor: float) -> tuple[dict[int, Value], dict[Hashable, float]]:
+    """The sizes of all values of a total program, and the sums of the network."""
+    program, forward, aligned = backward.program, len(network), _aligned(backward, network)
     values: dict[int, Value] = {}
     sums: dict[Hashable, float] = {}
 
@@ -204,9 +174,9 @@ def _counted(program: Program, factor: float, forward: int) -> tuple[dict[int, V
             values[position] = Value({last: values[s.operand.source].size}, "vector")
         elif isinstance(s, Avg):
             x = values[s.operand.source]
-            # gradients of scalars, and scores, are sums that training aligns, of a sign that is random in each block
-            aligned = position >= forward or not x.mean
-            values[position] = Value({position: x.size if aligned else x.mean}, "chance" if aligned else "scalar")
+            late = position in aligned and not (position < forward and x.mean)
+            # of a sign that is random in each block; others are numbers of the size of the mean
+            values[position] = Value({position: x.size if late else x.mean}, "chance" if late else "scalar")
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = walk(s.body)

@@ -1,19 +1,83 @@
-"""Ends of residual branches as instructions of their own: x + tanh(W x) is a sum whose second term has none."""
+"""Residual branches of a network: what is added to a stream that it was made from, by the instruction at its end.
+
+x + tanh(W x) is a sum whose second term has no instruction of its own, and gets one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import networkx
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, free_indices
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, constant_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialVector, Instruction, MatMul, OuterNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+
+#: what every branch is multiplied by, in programs that are counted
+FACTOR = constant_symbol("factor_of_blocks")
+
+
+class Branch(NamedTuple):
+    """A term of a sum in which another term is a stream that it was made from: the instruction at its end."""
+
+    end: int
+    stream: int
+
+
+def branches(program: Program) -> tuple[Branch, ...]:
+    """The ends of residual branches, and the streams that they are added to."""
+    behind = {p: networkx.ancestors(program.graph, p) for p in range(len(program))}
+    found: dict[int, int] = {}
+    for s in program:
+        if isinstance(s, OuterNonlin):
+            for terms in _sums(program, s.body):
+                plain = [p for p, is_plain in terms if is_plain and program[p].operands]
+                for end, _ in terms:
+                    # a term made from another term is a branch; the last such term is the stream right before it
+                    streams = [q for q in plain if q != end and q in behind[end]]
+                    if streams:
+                        found[end] = max(streams)
+    return tuple(Branch(end, stream) for end, stream in sorted(found.items()))
+
+
+def _sums(program: Program, body: sympy.Expr) -> Iterator[list[tuple[int, bool]]]:
+    """For every sum of vectors the instructions of its terms, and whether these stand there with a number alone."""
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Add):
+            yield summed(program, node)
+
+
+def summed(program: Program, node: sympy.Expr) -> list[tuple[int, bool]]:
+    """The vectors that a sum is made of, one for a term, and whether each stands there with a number alone."""
+    terms = []
+    for term in sympy.Add.make_args(node):
+        factors = [f for f in sympy.Mul.make_args(term) if f.has(Entry)]
+        vectors = [f for f in factors if isinstance(f, Entry) and f.neuron != NO_NEURON]
+        # gains multiply a branch and are not what it is; a sum of initial vectors alone has no other
+        made = [f for f in vectors if not isinstance(program[f.source], InitialVector)] or vectors
+        if len(made) == 1:
+            terms.append((int(made[0].source), len(factors) == 1))
+    return terms
+
+
+def damped(program: Program, ends: Collection[int]) -> Program:
+    """The program whose branches are multiplied by `FACTOR` where they are added."""
+
+    def read(s: Any) -> Any:
+        if not isinstance(s, OuterNonlin):
+            return s
+        entries = {e: FACTOR * e for e in s.body.atoms(Entry) if int(e.source) in ends}
+        return replace(s, body=s.body.xreplace(entries)) if entries else s
+
+    constants = {**program.constants, FACTOR.name: None}
+    return program.replace(instructions=tuple(map(read, program)), constants=constants)
 
 
 def with_ends_apart(network: Program) -> Program:
