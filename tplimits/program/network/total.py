@@ -25,6 +25,7 @@ from tplimits.program.network.parameters import at_rest, parameter_places, param
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -165,3 +166,22 @@ def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] 
     walk.run()
     uses = {name: tuple(walk.uses.get(p, ())) for p, name in parameter_places(program).items()}
     return Cotangent(growing.finished().released, place, uses)
+
+
+def late_vectors(total: TotalProgram) -> set[str]:
+    """Vectors that their own gradient does not depend on, such as readouts v of f = Avg(v φ(h)).
+
+    They are linear in the output, and can be drawn after everything that they multiply.
+    """
+    backward = total.backward
+    graph, network = backward.program.graph, total.network
+    behind: dict[str, set[int]] = {}
+    for name, uses in backward.gradients.items():
+        position = network.initial_names[name]
+        sources = {use.gradient.source for use in uses}
+        found = sources.union(*(networkx.ancestors(graph, p) for p in sources))
+        if isinstance(network[position], InitialVector) and uses and position not in found:
+            behind[name] = found
+    positions = {network.initial_names[name] for name in behind}
+    # two vectors whose gradients read each other, as in products of readouts, cannot both come last
+    return {name for name, found in behind.items() if not found & positions}

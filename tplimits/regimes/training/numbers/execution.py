@@ -20,6 +20,7 @@ from tplimits.numbers.columns import Array, Population, State, rng_state, set_rn
 from tplimits.numbers.particles import ParticleExecution, refuse_unseen
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs, returned_values
 from tplimits.program.network.schedules import Schedule, at_step
+from tplimits.program.network.total import late_vectors
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
@@ -255,22 +256,3 @@ class TrainingExecution(ParticleExecution):
         for name, held in state["parameters"].items():
             self.parameters[name].restore(held)
         self.arrays = []
-
-
-def late_vectors(total: TotalProgram) -> set[str]:
-    """Vectors that their own gradient does not depend on, such as readouts v of f = Avg(v φ(h)).
-
-    They are linear in the output, and can be drawn after everything that they multiply.
-    """
-    backward = total.backward
-    graph, network = backward.program.graph, total.network
-    behind: dict[str, set[int]] = {}
-    for name, uses in backward.gradients.items():
-        position = network.initial_names[name]
-        sources = {use.gradient.source for use in uses}
-        found = sources.union(*(networkx.ancestors(graph, p) for p in sources))
-        if isinstance(network[position], InitialVector) and uses and position not in found:
-            behind[name] = found
-    positions = {network.initial_names[name] for name in behind}
-    # two vectors whose gradients read each other, as in products of readouts, cannot both come last
-    return {name for name, found in behind.items() if not found & positions}

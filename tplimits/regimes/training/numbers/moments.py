@@ -15,13 +15,12 @@ from tplimits.law.hypotheses.sampled import may_have_no_error, told
 from tplimits.numbers import intervals
 from tplimits.program.network.parameters import started
 from tplimits.program.network.schedules import at_step
-from tplimits.program.network.total import TotalProgram
+from tplimits.program.network.total import TotalProgram, late_vectors
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.square_integrable import asked_of_widths, is_bounded, judged
-from tplimits.regimes.training.numbers.execution import late_vectors
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
 

@@ -19,12 +19,11 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.total import TotalProgram
+from tplimits.program.network.total import TotalProgram, late_vectors
 from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.evaluate import places
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 from tplimits.program.nodes.laws import GRID
-from tplimits.regimes.training.numbers.execution import late_vectors
 from tplimits.regimes.training.numbers.scalars import normal_of
 
 if TYPE_CHECKING:
