@@ -25,6 +25,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import POSITIVE, bounds, never_negative
 from tplimits.law.hypotheses.entire import is_entire
+from tplimits.law.hypotheses.linear import independent, linear
 from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
@@ -35,8 +36,8 @@ from tplimits.program.parts import found, holds, put_for, remembered
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
-#: a Gram determinant above this is certainly not zero
-_REGULAR = 1e-9
+#: a value above this is certainly not zero
+_SEEN = 1e-9
 #: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
 _SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
 #: |f(x)| ≤ C |x|
@@ -72,7 +73,7 @@ def locus(base: Expr, gaussians: Randomness) -> Locus | None:
     """The zero set of a denominator; None where it is not of this kind."""
     zeros = _forms(base, gaussians)
     forms = [pair for pair in zeros if linear(pair[0], gaussians) is not None]
-    return Locus(tuple(_independent(forms, gaussians))) if forms else None
+    return Locus(tuple(independent(forms, gaussians))) if forms else None
 
 
 @answered_once
@@ -84,7 +85,7 @@ def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
     # a base that vanishes with positive probability divides by 0 there: no power of anything repairs that
     if not forms and not any(almost_never_zero(f, gaussians) for f, _ in others):
         return None
-    return Locus(tuple(_independent(forms, gaussians)), tuple(others))
+    return Locus(tuple(independent(forms, gaussians)), tuple(others))
 
 
 @answered_once
@@ -149,11 +150,11 @@ def _is_seen(expr: Expr, gaussians: Randomness) -> bool:
     """Whether a function of independent variables, and of nothing else, is not zero at some point."""
     variables = variables_in(expr, gaussians)
     pairs: list[tuple[Expr, Expr]] = [(v, S.One) for v in variables]
-    if set(variables) != expr.free_symbols or len(_independent(pairs, gaussians)) < len(variables):
+    if set(variables) != expr.free_symbols or len(independent(pairs, gaussians)) < len(variables):
         return False
     # a point with no coincidence between its coordinates, so that differences do not vanish there
     value = expr.xreplace({v: sympy.Float(0.7 + 0.31 * i) for i, v in enumerate(variables)}).evalf()
-    return bool(value.is_comparable and abs(value) > _REGULAR)
+    return bool(value.is_comparable and abs(value) > _SEEN)
 
 
 def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Randomness) -> Expr | None:
@@ -271,55 +272,6 @@ def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     definite = half.is_Matrix and all(c.is_number for c in half) and half.is_positive_definite
     is_form = definite and sympy.expand(base - (sympy.Matrix([variables]) * half * sympy.Matrix(variables))[0]) == 0
     return [(v, sympy.Integer(2)) for v in variables] if is_form else []
-
-
-@answered_once
-def linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
-    """The coefficients of an affine form in the variables, all of them numbers; None where it is not one."""
-    variables = variables_in(expr, gaussians)
-    if not variables or set(variables) != gaussians.of(expr):
-        return None
-    return _coefficients(expr, tuple(variables))
-
-
-@remembered(1 << 12)
-def _coefficients(expr: Expr, variables: tuple[Symbol, ...]) -> dict[Symbol, Expr] | None:
-    # a function of a variable is no polynomial, and its derivatives may be long
-    if not _is_algebraic(expr, frozenset(variables)):
-        return None
-    found = {v: sympy.diff(expr, v) for v in variables}
-    return found if all(c.is_number for c in found.values()) else None
-
-
-def _is_algebraic(expr: Expr, variables: frozenset[Symbol]) -> bool:
-    """Whether variables stand in sums, products and powers alone."""
-    if expr.is_Symbol or not expr.free_symbols & variables:
-        return True
-    return (expr.is_Add or expr.is_Mul or expr.is_Pow) and all(_is_algebraic(a, variables) for a in expr.args)
-
-
-def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[tuple[Expr, Expr]]:
-    """Forms that are certainly linearly independent as random variables, those with small exponents first."""
-    kept: list[tuple[Expr, Expr]] = []
-    # small exponents bring large 1/a: of dependent forms the one that gives the larger w is kept
-    for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
-        rows = [linear(f, gaussians) or {} for f, _ in (*kept, pair)]
-        if len(rows) == 1 or _is_regular(sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])):
-            kept.append(pair)
-    return kept
-
-
-def _is_regular(gram: sympy.Matrix) -> bool:
-    """Whether a covariance is seen to have an inverse; on the scale of its variances, where these are numbers."""
-    # relative to the product of the variances: forms on a small scale are as independent as others
-    det = gram.det()
-    if det.is_number:
-        return bool(det.evalf() > _REGULAR * sympy.Mul(*gram.diagonal()).evalf())
-    return bool(det.is_positive)
-
-
-def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomness) -> Expr:
-    return sympy.Add(*(c * d * gaussians.covariance(x, y) for x, c in a.items() for y, d in b.items()))
 
 
 def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
