@@ -115,7 +115,8 @@ class _Analysis:
 
     def _found(self, expr: Expr) -> Tail:
         if expr.is_Symbol:
-            return self._symbol(expr)
+            definition = self.gaussians.definition(expr)
+            return _LINEAR if definition is None else self.growth(definition)
         if isinstance(expr, (sympy.Add, sympy.Mul)):
             return self._combined(expr)
         if isinstance(expr, BoxMean):
@@ -163,7 +164,8 @@ class _Analysis:
         if (apart.established and apart.power > 2) or apart.unreal or not holds(expr, sympy.Add):
             return apart
         whole = as_quotient(expr, self.random, lambda t: self.growth(t).established)
-        return found if whole != expr and (found := self.growth(whole)).established else apart
+        together = apart if whole == expr else self.growth(whole)
+        return together if together.established else apart
 
     def _product(self, expr: sympy.Mul) -> Tail:
         factors = [f for f in expr.args if self.random(f)]
