@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath
@@ -11,6 +12,7 @@ import sympy
 import tplimits as tp
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.quotients import over_one_denominator
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.functions import relu, step
 
@@ -101,3 +103,12 @@ def test_a_root_of_what_is_flat_has_its_dot_part_by_stein():
     found = tp.derive(rooted).evaluate()
     assert found["return[0]"].value == pytest.approx(dot, abs=1e-12)
     assert found["return[1]"].value == pytest.approx(1 / math.sqrt(2 * math.pi) + dot**2, abs=1e-12)
+
+
+def test_one_denominator_holds_the_highest_power_in_every_order():
+    h = sympy.Symbol("h", real=True)
+    terms = 1 / h, -sympy.tanh(h) / h**3, sympy.sin(h) / h**2
+    for order in itertools.permutations(terms):
+        whole = over_one_denominator(sympy.Add(*order, evaluate=False), lambda base: True)
+        assert sympy.expand(whole * h**3) == h**2 - sympy.tanh(h) + h * sympy.sin(h)
+        assert len([f for f in sympy.Mul.make_args(whole) if f.is_Pow]) == 1 and h**-3 in whole.args

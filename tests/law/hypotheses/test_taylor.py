@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import sympy
 
-from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero
+from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
 from tplimits.program.nodes import functions
 
 t, a = sympy.Symbol("t", real=True), sympy.Symbol("a", positive=True)
@@ -58,3 +58,10 @@ def test_orders_are_those_of_derivatives():
 )
 def test_what_is_analytic_at_zero(expr, seen):
     assert is_analytic(expr, t) is seen
+
+
+def test_powers_of_a_quotient_are_those_of_a_long_division():
+    """(eᵗ − 1)/(t + t²) = (1 + t/2 + t²/6)(1 − t + t²) + …."""
+    t = sympy.Symbol("t", real=True)
+    assert quotient_powers(sympy.exp(t) - 1, t + t**2, t, 2) == [1, sympy.Rational(-1, 2), sympy.Rational(2, 3)]
+    assert quotient_powers(sympy.cos(t), t + t**2, t, 2) is None

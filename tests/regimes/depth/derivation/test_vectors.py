@@ -10,6 +10,7 @@ from tplimits.regimes.depth.tangent.finite.backpropagation import Network
 
 V = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]])
 PROPORTIONAL = tp.Proportional()
+WIDE, NARROW = tp.init(mean=0, std=2), tp.init(mean=0, std=0.5)
 
 
 @tp.block
@@ -57,17 +58,28 @@ def test_logits_of_order_one_hold_biases_of_queries_and_keys():
         S = tp.sqrt(tp.n) * tp.avg(q * k)
         return x + tp.sum(tp.sin(S) * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
 
+    @tp.block
+    def of_their_own_sizes(
+        x: tp.State["token"],
+        WQ: tp.Matrix,
+        WK: tp.Matrix,
+        WV: tp.Matrix,
+        r: tp.Vector = NARROW,
+        s: tp.Vector = WIDE,
+    ):
+        q, k = WQ @ x + s, (WK @ x + r).rename(token="key")
+        S = tp.sqrt(tp.n) * tp.avg(q * k)
+        return x + tp.sum(tp.sin(S) * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
     queries, keys, wanted, wrong = V + 4, V + 0.25, np.zeros((3, 3)), np.zeros((3, 3))
     for α, β, ν, κ in np.ndindex(3, 3, 3, 3):
         for found, Q in ((wanted, queries), (wrong, V)):
             half = (Q[α, α] * keys[ν, ν] + Q[β, β] * keys[κ, κ]) / 2
             found[α, β] += np.exp(-half) * np.sinh(Q[α, β] * keys[ν, κ]) * V[ν, κ]
-    value = tp.derive(attention, PROPORTIONAL).drift_at(V)
-    np.testing.assert_allclose(value, wanted, rtol=1e-7)
-    assert np.abs(value - wrong).max() > 0.1
-
-
-WIDE = tp.init(mean=0, std=2)
+    for block in (attention, of_their_own_sizes):
+        value = tp.derive(block, PROPORTIONAL).drift_at(V)
+        np.testing.assert_allclose(value, wanted, rtol=1e-7)
+        assert np.abs(value - wrong).max() > 0.1
 
 
 @tp.block

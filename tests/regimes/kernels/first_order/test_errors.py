@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.kernels.finite import orders
 from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.recursion import Weights, coefficients
 
@@ -39,6 +40,23 @@ def test_digits_that_are_lost_are_refused(derived):
     """The sum of terms that cancel had been printed: −2.4 for 5·10⁻⁵."""
     with pytest.raises(tp.EvaluationError, match="cancel where inputs nearly agree"):
         derived.evaluate(np.array([FIRST, FIRST + 1e-4 * ASIDE]))
+
+
+class _AskedError(Exception):
+    pass
+
+
+def test_claims_have_the_errors_of_what_is_derived(derived, monkeypatch):
+    def asked(inquiry, *rest):
+        raise _AskedError(inquiry.claims)
+
+    monkeypatch.setattr(orders, "concluded", asked)
+    X = np.array([FIRST, FIRST + 1e-3 * ASIDE])
+    with pytest.raises(_AskedError) as raised:
+        tp.check(derived, X1=X, seed=0)
+    found, errors = derived.evaluate(X), {c.label: c.error for c in raised.value.args[0] if c.statistic == "mean"}
+    assert errors["b(Θ[0,1])"] >= found.ntk_bias_error[0, 1] > 0
+    assert errors["b(K[0,1])"] >= found.nngp_bias_error[0, 1] > 0
 
 
 class Rough:
