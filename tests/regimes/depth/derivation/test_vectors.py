@@ -28,7 +28,16 @@ def by_token(x: tp.State["token"], b: tp.Vector["token"], U: tp.Matrix, W: tp.Ma
     return x + g / tp.sqrt(tp.n) * (U @ tp.relu(W @ x + s * b))
 
 
-@pytest.mark.parametrize(("block", "law"), [(biased, np.ones((3, 3))), (by_token, np.eye(3))], ids=["one", "by token"])
+@tp.block
+def wide(x: tp.State["token"], U: tp.Matrix, W: tp.Matrix, b: tp.Vector = WIDE, *, g, s):
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(W @ x + s / 2 * b))
+
+
+@pytest.mark.parametrize(
+    ("block", "law"),
+    [(biased, np.ones((3, 3))), (by_token, np.eye(3)), (wide, np.ones((3, 3)))],
+    ids=["one", "by token", "of its own size"],
+)
 def test_a_bias_inside_of_an_activation_adds_its_variance(block, law):
     value, error = tp.derive(block, PROPORTIONAL).drift_estimate_at(V, g=0.8, s=0.7)
     kernel = tp.derive(plain, PROPORTIONAL)
