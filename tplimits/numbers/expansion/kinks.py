@@ -124,11 +124,8 @@ class Kinks:
             if self.frame.by_cells:
                 raise self._unknown()
             self.frame.bends = self.told
-        zeros, taken, others = (
-            self._zeros(u.values, nodes, last.marks, along),
-            set[int](),
-            self.frame.taken[last.number],
-        )
+        zeros = self._zeros(u.values, nodes, last.marks, along)
+        taken, others = set[int](), self.frame.taken[last.number]
         for zero in zeros:
             root, slope = zero.root, zero.slope
             self._refuse_grazing(root, slope, u)

@@ -180,9 +180,8 @@ def _counted(backward: Backward, network: Program, factor: float) -> tuple[dict[
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = walk(s.body)
-            is_vector = (
-                isinstance(s, OuterNonlin) and found.kind != "chance"
-            )  # one of equal entries is as random as these
+            # a vector of equal entries is as random as these
+            is_vector = isinstance(s, OuterNonlin) and found.kind != "chance"
             values[position] = replace(found, kind="vector") if is_vector else found
             if position < forward and isinstance(s, OuterNonlin):
                 # the last stream may be a sum inside of what reads it
