@@ -24,7 +24,6 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.hypotheses.absolutes import as_square
-from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.taylor import is_analytic, quotient_powers
@@ -32,6 +31,7 @@ from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishi
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.properties import ENTIRE
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
 

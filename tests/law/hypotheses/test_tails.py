@@ -13,6 +13,7 @@ from sympy import Rational, S
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.moments import _Analysis, tail
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
+from tplimits.program.nodes.functions import sigmoid, softplus
 
 x, y, z = (sympy.Symbol(name, real=True) for name in "xyz")
 LINES = (x, y, x + y, x - 2 * y)
@@ -166,3 +167,10 @@ def test_powers_of_sums_of_squares_are_shared_between_a_term_and_the_others(law)
         tails = list(_Analysis(law)._shared(squares, power))
         assert any(t.established and t.power > 2 for t in tails) == shown
     assert len(tails) == 3 * len(list(_Analysis(law)._shared(squares[:2], power)))
+
+
+@pytest.mark.parametrize("head", [sigmoid, softplus], ids=["sigmoid", "softplus"])
+def test_what_fades_may_make_up_for_what_grows(law, head):
+    """E (exp(x²) σ(−2x²))² ≤ E exp(−2x²): no infinite moment, though exp(x²) alone has one; beside tanh it has."""
+    assert tail(sympy.exp(x**2) * head(-2 * x**2), law).kind is not Growth.INFINITE
+    assert tail(sympy.exp(x**2) * (2 + sympy.tanh(x)), law).kind is Growth.INFINITE

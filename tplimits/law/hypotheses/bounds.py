@@ -12,36 +12,14 @@ from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait
 from tplimits.program.parts import found, remembered
-
-#: positive everywhere
-POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
-
-_RANGES = {
-    sympy.tanh: (-1, 1),
-    sympy.sech: (0, 1),
-    sympy.erf: (-1, 1),
-    sympy.erfc: (0, 2),
-    sympy.sin: (-1, 1),
-    sympy.cos: (-1, 1),
-    sympy.atan: (-sympy.pi / 2, sympy.pi / 2),
-    sympy.sign: (-1, 1),
-    functions.step: (0, 1),
-    functions.sigmoid: (0, 1),
-    sympy.Abs: (0, sympy.oo),
-    functions.relu: (0, sympy.oo),
-    functions.softplus: (0, sympy.oo),
-    functions.gelu: (sympy.Rational(-17, 100), sympy.oo),
-    sympy.cosh: (1, sympy.oo),
-}
 
 #: terms of a sum that is asked whether it is convex, and its variable
 _FEW = 4
 #: curvatures of curvatures that are asked
 _CURVATURES = 3
 _x = sympy.Dummy("x", real=True)
-#: heads that grow with their argument
-_GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
 
 
 def may_lie_far_out(function: Expr) -> bool:
@@ -51,7 +29,7 @@ def may_lie_far_out(function: Expr) -> bool:
     >>> may_lie_far_out(sympy.exp(x)), may_lie_far_out(sympy.exp(-(x**2)))
     (True, False)
     """
-    return any(bounds(e.args[0])[1] == sympy.oo for e in found(function, sympy.exp, sympy.sinh, sympy.cosh))
+    return any(bounds(e.args[0])[1] == sympy.oo for e in found(function, *EXPONENTIAL))
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
@@ -92,18 +70,13 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         for least, most in _factors(expr.args):
             low, high = _times(low, high, least, most)
         return low, high
-    if isinstance(expr, sympy.exp):
-        low, high = bounds(expr.args[0])
-        return sympy.exp(low), sympy.exp(high)
     if isinstance(expr, sympy.log):
         low, high = bounds(expr.args[0])
         return (sympy.log(low) if low > 0 else -sympy.oo), (sympy.log(high) if high > 0 else sympy.oo)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
         low, high = bounds(expr.base)
         if expr.exp.is_Integer and expr.exp % 2 == 0:
-            # even powers: the least lies inside where the base may be 0, else at the nearer end
-            apart = low.is_extended_positive or high.is_extended_negative
-            least, most = min(abs(low), abs(high)) if apart else S.Zero, max(abs(low), abs(high))
+            least, most = _of_moduli(low, high)
             if expr.exp > 0:
                 return least**expr.exp, most**expr.exp
             return (S.Zero if most is S.Infinity else most**expr.exp), (sympy.oo if least == 0 else least**expr.exp)
@@ -115,19 +88,10 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         if expr.exp.is_Integer and expr.exp > 0:
             return low**expr.exp, high**expr.exp
         return -sympy.oo, sympy.oo
-    if type(expr) in _RANGES:
-        least, most = map(S, _RANGES[type(expr)])
-        low, high = bounds(expr.args[0])
-        if isinstance(expr, functions.gelu) and high <= 0:
-            return least, S.Zero
-        if not isinstance(expr, _GROWING):
-            return least, most
-        return (
-            least if low is S.NegativeInfinity else expr.func(low).evalf(20),
-            most if high is S.Infinity else expr.func(high).evalf(20),
-        )
     if isinstance(expr, truncated):
         return -expr.args[1], expr.args[1]
+    if type(expr) in PROPERTIES:
+        return _of_head(expr, *bounds(expr.args[0]))
     if isinstance(expr, functions.maximum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])
         return max(left[0], right[0]), max(left[1], right[1])
@@ -141,6 +105,28 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)
     return -sympy.oo, sympy.oo
+
+
+def _of_head(expr: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """Of a function of an argument between two bounds: its values at these where it is monotone between them."""
+    known = PROPERTIES[type(expr)]
+    least, most = known.values
+    if isinstance(expr, functions.gelu) and high <= 0:
+        return least, S.Zero
+    if known.symmetry is Symmetry.EVEN:
+        low, high = _of_moduli(low, high)
+    falls = Trait.FALLING in known.traits
+    if not falls and (known.rises_from is None or low < known.rises_from):
+        return least, most
+    left = (most if falls else least) if low is S.NegativeInfinity else expr.func(low).evalf(20)
+    right = (least if falls else most) if high is S.Infinity else expr.func(high).evalf(20)
+    return (right, left) if falls else (left, right)
+
+
+def _of_moduli(low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """Of |x| for x between two bounds: 0 where they have two signs, else at the nearer end."""
+    apart = low.is_extended_positive or high.is_extended_negative
+    return (min(abs(low), abs(high)) if apart else S.Zero), max(abs(low), abs(high))
 
 
 def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
@@ -169,7 +155,7 @@ def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES)
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     """Bounds of the factors of a product; of f·tanh(f), which is never negative, together."""
     # apart the two factors would have either sign, and f·tanh(f) under a root would be refused
-    pairs = {f: f.args[0] for f in factors if isinstance(f, functions.SIGNED) and f.args[0] in factors}
+    pairs = {f: f.args[0] for f in factors if isinstance(f, SIGNED) and f.args[0] in factors}
     together = {*pairs, *pairs.values()}
     for f in factors:
         if f not in together:

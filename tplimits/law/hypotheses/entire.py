@@ -5,14 +5,7 @@ from __future__ import annotations
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes import functions
-from tplimits.program.nodes.laws import truncated
-
-#: analytic on the whole line
-ENTIRE = (
-    *(sympy.exp, sympy.cosh, sympy.sinh, sympy.sech, sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sympy.erfc),
-    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu, truncated),
-)
+from tplimits.program.nodes.properties import ENTIRE
 
 
 def is_entire(expr: Expr, *variables: Expr, beside: tuple[type, ...] = ()) -> bool:

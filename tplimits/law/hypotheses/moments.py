@@ -31,21 +31,11 @@ from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
 from tplimits.program.parts import found, holds, put_in
 
-_BOUNDED_HEADS = (
-    *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),
-    *(functions.step, functions.sigmoid, truncated),
-)
-_LINEAR_HEADS = (*(sympy.Abs, sympy.asinh, functions.relu, functions.leaky_relu, functions.softplus, functions.gelu),)
 #: one of the last two arguments
 _CHOOSING = (functions.maximum, functions.minimum, functions.where)
-#: |F(x)| ≤ |x|
-_BELOW = (
-    *(sympy.Abs, sympy.tanh, sympy.sin, sympy.atan, sympy.asinh),
-    *(functions.relu, functions.gelu, truncated),
-)
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
@@ -121,9 +111,9 @@ class _Analysis:
             return self._combined(expr)
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
-        if isinstance(expr, _BOUNDED_HEADS):
+        if isinstance(expr, BOUNDED):
             return self._bounded(expr)
-        if isinstance(expr, (*_CHOOSING, *_LINEAR_HEADS)):
+        if isinstance(expr, (*_CHOOSING, *LINEAR)):
             return self._chosen(expr)
         if isinstance(expr, sympy.exp):
             return self._exponential(expr.args[0])
@@ -199,7 +189,7 @@ class _Analysis:
         """|F(a b)| ≤ |a b| makes up for the poles at a and at b together, as in tanh(a b)/(a b); or None."""
         for f in others if len(poles) > 1 else ():
             head, power = f.as_base_exp()
-            inner = head.args[0] if isinstance(head, _BELOW) and power.is_Integer else S.One
+            inner = head.args[0] if isinstance(head, BELOW) and power.is_Integer else S.One
             # with one pole alone `order` sees it: the two together are a product that is no form
             if inner.is_Mul and sum(pole.base in inner.args for pole in poles) > 1:
                 left = (g for g in others if g is not f)

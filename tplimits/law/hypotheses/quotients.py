@@ -18,14 +18,12 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.zero import vanishes
-from tplimits.program.nodes import functions
+from tplimits.program.nodes.properties import KINKED
 from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
-#: Lipschitz, with a slope almost everywhere
-_LIPSCHITZ = (sympy.Abs, functions.relu, functions.leaky_relu)
 #: stands for a form
 _FORM = sympy.Dummy("t", real=True)
 #: so many derivatives along a form are looked at
@@ -122,13 +120,13 @@ def _slope(factor: Expr, form: Expr, gaussians: Randomness) -> tuple[int, Expr] 
     """(k, ∂ᵏF along the form) of a factor F that is O(ℓᵏ) for all values of the other variables."""
     written = without_names(factor, gaussians)
     # functions with derivatives that grow no faster than polynomials or they themselves
-    if not is_entire(written, *written.free_symbols, beside=_LIPSCHITZ):
+    if not is_entire(written, *written.free_symbols, beside=KINKED):
         return None
     variable = variables_in(form, gaussians)[0]
     slope = form.diff(variable)
     along = written.xreplace({variable: (_FORM - (form - slope * variable)) / slope})
     # what has kinks has one derivative alone
-    most = 1 if holds(written, *_LIPSCHITZ) else _MOST
+    most = 1 if holds(written, *KINKED) else _MOST
     k = 0
     while k < most and vanishes(along.xreplace({_FORM: S.Zero})):
         k, along = k + 1, along.diff(_FORM)

@@ -18,6 +18,7 @@ from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import reads_vectors
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin
+from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -29,12 +30,11 @@ _FEW = 6
 
 def may_have_no_error(instructions: Iterable[Instruction]) -> bool:
     """Whether a function of vectors has an exponential or a pole: all others have every moment."""
-    heads = (sympy.exp, sympy.sinh, sympy.cosh, sympy.Pow)
     return any(
         (may_lie_far_out(node) or may_vanish_below(node)) and reads_vectors(node)
         for s in instructions
         if isinstance(s, OuterNonlin)
-        for node in found(s.body, *heads)
+        for node in found(s.body, *EXPONENTIAL, sympy.Pow)
     )
 
 

@@ -13,12 +13,13 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
+from tplimits.program.nodes.properties import FADING
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
 #: heads beside which a factor that grows too fast may be harmless
-_TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)
+_TAMING = (*functions.JUMPS, functions.minimum, functions.maximum, *FADING)
 
 
 class InfiniteMoment(NoLimitError):

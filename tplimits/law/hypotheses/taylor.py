@@ -12,8 +12,8 @@ from functools import reduce
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.hypotheses.entire import ENTIRE
 from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.properties import ENTIRE
 from tplimits.program.parts import remembered
 
 #: so many derivatives are looked at

@@ -28,7 +28,8 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, Instruction, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns, truncated
+from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns
+from tplimits.program.nodes.properties import ENTIRE, EXPONENTIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,10 +39,7 @@ if TYPE_CHECKING:
 #: what users call it when they take it on themselves
 UNIVERSALITY = "universality"
 #: smooth functions whose derivatives are bounded, or grow like powers
-_TAME = (
-    *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.asinh, truncated),
-    *(functions.sigmoid, functions.softplus, functions.gelu, functions.stop_gradient),
-)
+_TAME = (*(head for head in ENTIRE if head not in EXPONENTIAL), functions.stop_gradient)
 
 _HEADS = {head for head, _ in functions.HEADS.values()} - {sympy.Add, sympy.Mul, sympy.Pow}
 
@@ -137,7 +135,7 @@ def _rough(expr: Expr) -> Iterator[str]:
         if not (expr.exp.is_Integer and expr.exp.is_nonnegative):
             yield f"a power {expr.exp} of vectors, with a pole or a root at 0"
     elif type(expr) in _HEADS and not isinstance(expr, _TAME):
-        fast = isinstance(expr, (sympy.exp, sympy.cosh, sympy.sinh))
+        fast = isinstance(expr, EXPONENTIAL)
         why = "derivatives that no polynomial bounds" if fast else "a kink, a jump or a pole"
         yield f"{type(expr).__name__.lower()} of vectors, with {why}"
     for argument in expr.args:

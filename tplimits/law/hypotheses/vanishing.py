@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.bounds import POSITIVE, bounds, never_negative
+from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.linear import independent, linear
 from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.properties import CROSSING, KINKED, POSITIVE, VANISHING
 from tplimits.program.parts import found, holds, put_for, remembered
 
 if TYPE_CHECKING:
@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 
 #: a value above this is certainly not zero
 _SEEN = 1e-9
-#: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
-_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
-#: |f(x)| ≤ C |x|
-_VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
-#: at most C|x| near a zero of x, with a kink there
-_KINKED = (sympy.Abs, functions.relu, functions.leaky_relu)
 #: strictly increasing with a slope that vanishes nowhere, and where they take a value
 _INCREASING: dict[type, Callable[[Expr], Expr]] = {
     sympy.exp: sympy.log,
@@ -99,7 +93,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return almost_never_zero(gaussians.definition(expr), gaussians)
     if locus(expr, gaussians) is not None:
         return True
-    if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu, sympy.sign)):
+    if isinstance(expr, (*CROSSING, functions.leaky_relu, sympy.sign)):
         return almost_never_zero(expr.args[0], gaussians)
     # either branch may be taken: both have to keep off
     if isinstance(expr, functions.where):
@@ -179,7 +173,7 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
         return sympy.Add(*(order(f, at, gaussians) for f in factor.args))
     if isinstance(factor, sympy.Pow) and factor.exp.is_Rational and factor.exp.is_positive:
         return factor.exp * order(factor.base, at, gaussians)
-    if isinstance(factor, _VANISH):
+    if isinstance(factor, VANISHING):
         return order(factor.args[0], at, gaussians)
     if isinstance(factor, (functions.maximum, functions.minimum)):
         # |max(f, −b)| ≤ |f| and |min(f, b)| ≤ |f| for b > 0
@@ -209,7 +203,7 @@ def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None
 
 def places(factor: Expr, zeros: Sequence[Expr]) -> list[Expr]:
     """What a factor may be a function of alone: one of these zeros, or a kink inside it."""
-    return [*zeros, *sorted(found(factor, *_KINKED) - {factor}, key=str)]
+    return [*zeros, *sorted(found(factor, *KINKED) - {factor}, key=str)]
 
 
 def function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr | None:
@@ -243,7 +237,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return []
     if isinstance(base, sympy.Pow) and base.exp.is_Rational and base.exp.is_positive:
         return [(f, a * base.exp) for f, a in _forms(base.base, gaussians)]
-    if isinstance(base, _SIMPLE_ZERO):
+    if isinstance(base, CROSSING):
         return _forms(base.args[0], gaussians)
     if isinstance(base, sympy.Mul):
         fixed = [f for f in base.args if not gaussians.of(f)]

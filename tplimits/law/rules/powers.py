@@ -28,6 +28,7 @@ from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
 from tplimits.program import parts
+from tplimits.program.nodes import properties
 from tplimits.program.nodes.entries import OWN, Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 
 #: heads that are homogeneous in some arguments: (first, beyond the last, degree)
 _HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {
-    **dict.fromkeys((step, sympy.sign), ((0, 1, 0),)),
-    **dict.fromkeys((relu, leaky_relu, sympy.Abs), ((0, 1, 1),)),
+    **{head: ((0, 1, degree),) for head, degree in properties.DEGREES.items()},
     **dict.fromkeys((maximum, minimum), ((0, 2, 1),)),
     where: ((0, 1, 0), (1, 3, 1)),
 }
@@ -118,7 +118,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
     if growing and isinstance(expr, JUMPS):
         expr = expr.func(_without_factor(expr.args[0]), *expr.args[1:])
-    if growing and isinstance(expr, (*JUMPS, relu, leaky_relu, sympy.Abs)):
+    if growing and isinstance(expr, (*JUMPS, *properties.KINKED)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
         arguments = [sympy.expand(a) for a in expr.args[first:last]]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
@@ -19,10 +18,11 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
+from tplimits.program.nodes.properties import EXPONENTIAL, FADING
 from tplimits.program.parts import found
 
 #: what grows faster than any power, and the sign with which an argument has to be bounded from above
-_FAST = {sympy.exp: (1,), sympy.sinh: (1, -1), sympy.cosh: (1, -1)}
+_FAST = {head: (1,) if head in FADING else (1, -1) for head in EXPONENTIAL}
 
 
 def refuse_singular(

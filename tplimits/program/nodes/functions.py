@@ -281,8 +281,6 @@ JUMPS = (step, sympy.sign, where)
 KINKS = (sympy.Abs, relu, leaky_relu, maximum, minimum)
 #: heads that are not smooth
 BENT = (*JUMPS, *KINKS)
-#: odd heads with the sign of their argument
-SIGNED = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
 
 
 def elementary(expr: Expr) -> Expr:

@@ -13,11 +13,9 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes.functions import SIGNED
+from tplimits.program.nodes.properties import EVEN, ODD
 from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
 
-_ODD = (*SIGNED, sympy.sin)
-_EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
 #: unions of more cosets than this are replaced by fewer that hold them
 MOST = 6
 INFINITY = float("inf")
@@ -122,11 +120,11 @@ class Parity:
         """The terms of a function, by its parity and by what it does at 0."""
         linear = isinstance(node, (*HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS))
         if not self.cosets:
-            return self if linear or isinstance(node, _ODD) else Parity()
-        if isinstance(node, _ODD):
+            return self if linear or isinstance(node, ODD) else Parity()
+        if isinstance(node, ODD):
             # odd functions keep the sign of a sum only where all terms change it together: of the hull
             return self._with(self.hull, max(self.order, Fraction(0)))
-        if isinstance(node, _EVEN):
+        if isinstance(node, EVEN):
             return self._with(Coset(0, self.hull.basis), self.order if isinstance(node, sympy.Abs) else Fraction(0))
         if not linear and self.order > 0:
             return Parity(rest=self.order)  # its value at 0

@@ -19,6 +19,7 @@ from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, entries
+from tplimits.program.nodes.properties import SATURATING
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 
 #: a power of n; −∞ is the power of what is zero
@@ -28,12 +29,10 @@ HALF = Fraction(1, 2)
 
 #: f(λx) = λ f(x), so that powers pass
 HOMOGENEOUS = functions.KINKS
-#: f(x) ~ x at 0, bounded at infinity
-SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
 #: others whose slope is counted as of order 1, and may be smaller where the argument grows
 FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 #: linear at 0 and at infinity
-LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
+LINEAR_AT_BOTH_ENDS = (functions.gelu,)
 #: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
 JUMPS = (functions.step, sympy.sign)
 

@@ -36,9 +36,10 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.properties import SATURATING
 from tplimits.regimes.classification.derivation.branches import FACTOR, summed
 from tplimits.regimes.classification.derivation.means import total_of
-from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS, SATURATING
+from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Backward

@@ -14,12 +14,11 @@ from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognis
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.functions import JUMPS, step
+from tplimits.program.nodes.properties import SMOOTHLY_CROSSING
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
-#: increasing functions through zero, with a slope there
-_CROSSING = (sympy.tanh, sympy.sinh, sympy.asinh, sympy.atan, sympy.erf)
 #: covariances of variables
 Covariance = Mapping[tuple[Symbol, Symbol], Expr]
 
@@ -119,7 +118,7 @@ def _power(argument: Expr, z: Symbol) -> int:
     δ(z³) is δ(z)/(3 z²): a coefficient z² beside it leaves a third of a delta, although it vanishes at 0.
     """
     argument = argument.as_independent(z, as_Add=False)[1]
-    if isinstance(argument, _CROSSING):
+    if isinstance(argument, SMOOTHLY_CROSSING):
         return _power(argument.args[0], z)
     if argument.is_Pow and argument.exp.is_integer and argument.exp.is_positive:
         return int(argument.exp) * _power(argument.base, z)

@@ -9,11 +9,12 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found, holds
 
 #: heads that a hypothesis asks something of
 _HEADS = (
-    *(*JUMPS, GaussMean, sympy.exp, sympy.log, sympy.tan, sympy.sinh, sympy.cosh),
+    *(*JUMPS, GaussMean, *EXPONENTIAL, sympy.log, sympy.tan),
     *(sympy.asin, sympy.acos, sympy.atanh, sympy.Derivative),
 )
 

@@ -19,8 +19,9 @@ from tplimits.law.state import width_ratio
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import Entry, axis_symbol
-from tplimits.program.nodes.functions import SIGNED, relu, step
+from tplimits.program.nodes.functions import relu, step
 from tplimits.program.nodes.kinds import OuterNonlin
+from tplimits.program.nodes.properties import SIGNED
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx
-from sympy import Dummy, Expr, Pow, S, cosh, exp, sinh
+from sympy import Dummy, Expr, Pow, S, exp
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
@@ -25,6 +25,7 @@ from tplimits.program.nodes.branches import BRANCHES
 from tplimits.program.nodes.entries import Entry, GaussMean, entries
 from tplimits.program.nodes.functions import maximum, minimum
 from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, made_of
+from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
 
 #: what may grow exponentially in what it reads
-_EXPONENTIALS = (exp, sinh, cosh, Pow)
+_EXPONENTIALS = (*EXPONENTIAL, Pow)
 
 
 def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = ()) -> KernelTables | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sympy import Abs, Add, Expr, Function, Rational, S, Symbol, expand, factorial, sign
+from sympy import Add, Expr, Function, Rational, S, Symbol, expand, factorial
 
 from tplimits.program.nodes.entries import AxisSum, N
-from tplimits.program.nodes.functions import kinks, leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.functions import kinks, leaky_relu, maximum, minimum, where
+from tplimits.program.nodes.properties import DEGREES
 from tplimits.program.nodes.scale import in_root, is_infinite, led
 
 #: powers of √n that may stand before a function, to be taken away by what it does or multiplies
@@ -13,7 +14,7 @@ GROWN = 6
 #: functions of several arguments that are sums and products of functions of one
 SEVERAL = (leaky_relu, maximum, minimum, where)
 #: f(c y) = c^degree f(y) for c > 0
-_DEGREES = {Abs: 1, relu: 1, sign: 0, step: 0, AxisSum: 1}
+_DEGREES = {**DEGREES, AxisSum: 1}
 
 
 def in_front(expr: Expr) -> Expr:
