@@ -52,9 +52,8 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
         # logarithms and roots are analytic about a positive value
         start = expr.args[0].xreplace({variable: sympy.S.Zero})
         return bool(start.is_positive) and is_analytic(expr.args[0], variable)
-    return isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)) and all(
-        is_analytic(a, variable) for a in expr.args
-    )
+    known = expr.is_Add or expr.is_Mul or expr.is_Pow or isinstance(expr, ENTIRE)
+    return known and all(is_analytic(a, variable) for a in expr.args)
 
 
 def powers(expr: Expr, variable: Symbol, order: int) -> list[Expr]:

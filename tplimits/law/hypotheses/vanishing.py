@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: a value above this is certainly not zero
 _SEEN = 1e-9
+#: zero at 0 alone
+_ZERO_AT_ZERO: tuple[Any, ...] = (*CROSSING, functions.leaky_relu, sympy.sign)
 #: strictly increasing with a slope that vanishes nowhere, and where they take a value
 _INCREASING: dict[type, Callable[[Expr], Expr]] = {
     sympy.exp: sympy.log,
@@ -93,7 +95,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return almost_never_zero(gaussians.definition(expr), gaussians)
     if locus(expr, gaussians) is not None:
         return True
-    if isinstance(expr, (*CROSSING, functions.leaky_relu, sympy.sign)):
+    if isinstance(expr, _ZERO_AT_ZERO):
         return almost_never_zero(expr.args[0], gaussians)
     # either branch may be taken: both have to keep off
     if isinstance(expr, functions.where):

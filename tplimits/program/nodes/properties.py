@@ -109,7 +109,7 @@ PROPERTIES: dict[type[Any], Properties] = {
 }
 
 
-def _having(holds: Callable[[Properties], bool]) -> tuple[type[Any], ...]:
+def _having(holds: Callable[[Properties], bool]) -> tuple[Any, ...]:
     return tuple(head for head, known in PROPERTIES.items() if holds(known))
 
 
