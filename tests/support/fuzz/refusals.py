@@ -11,7 +11,7 @@ from fuzz.seams import NO_LIMIT
 #: classes of reasons by what messages say; the first that fits
 REASONS = {
     "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|derivative is a delta",
-    "lands on a jump": r"lands on a jump|of (a|the) jump|is 0 within",
+    "lands on a jump": r"lands? on a jump|of (a|the) jump|is 0 within",
     "root of a vanishing scalar": r"stands under (the|a) root",
     "not finite at a limit": r"is not finite|divided by, or in a logarithm|singular value|division by|has a pole at",
     "moment not established": r"moment not established|not established",

@@ -26,7 +26,7 @@ from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_sy
 from tplimits.program.nodes.functions import JUMPS, maximum, minimum, relu
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
-from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, particles_missing
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
@@ -159,10 +159,12 @@ def _landed(total: TotalProgram, gate: Gate, t: int, values: Array) -> str:
     program = total.program
     argument = with_names(gate.argument, lambda entry: program[entry.source].name, indexed=False)
     passed = "" if gate.positions[0] < len(total.network) else "the derivative of "
+    # a mean below its own error says nothing of how large it is
+    told = f" ({particles_missing(values):.0f} times as many, if it is as large as that)" if abs(mean) > error else ""
     return (
-        f"no number: training lands on a jump of {passed}a function of scalars ({program[gate.positions[0]].line}): "
-        f"`{argument}` at step {t} is 0 within its error, {mean:.2g} ± {error:.1g}, and the outputs depend on its sign "
-        "(hypothesis of Def. 2.6.5: ψ and its derivatives continuous at the limits of scalars), so that networks go "
-        "either way at any width. Use a function with a continuous derivative, take fewer steps, or, if the scalar is "
-        "small and not 0, more particles."
+        f"no number: training may land on a jump of {passed}a function of scalars "
+        f"({program[gate.positions[0]].line}): `{argument}` at step {t} is not told from 0, {mean:.2g} ± {error:.1g}, "
+        "and the outputs depend on its sign; at 0 networks go either way at any width (hypothesis of Def. 2.6.5: ψ and "
+        "its derivatives continuous at the limits of scalars). Use a function with a continuous derivative, take fewer "
+        f"steps, or, if the scalar is small and not 0, more particles{told}."
     )

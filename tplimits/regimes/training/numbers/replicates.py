@@ -37,9 +37,16 @@ _LOST = 0.5
 
 def may_vanish(values: Array) -> Array:
     """Where a mean over replicates, the first axis, is not told from zero: `ERRORS` of Student's errors."""
-    level = scipy.special.ndtr(ERRORS)
-    bar = float(scipy.special.stdtrit(len(values) - 1, level))
-    return abs(values.mean(axis=0)) <= bar * standard_error(values) + ROUNDING
+    return abs(values.mean(axis=0)) <= _bar(len(values)) * standard_error(values) + ROUNDING
+
+
+def particles_missing(values: Array) -> float:
+    """How many times as many particles would tell a mean that is as large as it is seen from zero."""
+    return float((_bar(len(values)) * standard_error(values) / values.mean(axis=0)) ** 2)
+
+
+def _bar(replicates: int) -> float:
+    return float(scipy.special.stdtrit(replicates - 1, scipy.special.ndtr(ERRORS)))
 
 
 def refuse_lost(runs: Array, signals: Callable[[int], Array], steps: int) -> None:
