@@ -10,6 +10,7 @@ import tplimits as tp
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.regimes.classification.derivation.sizes import Size, _power, multiplied_by_powers, product, size_of
 
 HALF = Fraction(1, 2)
@@ -149,3 +150,15 @@ def test_functions_beside_a_constant(name):
     expr, size = BESIDE[name]
     found = size_of(expr, lambda _: SMALL, frozenset([N]))
     assert (found.start, found.change) == (size.start, size.change)
+
+
+@pytest.mark.parametrize("head", [sympy.tanh, sympy.asinh, sympy.atan], ids=lambda h: h.__name__)
+def test_what_grows_more_slowly_than_powers_has_none(head):
+    """asinh(√n g) is like log n: its ratio between widths 4 apart goes to 1, that of √n g is 2."""
+    big, small = (
+        size_of(head(N ** sympy.Rational(power) * x), lambda _: Size(0), frozenset([N])).start
+        for power in (HALF, -HALF)
+    )
+    assert (big, small) == (0, -HALF)
+    rms = [np.sqrt((ARRAY_FUNCTIONS[head](np.sqrt(n) * np.linspace(-3, 3, 999)) ** 2).mean()) for n in (1e8, 4e8)]
+    assert rms[1] / rms[0] < 1.1
