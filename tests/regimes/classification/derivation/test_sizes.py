@@ -8,9 +8,9 @@ import sympy
 
 import tplimits as tp
 from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.regimes.classification.derivation.sizes import Size, _power, multiplied_by_powers, product, size_of
 
 HALF = Fraction(1, 2)
