@@ -104,3 +104,37 @@ def test_poles_of_vectors_that_stay_are_refused():
 
         with pytest.raises(tp.NoLimitError):
             tp.derive(pole, tp.FiniteWidth())
+
+
+def test_a_square_comes_out_of_a_kink():
+    """⟨relu(s² x)⟩ = s² ⟨relu(x)⟩ with n E s² → 1, which is no kink at the limit of a scalar."""
+
+    @tp.program
+    def kink(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.relu(x * tp.avg(x * y) ** 2))
+
+    found = tp.derive(kink, tp.FiniteWidth()).evaluate()["return"]
+    numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
+    assert numbers == pytest.approx([0, 1 / math.sqrt(2 * math.pi), 0], abs=1e-9)
+
+
+#: of u = W x and v = W y, with q = |y − x|²/n, n Var q → 8: L, b and C of −√q relu(g), and of q relu(g)²/2
+NO_JUMPS = {
+    "(u − v) step(v − u)": (
+        lambda u, v: (u - v) * tp.step(v - u),
+        (-(math.pi**-0.5), 1 / (4 * math.pi**0.5), 1 - 1 / (2 * math.pi)),
+    ),
+    "(u − v)² step(v − u)/2": (lambda u, v: (u - v) ** 2 * tp.step(v - u) / 2, (1 / 2, 0, 7 / 4)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_JUMPS)
+def test_a_jump_where_its_factor_vanishes_is_none(kind):
+    function, numbers = NO_JUMPS[kind]
+
+    @tp.program
+    def jump(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg(function(W @ x, W @ y))
+
+    found = tp.derive(jump, tp.FiniteWidth()).evaluate()["return"]
+    assert [float(v) for v in (found.limit, found.bias, found.variance)] == pytest.approx(numbers, abs=1e-6)

@@ -23,7 +23,7 @@ from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
 from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.branches import without_jump
+from tplimits.program.nodes.branches import without_jump, without_jumps
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.series import near
@@ -87,12 +87,10 @@ class Bodies:
 
     def _product(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
         """Factors from the left; x·step(x) is relu(x), which has a derivative."""
+        kinked = without_jumps(expr)
+        if kinked != expr:
+            return self.evaluate(kinked, known, memo)
         powers, factors = self.powers_of_widths(expr)
-        for f in expr.args:
-            if isinstance(f, functions.step) and f.args[0] in factors and f in factors:
-                factors.remove(f)
-                factors.remove(f.args[0])
-                factors.append(functions.relu(f.args[0]))
         total = self.power_of_width(*powers)
         for f in factors:
             total = self.averages.product(total, self.evaluate(f, known, memo))
