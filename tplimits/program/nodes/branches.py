@@ -53,9 +53,10 @@ def without_jumps(expr: Expr) -> Expr:
     if not holds(expr, *_KINKS):
         return expr
     args = [without_jumps(a) for a in expr.args]
-    expr = expr.func(*args) if args != list(expr.args) else expr
-    for jump in expr.args if isinstance(expr, sympy.Mul) else ():
-        if isinstance(jump, tuple(_KINKS)):
+    if args != list(expr.args):
+        expr = expr.func(*args)
+    for jump in expr.args if expr.is_Mul else ():
+        if isinstance(jump, (functions.step, sympy.sign)):
             u = jump.args[0]
             left = _over(expr / jump, u)
             if left is not None:
