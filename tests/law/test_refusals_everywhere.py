@@ -322,7 +322,7 @@ ACCEPTED = {
 #: what blocks are written for among these
 OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)/x", "|h|^(3/2)", "no scalar")
 OF_BLOCKS += ("root of a norm", "layer norm", "relu of a disguise", "root kept off zero", "below a root")
-OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing")
+OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing", "an image above and below", "centred")
 #: and what they average by draws
 DRAWN_BY_BLOCKS = ("sign of a sum", "jump after a norm", "both above and below", "a norm divides")
 DRAWN_BY_BLOCKS += ("pole with moments", "logarithm with moments", "sign of a remainder")
@@ -330,6 +330,10 @@ DRAWN_BY_BLOCKS += ("pole with moments", "logarithm with moments", "sign of a re
 
 #: the mean square where h is made by a matrix of its own, so that nothing comes back
 ALONE = {"there and back at a jump": 1.0, "there and back, Stein": 1 + np.sqrt(2 / np.pi)}
+#: E (tanh(u)/u)² of a normal u with the variance E tanh²(g)
+ROOTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(150)
+IMAGES = ROOTS * np.sqrt(WEIGHTS @ np.tanh(ROOTS) ** 2 / WEIGHTS.sum())
+ALONE["back and forth"] = WEIGHTS @ (np.tanh(IMAGES) / IMAGES) ** 2 / WEIGHTS.sum()
 
 
 @pytest.mark.parametrize("case", ACCEPTED)

@@ -393,3 +393,58 @@ def test_a_quotient_beside_a_kink_has_the_expansion_of_its_series():
     # relu(v − s) v has mean ½ − φ(0) s + … and no part of order s²: Var s = 1/n
     assert expanded(lambda s: tp.sin(s) / s + s) == pytest.approx(series, rel=1e-6)
     assert series[:2] == pytest.approx([0.5, -1 / 12 - (2 * np.pi) ** -0.5], abs=1e-6)
+
+
+#: a function of s → 0, with either sign, and a vector; what it tends to from both sides
+FROM_BOTH_SIDES = {
+    "v² + s v tanh(v/s)": (lambda s, v: v * v + s * v * tp.tanh(v / s), lambda v: v * v),
+    "s min(1, max(−1, v/s))": (lambda s, v: s * tp.minimum(1, tp.maximum(-1, v / s)), lambda v: 0 * v),
+    "|s v|/|s|": (lambda s, v: tp.abs(s * v) / tp.abs(s), abs),
+    "v sign(s v) sign(s) + v": (lambda s, v: v * tp.sign(s * v) * tp.sign(s) + v, lambda v: abs(v) + v),
+    "v sign(v/s) sign(s)": (lambda s, v: v * tp.sign(v / s) * tp.sign(s), abs),
+    "v² tanh(s) sign(s)/|s|": (lambda s, v: v * v * tp.sign(s) * tp.tanh(s) / tp.abs(s), lambda v: v * v),
+    "relu(s² v)/s²": (lambda s, v: tp.relu(s * s * v) / s**2, lambda v: np.maximum(v, 0)),
+}
+
+
+def of_either_side(f):
+    """A program and a network of one function."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, v: tp.Vector):
+        return tp.avg(f(tp.avg(x * (W @ x)), v))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, u: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return u * f(tp.avg(x * (W @ x)), v)
+
+    return program, network
+
+
+@pytest.mark.parametrize("case", FROM_BOTH_SIDES)
+def test_what_is_the_same_from_both_sides_has_a_limit(case):
+    f, limit = FROM_BOTH_SIDES[case]
+    program, network = of_either_side(f)
+    law = np.exp(-(NODES**2) / 2) / np.sqrt(2 * np.pi) * (NODES[1] - NODES[0])
+    kernel = tp.derive(network, tp.Kernels(train=())).evaluate(X[:1]).nngp.item()
+    found = tp.derive(program).evaluate()["return"].value
+    assert [found, kernel] == pytest.approx([(law * limit(NODES)).sum(), (law * limit(NODES) ** 2).sum()], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda s, v: v * tp.tanh(v / s),
+        lambda s, v: v * tp.sign(s * v),
+        lambda s, v: tp.relu(s * v) / tp.abs(s),
+        lambda s, v: s * v * tp.tanh(v / s) / s,
+        lambda s, v: tp.sqrt(tp.n) * s * v * tp.tanh(v / s),
+    ],
+)
+def test_what_depends_on_the_side_has_none(f):
+    program, network = of_either_side(f)
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(program)
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(network, tp.Kernels(train=()))

@@ -93,6 +93,10 @@ def _without_kinks(product: Expr, gaussians: Randomness) -> Expr:
 
 def of_differences(expr: Expr, variables: Collection[Expr]) -> Expr:
     """The same with quotients of differences, (f(x) − f(y))/(x − y), read off their Taylor series where x = y."""
+    cut = {node: sympy.Dummy(real=True) for node in expr.atoms(truncated) if node.args[0] in variables}
+    if cut:  # entries of a truncated law are variables, too
+        back = {name: node for node, name in cut.items()}
+        return of_differences(expr.xreplace(cut), (*variables, *back)).xreplace(back)
     poles = dict.fromkeys(p.base for p in expr.atoms(sympy.Pow) if p.exp.is_Integer and p.exp.is_negative)
     for base in sorted(poles, key=sympy.default_sort_key):
         read = base.free_symbols

@@ -15,7 +15,7 @@ from sympy import Expr, Symbol
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, covariances
 from tplimits.numbers.forms import Integrand, lower
-from tplimits.numbers.near_zero import continued
+from tplimits.numbers.near_zero import continued, of_differences
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -113,6 +113,6 @@ def _step(engine: Expectations, symbol: Symbol) -> PlanStep:
         pairs = covariances(moment)
         # boxed variables are integrated inside, by an integrand of their own
         own = [v for v in dict.fromkeys(a for a, _, _ in pairs) if v not in bound]
-        integrand = continued(moment.integrand, moment.gaussians)
+        integrand = of_differences(continued(moment.integrand, moment.gaussians), own)
         return Mean(symbol, lower(integrand, own, moment.gaussians), tuple(pairs))
     return Stein(symbol, moment.place, moment.gram, moment.products)

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import mpmath
+import numpy as np
 import pytest
 import sympy
 
@@ -112,3 +113,30 @@ def test_one_denominator_holds_the_highest_power_in_every_order():
         whole = over_one_denominator(sympy.Add(*order, evaluate=False), lambda base: True)
         assert sympy.expand(whole * h**3) == h**2 - sympy.tanh(h) + h * sympy.sin(h)
         assert len([f for f in sympy.Mul.make_args(whole) if f.is_Pow]) == 1 and h**-3 in whole.args
+
+
+@tp.program
+def of_truncated(x: tp.Vector.truncated(1, 2), y: tp.Vector.truncated(1, 2)):
+    return tp.avg((tp.tanh(x) - tp.tanh(y)) / (x - y))
+
+
+def test_difference_quotients_of_truncated_entries():
+    """On two grids of Legendre's that share no node; a normal law has .7006."""
+    (x, a), (y, b) = (np.polynomial.legendre.leggauss(k) for k in (60, 61))
+    laws = [2 * w * np.exp(-2 * g * g) for g, w in ((x, a), (y, b))]
+    slopes = np.subtract.outer(np.tanh(2 * x), np.tanh(2 * y)) / np.subtract.outer(2 * x, 2 * y)
+    truth = laws[0] @ slopes @ laws[1] / (laws[0].sum() * laws[1].sum())
+    found = tp.derive(of_truncated).evaluate()["return"].value
+    assert found == pytest.approx(truth, abs=1e-10) and found != pytest.approx(0.7006, abs=1e-3)
+
+
+def test_a_normal_bound_for_truncated_entries_is_one_alone():
+    """What grows at the same variable itself is judged as it is; and clips that are equal divide 0 by 0."""
+
+    @tp.program
+    def clipped(x: tp.Vector, y: tp.Vector):
+        a, b = (tp.minimum(1, tp.maximum(-1, z)) for z in (x, y))
+        return tp.avg((tp.tanh(a) - tp.tanh(b)) / (a - b))
+
+    with pytest.raises(tp.TplimitsError, match="not decided"):
+        tp.derive(clipped).evaluate()

@@ -388,3 +388,33 @@ def test_a_displacement_that_opens_a_function_shows_what_it_reads():
     image = size * nodes[:, None, None]
     expected = (law[None] * weights[:, None, None] / weights.sum() * (u * image) ** 2 / (u**2 + image**2)).sum()
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_name_for_a_pole_changes_nothing():
+    """E (tanh(h)/h)² of h ~ N(0, 1), in every engine, whatever has a name; what is averaged itself has no moments."""
+
+    @tp.program
+    def of_width(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        y = 1 / h
+        z = 2 * y
+        return tp.avg((tp.tanh(h) * z / 2) ** 2)
+
+    @tp.network
+    def of_kernels(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        y = 1 / h
+        return v * tp.tanh(h) * y
+
+    @tp.program
+    def averaged(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        y = 1 / h
+        return tp.avg(tp.tanh(h) * y), tp.avg(y)
+
+    truth = normal(lambda t: (numpy.tanh(t) / t) ** 2, 0)
+    kernel = tp.derive(of_kernels, tp.Kernels(train=())).evaluate(numpy.array([[0.6, 0.8]])).nngp.item()
+    found = tp.derive(of_width).evaluate()["return"].value
+    assert [found, kernel] == pytest.approx([truth, truth], abs=1e-9)
+    with pytest.raises(tp.NoLimitError, match="no finite second moment"):
+        tp.derive(averaged)

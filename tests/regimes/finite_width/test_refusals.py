@@ -28,7 +28,7 @@ def only_at_infinity(W: tp.Matrix, x: tp.Vector, u: tp.Vector):
 
 @tp.program
 def pole_of_a_vector(x: tp.Vector):
-    y = tp.tanh(x) / x
+    y = tp.sqrt(tp.abs(x))
     return tp.avg(y)
 
 
@@ -64,12 +64,6 @@ def moving_jump(W: tp.Matrix, x: tp.Vector, b: tp.Vector):
 def random_inside(x: tp.Vector, u: tp.Vector):
     s = tp.sqrt(tp.n) * tp.avg(u * x)
     return tp.avg(tp.tanh(x + s))
-
-
-@tp.program
-def kink_at_order_one_over_n(x: tp.Vector, y: tp.Vector):
-    s = tp.avg(x * y)
-    return tp.avg(tp.relu(x * s**2))
 
 
 @tp.program
@@ -120,12 +114,11 @@ REFUSED = {
     "transposed at infinity": (transposed_only_at_infinity, r"Wᵀ is applied to.*none in the limit"),
     "logarithm": (logarithm, r"log\(x\*\*2\)` has a pole or a root where `x\*\*2`"),
     "another order": (three_neurons_in_another_order, "averages over 2 further neurons"),
-    "second order": (kink_at_order_one_over_n, "has a kink at the limit of its argument"),
     "zero by an identity": (pole_by_an_identity, "1/"),
     "kink at a scalar's limit": (kink_at_a_limit, "Abs\\(s\\)` has a kink at the limit of its argument, a scalar"),
     "kink of vectors": (kink_of_vectors_at_a_limit, "relu\\(s\\*x\\)` has a kink at the limit of its argument"),
     "direction at infinity": (only_at_infinity, "`tanh\\(x\\)`, which W is applied to.*none in the limit"),
-    "moments": (pole_of_a_vector, "1/x` has a pole or a root where `x`"),
+    "moments": (pole_of_a_vector, "sqrt\\(Abs\\(x\\)\\)` has a pole or a root where `Abs\\(x\\)`"),
     "tails": (exponential, "exp\\(W x\\)` grows faster than any power"),
     "three neurons": (three_neurons, "averages over 2 further neurons"),
     "signs": (signs, "entries of `W` are not normal: fourth moments"),

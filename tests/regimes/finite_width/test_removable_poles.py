@@ -62,3 +62,79 @@ def test_a_pole_that_stays_is_refused():
 
     with pytest.raises(tp.NoLimitError, match="is not finite"):
         tp.derive(pole, tp.FiniteWidth())
+
+
+#: of h = W x, in networks √(|x|²/n) times normal variables: a factor beside the function may be a vector, too
+OF_VECTORS = {
+    "tanh(h)/h": (lambda h: tp.tanh(h) / h, lambda h: np.tanh(h) / h),
+    "(1 − cos h)/h²": (lambda h: (1 - tp.cos(h)) / h**2, lambda h: (1 - np.cos(h)) / h**2),
+    "1/tanh(h) − 1/h": (lambda h: h / tp.tanh(h) - h * (1 / h), lambda h: h / np.tanh(h) - 1),
+    "sin(h)/h, sin(h) named": (lambda h: tp.sin(h).named("t") / h, lambda h: np.sin(h) / h),
+    "tanh(3h − 1)/(6h − 2)": (lambda h: tp.tanh(3 * h - 1) / (6 * h - 2), lambda h: np.tanh(3 * h - 1) / (6 * h - 2)),
+}
+
+
+@pytest.mark.parametrize("kind", OF_VECTORS)
+def test_of_a_vector(kind):
+    """With m(q) = E f(√q g) and n Var q → 2: b = m″(1), C = Var f + 2 m′(1)²."""
+    function, on_arrays = OF_VECTORS[kind]
+
+    @tp.program
+    def pole(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(function(W @ x))
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(180)
+    weights = weights / weights.sum()
+    step = 1e-3
+    below, at, above = (weights @ on_arrays(math.sqrt(q) * nodes) for q in (1 - step, 1, 1 + step))
+    first, second = (above - below) / (2 * step), (above - 2 * at + below) / step**2
+    spread = weights @ on_arrays(nodes) ** 2 - at**2
+    found = tp.derive(pole, tp.FiniteWidth()).evaluate()["return"]
+    numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
+    assert numbers == pytest.approx([at, second, spread + 2 * first**2], abs=2e-5)
+    assert numbers != pytest.approx([at, second, spread], abs=2e-5)  # neurons as if their |x|² did not fluctuate
+
+
+def test_poles_of_vectors_that_stay_are_refused():
+    for function in (lambda h: tp.tanh(h) / (h + h**3 - 1 / h), lambda h: tp.abs(tp.tanh(h)) ** (1 / 4)):
+
+        @tp.program
+        def pole(W: tp.Matrix, x: tp.Vector):
+            return tp.avg(function(W @ x))  # noqa: B023 - read at once
+
+        with pytest.raises(tp.NoLimitError):
+            tp.derive(pole, tp.FiniteWidth())
+
+
+def test_a_square_comes_out_of_a_kink():
+    """⟨relu(s² x)⟩ = s² ⟨relu(x)⟩ with n E s² → 1, which is no kink at the limit of a scalar."""
+
+    @tp.program
+    def kink(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.relu(x * tp.avg(x * y) ** 2))
+
+    found = tp.derive(kink, tp.FiniteWidth()).evaluate()["return"]
+    numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
+    assert numbers == pytest.approx([0, 1 / math.sqrt(2 * math.pi), 0], abs=1e-9)
+
+
+#: of u = W x and v = W y, with q = |y − x|²/n, n Var q → 8: L, b and C of −√q relu(g), and of q relu(g)²/2
+NO_JUMPS = {
+    "(u − v) step(v − u)": (
+        lambda u, v: (u - v) * tp.step(v - u),
+        (-(math.pi**-0.5), 1 / (4 * math.pi**0.5), 1 - 1 / (2 * math.pi)),
+    ),
+    "(u − v)² step(v − u)/2": (lambda u, v: (u - v) ** 2 * tp.step(v - u) / 2, (1 / 2, 0, 7 / 4)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_JUMPS)
+def test_a_jump_where_its_factor_vanishes_is_none(kind):
+    function, numbers = NO_JUMPS[kind]
+
+    @tp.program
+    def jump(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg(function(W @ x, W @ y))
+
+    found = tp.derive(jump, tp.FiniteWidth()).evaluate()["return"]
+    assert [float(v) for v in (found.limit, found.bias, found.variance)] == pytest.approx(numbers, abs=1e-6)

@@ -24,7 +24,7 @@ from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_product, of_sum
+from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
@@ -48,8 +48,11 @@ _MOST_BRANCHES = 4
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     # signs and moduli first: |x y| and sign² hide which pole a numerator makes up for
-    growth = _by_branches(_Analysis(gaussians), with_single_abs(without_even_signs(expr, gaussians)), _MOST_BRANCHES)
-    # in L^q for q below the power only: at 2 and under a second moment is not established by it
+    expr = with_single_abs(without_even_signs(expr, gaussians))
+    ways = dict.fromkeys((expr, untruncated(expr)))
+    tails = [_by_branches(_Analysis(gaussians), way, _MOST_BRANCHES) for way in ways]
+    growth = next((t for t in tails if t.established), tails[0])
+    # in L^q for q below the power only: at 2 a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth

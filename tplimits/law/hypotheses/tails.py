@@ -13,7 +13,9 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.properties import FADING
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -112,3 +114,13 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
 
 def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:
     return any(x == y or gaussians.covariance(x, y) != 0 for x in a for y in b)
+
+
+def untruncated(expr: Expr) -> Expr:
+    """With normal variables for truncated ones, whose density is at most a multiple of theirs: E |f| is as well."""
+    nodes = found(expr, truncated)
+    rest = expr.xreplace(dict.fromkeys(nodes, S.Zero))
+    # of other functions of the same variable nothing is known by that
+    alone = {node.args[0] for node in nodes if node.args[0].is_Symbol} - rest.free_symbols
+    cuts = {x: {node.args[1] for node in nodes if x in node.free_symbols} for x in alone}
+    return expr.xreplace({node: node.args[0] for node in nodes if len(cuts.get(node.args[0], ())) == 1})

@@ -29,6 +29,7 @@ from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
+from tplimits.law.rules.multiplicative import apart
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
@@ -59,6 +60,13 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
     >>> continued(sympy.exp(s) / s, lambda entry: S(0), lambda entry: True) == sympy.exp(s) / s
     True
     """
+    first = _continued(body, tends, moves, order)
+    # signs and moduli of scalars last: of |tanh(s v)/s| the quotient is to be continued as a whole
+    split = apart(first, tends, moves)
+    return first if split == first else _continued(split, tends, moves, order)
+
+
+def _continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int) -> Expr:
     for _, argument in singular_places(body):
         read = entries(argument)
         limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
@@ -121,7 +129,7 @@ def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: in
             value = _quotient(product.xreplace(signed), scalar, place.xreplace(signed), order)
             if value is not None:
                 return value.xreplace({name: e for e, name in signed.items()})
-    return None if order else _vanishing(product, limits)
+    return None if order else _beside_bounded(product, limits) or _vanishing(product, limits)
 
 
 def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
@@ -284,6 +292,14 @@ def coefficients(product: Expr, scalar: Entry, place: Expr, order: int) -> tuple
         return None
     found = quotient_powers(above, below, _SCALAR, order, _number)
     return None if found is None else (found, others)
+
+
+def _beside_bounded(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:
+    """What stands beside bounded factors where it tends to 0: s tanh(v/s) does, whatever v/s is; None for others."""
+    beside = [f for f in product.args if not all(abs(b) < S.Infinity for b in bounds(f))] if product.is_Mul else []
+    rest = sympy.Mul(*beside)
+    is_small = len(beside) < len(product.args) and _is_zero(rest.xreplace(dict(limits)))
+    return rest if is_small and not singular_places(rest) and not ends_of_domains(rest) else None
 
 
 def _vanishing(product: Expr, limits: Mapping[Expr, Expr]) -> Expr | None:

@@ -15,15 +15,18 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.vanishing import FORM
 from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
+from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.branches import without_jump
+from tplimits.program.nodes.branches import without_jump, without_jumps
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.series import near
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -84,12 +87,10 @@ class Bodies:
 
     def _product(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet]) -> Jet:
         """Factors from the left; x·step(x) is relu(x), which has a derivative."""
+        kinked = without_jumps(expr)
+        if kinked != expr:
+            return self.evaluate(kinked, known, memo)
         powers, factors = self.powers_of_widths(expr)
-        for f in expr.args:
-            if isinstance(f, functions.step) and f.args[0] in factors and f in factors:
-                factors.remove(f)
-                factors.remove(f.args[0])
-                factors.append(functions.relu(f.args[0]))
         total = self.power_of_width(*powers)
         for f in factors:
             total = self.averages.product(total, self.evaluate(f, known, memo))
@@ -156,6 +157,9 @@ class Bodies:
             c, x, y = map(read, expr.args)
             return do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
         x = read(expr.args[0])
+        if isinstance(expr, near):
+            function, *series = expr.args[1:]
+            return self._smooth(near(_U, function.xreplace({FORM: _U}), *series), x, expr)
         if isinstance(expr, functions.relu):
             return self._relu(x, expr)
         if isinstance(expr, sympy.Abs):
@@ -254,7 +258,7 @@ class Bodies:
 
     def told(self, expr: Expr) -> str:
         """A function and its line."""
-        return f"{self.where}: `{self.shown(expr)}`"
+        return f"{self.where}: `{self.shown(written(expr))}`"
 
 
 @remembered(1 << 10)

@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.kets import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
@@ -17,8 +18,8 @@ from tplimits.numbers.expansion.explicit import Explicit
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
-from tplimits.numbers.expansion.singular import refuse_singular
-from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, width_symbol
+from tplimits.numbers.expansion.singular import continued, reached, refuse_singular
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.program import Program
 
+#: nodes of functions that are written out to see whether a pole is one
+_LONG = 400
 #: a direction of this squared length, beside that of its vector, is none: at finite width, and in the limit
 _REPEATED, _VANISHING = 1e-10, (1e-8, 1e-3)
 
@@ -126,22 +129,38 @@ class Pass(Reading[Jet]):
                 f"{self._where}: `{s.name}` averages over {len(s.slots)} further neurons: the expansion to order 1/n "
                 "is implemented for functions of two neurons. Write it with averages over one, where it separates."
             )
-        known = {}
+        body, known = self._regular(body), {}
         for e in entries(body):
             x = self._jet(e)
             # the same functions on variables of a second neuron, independent of the first
             known[e] = x.through(self.frame.other) if e.neuron in s.slots else x
-        if self.size is None and not self.averages.values_only:
-            refuse_singular(body, self._inside, self._shown, self._where)
         both = self._bodies.evaluate(body, known)
         name = label(s.name, s.axes, key[1])
         self.jets[key] = self.averages.over_other(both, s.slot_widths[0], f"{name}, over {s.slot_names[0] or 'β'}")
 
     def _read(self, expr: Expr) -> Jet:
-        known = {e: self._jet(e) for e in entries(expr)}
+        body = self._regular(expr)
+        return self._bodies.evaluate(body, {e: self._jet(e) for e in entries(body)})
+
+    def _regular(self, body: Expr) -> Expr:
+        """A body without removable poles at vectors; NoLimitError where others, or roots, are reached."""
+        found = opened = continued(body)
+        # t/h has no pole where t is tanh(h)
+        while reached(opened, self._function) and (whole := self._written_out(body)) != body:
+            body, opened = whole, continued(whole)
+        found = found if reached(opened, self._function) else opened
         if self.size is None and not self.averages.values_only:
-            refuse_singular(expr, self._inside, self._shown, self._where)
-        return self._bodies.evaluate(expr, known)
+            refuse_singular(found, self._inside, self._shown, self._where)
+        return found
+
+    def _written_out(self, body: Expr) -> Expr:
+        """A body with what the functions of vectors that it reads are functions of."""
+        swap: dict[Expr, Expr] = {}
+        for e in entries(body):
+            if isinstance(self.program[e.source], OuterNonlin) and (inside := self._function(e)) is not None:
+                swap[e] = inside.xreplace({OWN: e.neuron})
+        opened = body.xreplace(swap)
+        return body if longer(opened, _LONG) else opened
 
     def _jet(self, entry: Entry) -> Jet:
         key = key_of(entry)
@@ -154,11 +173,16 @@ class Pass(Reading[Jet]):
 
     def _inside(self, entry: Entry) -> Expr | None:
         """The body of a function of vectors, an initial vector by its law, the number of a scalar."""
+        if entry.neuron != NO_NEURON:
+            return self._function(entry)
+        key = key_of(entry)
+        number = float(self.jets[key].value.values) if key in self.jets else 0.0
+        # rounding of a limit 0 keeps nothing off its pole
+        return S.Zero if abs(number) < self.frame.tolerance else sympy.Float(number)
+
+    def _function(self, entry: Entry) -> Expr | None:
+        """The body of a function of vectors, an initial vector by its law; None for others."""
         s, key = self.program[entry.source], key_of(entry)
-        if entry.neuron == NO_NEURON:
-            number = float(self.jets[key].value.values) if key in self.jets else 0.0
-            # rounding of a limit 0 keeps nothing off its pole
-            return S.Zero if abs(number) < self.frame.tolerance else sympy.Float(number)
         if isinstance(s, OuterNonlin) and not s.slots:
             return self._unroller.at(s.body, s.axes, key[1])
         return s.law.image(Symbol(f"x {entry}", real=True)) if isinstance(s, InitialVector) else None

@@ -16,6 +16,7 @@ from tplimits.law.kets import key_of
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable
 from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
+from tplimits.program.nodes.branches import without_jumps
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin
 from tplimits.program.walk import Walker
@@ -38,7 +39,8 @@ class Reading(Walker[None], Generic[J]):
     exist: dict[Use, bool]
 
     def __init__(self, program: Program) -> None:
-        self.program = program
+        # before sums are written out: (x − y) sign(x − y) jumps term by term
+        self.program = program.replace(instructions=tuple(s.changed(without_jumps) for s in program))
         self.jets: dict[Key, J] = {}
         #: scalars √n · θ with θ → 0: the jets of θ
         self.fluctuations: dict[Key, J] = {}

@@ -11,18 +11,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sympy import Expr, S, Symbol
+from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
+from tplimits.numbers import near_zero
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
 from tplimits.program.nodes.properties import EXPONENTIAL, FADING
-from tplimits.program.parts import found
+from tplimits.program.nodes.series import near
+from tplimits.program.parts import found, remembered
 
 #: what grows faster than any power, and the sign with which an argument has to be bounded from above
 _FAST = {head: (1,) if head in FADING else (1, -1) for head in EXPONENTIAL}
+
+
+@remembered(1 << 10)
+def continued(body: Expr) -> Expr:
+    """A body whose removable poles at vectors are read off power series in functions of one variable."""
+    if not any(reads_vectors(argument) for _, argument in singular_places(body)):
+        return body
+    names = {e: Dummy(real=True) for e in entries(body)}
+    law = independent(names.values())
+    whole = near_zero.continued(body.xreplace(names), law)
+    # by the variable of their series: derivatives of functions of one variable are read
+    alone = {
+        one: near(one.args[0], function_of(one.args[1], one.args[0], law), *one.args[2:]) for one in found(whole, near)
+    }
+    return whole.xreplace(alone).xreplace({name: e for e, name in names.items()})
+
+
+def written(body: Expr) -> Expr:
+    """A body with functions in the place of their series."""
+    return body.xreplace({one: one.definition().xreplace({FORM: one.args[0]}) for one in found(body, near)})
 
 
 def refuse_singular(
@@ -32,7 +56,7 @@ def refuse_singular(
 
     `inside` gives the body of a vector that is a function of others, and the number of a scalar; None for others.
     """
-    for node in found(body, *_FAST):
+    for node in found(written(body), *_FAST):
         if reads_vectors(node):
             low, high = bounds(_opened(node.args[0], inside))
             # E exp(Avg eˣ) is infinite at every width, whatever the limit says
@@ -42,15 +66,39 @@ def refuse_singular(
                     "order that 1/n needs are not established (hypothesis: functions of vectors are bounded by "
                     "polynomials, with two derivatives). Bound the argument, or take an exponential of averages."
                 )
-    for node, argument in (*singular_places(body), *ends_of_domains(body)):
+    for node, argument in reached(body, inside)[:1]:
+        raise NoLimitError(
+            f"{where}: `{shown(node)}` has a pole or a root where `{shown(argument)}`, a vector, comes near 0: moments "
+            "of its derivatives are missing (hypothesis: functions of vectors are bounded by polynomials, with two "
+            "derivatives). Keep it away from zero, as x² + 1 is."
+        )
+
+
+def reached(body: Expr, inside: Callable[[Entry], Expr | None]) -> list[tuple[Expr, Expr]]:
+    """The poles and roots of a body that vectors reach, and their arguments."""
+    found = []
+    for node, argument in _places(body):
         if reads_vectors(argument):
             low, high = bounds(_opened(argument, inside))
             if not (low > 0 or high < 0):
-                raise NoLimitError(
-                    f"{where}: `{shown(node)}` has a pole or a root where `{shown(argument)}`, a vector, comes near 0: "
-                    "moments of its derivatives are missing (hypothesis: functions of vectors are bounded by "
-                    "polynomials, with two derivatives). Keep it away from zero, as x² + 1 is."
-                )
+                found.append((node, argument))
+    return found
+
+
+def _places(body: Expr) -> list[tuple[Expr, Expr]]:
+    """What may be singular where an argument is zero, but for poles that a series stands for: (part, argument)."""
+    series = {one: Dummy(real=True) for one in found(body, near)}
+    bare = body.xreplace(series)
+    places = [*singular_places(bare), *ends_of_domains(bare)]
+    for one in series:
+        t, function = one.args[:2]
+        law = independent([FORM])
+        for node, argument in _places(function):
+            zeros = vanishing(argument, law)
+            only = zeros is not None and all(f in (FORM, -FORM) for f, _ in (*zeros.forms, *zeros.others))
+            places += [] if only else [(node.xreplace({FORM: t}), argument.xreplace({FORM: t}))]
+        places += _places(t)
+    return places
 
 
 def _opened(expr: Expr, inside: Callable[[Entry], Expr | None]) -> Expr:

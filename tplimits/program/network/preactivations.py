@@ -22,6 +22,7 @@ from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Gaus
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import divisors
 from tplimits.program.nodes.kinds import InitialVector, Instruction, OuterNonlin, moved
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -46,10 +47,10 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
     for position, s in enumerate(program):
         s = moved(s, places.__getitem__)
         if isinstance(s, OuterNonlin):
-            found = _arguments(s, instructions, infinite)
-            if found and s.body.has(*JUMPS):
-                found = _where_jumps_stay_crossed(s.body, found)
-            for argument in found:
+            named = _arguments(s, instructions, infinite)
+            if named and s.body.has(*JUMPS):
+                named = _where_jumps_stay_crossed(s.body, named)
+            for argument in named:
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
                     known[argument, s.over] = len(instructions)
@@ -57,7 +58,7 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
                     instructions.append(OuterNonlin(name, axes, s.line, body=argument, over=s.over))
             swap = {
                 a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
-                for a in found
+                for a in named
             }
             s = replace(s, body=_with_names(s.body, swap)) if swap else s
         places[position] = len(instructions)
@@ -98,15 +99,15 @@ def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
 
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
     """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
-    found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
+    linear = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
     others = [a for node in _functions(s.body) for a in node.args if not _is_linear(a, before)]
-    found += [a for of in (*others, *_denominators(s.body)) for a in _only_variable(of, before)]
-    found = [a for a in found if not _is_affine_beside(a, s.body)]
+    linear += [a for of in (*others, *_denominators(s.body)) for a in _only_variable(of, before)]
+    linear = [a for a in linear if not _is_affine_beside(a, s.body)]
     sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
-    found += [a for a in sums if _is_linear(a, before)]
+    linear += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
     # under a sum over another axis the argument has an index that an instruction here would not have
-    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    kept = [a for a in dict.fromkeys(linear) if set(free_axes(a)) <= inside]
     kept = [a for a in kept if not _is_divided_beside(a, s.body, before)]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a))) if len(kept) > 1 else kept
 
@@ -131,13 +132,16 @@ def _is_affine_beside(argument: Expr, body: Expr) -> bool:
 def _is_divided_beside(argument: Expr, body: Expr, before: list[Instruction]) -> bool:
     """Whether a scalar of an argument is divided by elsewhere: tanh(s x)/s has a limit, s → 0, as one function of s.
 
-    Or the argument is, beside what it is made of: (tanh x − tanh y)/(x − y) has none as a function of three variables.
+    So have sign(s x) sign(s) and s tanh(x/s).  Or the argument is divided by, beside what it is made of:
+    (tanh x − tanh y)/(x − y) has none as a function of three variables.
     """
     rest = body.xreplace({argument: sympy.S.One})
     if argument in _denominators(body) and not set(entries(argument)).isdisjoint(entries(rest)):
         return True
-    below = (e for base in divisors(rest) for e in entries(base) if before[e.source].width is None)
-    return not set(entries(argument)).isdisjoint(below)
+    elsewhere = (*divisors(rest), *(f.args[0] for f in found(rest, sympy.sign, sympy.Abs)))
+    below = {e for base in elsewhere for e in entries(base)}
+    below |= {e for base in divisors(argument) for e in entries(base)}.intersection(entries(rest))
+    return any(before[e.source].width is None for e in below.intersection(entries(argument)))
 
 
 def _denominators(expr: Expr) -> Iterator[Expr]:
@@ -153,8 +157,8 @@ def _denominators(expr: Expr) -> Iterator[Expr]:
 
 def _only_variable(expr: Expr, before: list[Instruction]) -> list[Expr]:
     """The linear sum that an expression is a function of, if it is one of one such sum and of nothing else random."""
-    found = list(dict.fromkeys(_linear_parts(expr, before)))
-    return found if len(found) == 1 and not _has_vectors(expr.xreplace({found[0]: sympy.S.One}), before) else []
+    sums = list(dict.fromkeys(_linear_parts(expr, before)))
+    return sums if len(sums) == 1 and not _has_vectors(expr.xreplace({sums[0]: sympy.S.One}), before) else []
 
 
 def _linear_parts(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:

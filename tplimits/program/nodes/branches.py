@@ -8,6 +8,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
+from tplimits.program.parts import holds
 
 #: what functions with branches are on these, wherever their arguments stand
 BRANCHES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
@@ -24,6 +25,8 @@ SIDES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
     functions.step: lambda x: (S.One, S.Zero),
     sympy.sign: lambda x: (S.One, S.NegativeOne),
 }
+#: what jumps are, times their argument
+_KINKS: dict[type, type[Expr]] = {functions.step: functions.relu, sympy.sign: sympy.Abs}
 #: nodes of a difference that is divided
 _SHORT = 100
 
@@ -36,7 +39,34 @@ def without_jump(node: functions.where) -> Expr | None:
     (c*relu(c) + y, None)
     """
     c, x, y = node.args
-    if sympy.count_ops(x - y) > _SHORT:
+    left = _over(x - y, c)
+    return None if left is None else y + functions.relu(c) * left
+
+
+def without_jumps(expr: Expr) -> Expr:
+    """An expression with relu(u) or |u| for a jump at u beside factors that vanish there, as in u² step(u).
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> without_jumps(1 + (x - y) * y * functions.step(y - x)), without_jumps(x * functions.step(y))
+    (-y*relu(-x + y) + 1, x*step(y))
+    """
+    if not holds(expr, *_KINKS):
+        return expr
+    args = [without_jumps(a) for a in expr.args]
+    if args != list(expr.args):
+        expr = expr.func(*args)
+    for jump in expr.args if expr.is_Mul else ():
+        if isinstance(jump, (functions.step, sympy.sign)):
+            u = jump.args[0]
+            left = _over(expr / jump, u)
+            if left is not None:
+                return without_jumps(left * _KINKS[type(jump)](u))
+    return expr
+
+
+def _over(whole: Expr, u: Expr) -> Expr | None:
+    """A quotient that has no pole; None for others."""
+    if sympy.count_ops(whole) > _SHORT:
         return None
-    left, divisor = sympy.fraction(sympy.cancel(sympy.expand(x - y) / c))
-    return y + functions.relu(c) * left / divisor if divisor.is_number else None
+    left, divisor = sympy.fraction(sympy.cancel(sympy.expand(whole) / u))
+    return left / divisor if divisor.is_number else None

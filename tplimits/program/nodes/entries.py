@@ -258,6 +258,12 @@ def reads_vectors(expr: Expr) -> bool:
     return any(e.neuron != NO_NEURON for e in entries(expr))
 
 
+def divides_by_vectors(factor: Expr) -> bool:
+    """Whether a power is one of a vector that may be zero, with no second moment; |h|^(−1/4) has one."""
+    strong = factor.is_Pow and factor.exp.is_number and factor.exp <= -0.5
+    return bool(strong and reads_vectors(factor.base) and not factor.base.is_positive)
+
+
 def sources(expr: Expr) -> set[int]:
     """The instructions that an expression reads: values, and data as indices."""
     return {leaf.source for leaf in found(expr, Entry, DataIndex)}

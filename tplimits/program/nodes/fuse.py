@@ -1,7 +1,8 @@
 """From recorded values to instructions: name what the user named, inline the rest, merge equals.
 
 A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged,
-or when it is returned; everything else is written into the bodies that use it.
+or when it is returned; everything else is written into the bodies that use it, and so is a named 1/h, which
+has no moments where tanh(h) · (1/h) has all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tplimits.program.nodes.entries import (
     Lookup,
     axis_symbol,
     canonical_bound_axes,
+    divides_by_vectors,
     entries,
 )
 from tplimits.program.nodes.functions import step
@@ -53,6 +55,7 @@ class _Builder:
 
     def __init__(self, trace: Trace, returned: Iterable[int]) -> None:
         self.trace = trace
+        self.poles: dict[int, bool] = {}
         self.roots = self._find_roots(list(returned))
         self.instructions: list[Instruction] = []
         self.where: dict[int, int] = {}  # value -> instruction
@@ -63,7 +66,8 @@ class _Builder:
         """Which values become instructions: what has a name or is returned, and what those need."""
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
-        named = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values(), *self.trace.forced)
+        kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
+        named = (*(u for u in kept if not self._has_pole(u)), *self.trace.forced)
         stack = [*returned, *(u for u in named if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
@@ -85,6 +89,15 @@ class _Builder:
                     roots.add(entry.source)
         self._split(roots, sorted(seen))
         return {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
+
+    def _has_pole(self, uid: int) -> bool:
+        """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
+        if uid not in self.poles:
+            value = self.trace.values[uid]
+            factors = (f for term in sympy.Add.make_args(value.expr) for f in sympy.Mul.make_args(term))
+            found = (self._has_pole(f.source) if isinstance(f, Entry) else divides_by_vectors(f) for f in factors)
+            self.poles[uid] = value.origin.kind == "map" and any(found)
+        return self.poles[uid]
 
     def _split(self, roots: set[int], uids: list[int]) -> None:
         """Make instructions of maps that would be too long to write out in their users."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.program.nodes.functions import Real
 
@@ -19,6 +20,13 @@ class near(Real):
     def definition(self) -> Expr:
         """The function without the series."""
         return self.args[1]
+
+    def _eval_derivative(self, symbol: Symbol) -> Expr:
+        """Of the function and of its series, which is one term shorter."""
+        t, function, radius, *c = self.args
+        slope = t.diff(symbol)
+        series = [a.diff(symbol) + (k + 1) * b * slope for k, (a, b) in enumerate(pairwise(c))]
+        return near(t, function.diff(symbol), radius, *series)
 
     def _sympystr(self, printer: Any) -> str:
         return f"({printer._print(self.definition())})"
