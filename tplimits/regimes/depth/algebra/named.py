@@ -12,6 +12,7 @@ from sympy import Dummy, Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, softplus, step
+from tplimits.regimes.depth.algebra.growth import apart
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.products import EPS
@@ -21,8 +22,8 @@ def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
     """The terms g(u) that have to be named, with their coefficients, and the rest of a function."""
     named: dict[Expr, Expr] = {}
     rest = []
-    for term in sympy.Add.make_args(sympy.expand(function)):
-        number, g = term.as_independent(U, as_Add=False)
+    for term in apart(function, EPS):
+        number, g = sympy.factor_terms(term).as_independent(U, as_Add=False)
         if g.has(EPS) or in_powers(g):
             rest.append(term)
             continue

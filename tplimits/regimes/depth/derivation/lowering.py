@@ -29,6 +29,7 @@ from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Splitter
 from tplimits.regimes.depth.algebra.data import Data
+from tplimits.regimes.depth.algebra.growth import insist_on_all
 from tplimits.regimes.depth.algebra.model import Layer, Model
 from tplimits.regimes.depth.algebra.products import (
     EPS,
@@ -53,7 +54,6 @@ from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars import written
 from tplimits.regimes.depth.derivation.scalars.around import Around
 from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
-from tplimits.regimes.depth.derivation.scalars.growth import insist_on_all
 from tplimits.regimes.depth.derivation.scalars.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.scalars.kinks import bent
 from tplimits.regimes.depth.derivation.scalars.order_one import scalars
@@ -87,8 +87,8 @@ class Lowering:
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self.here = 0  # the instruction that is being lowered
-        self.in_scalar = False  # inside an expression of scalars
-        self.in_operand = False  # inside a vector that a matrix multiplies
+        self.in_scalar = self.in_operand = False  # inside an expression of scalars, or a vector that W multiplies
+        self.without_limits: dict[Expr, NoLimitError] = {}  # functions of several layers that are no weights
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -107,8 +107,7 @@ class Lowering:
         neuron = self.fresh(self.number_of[instruction.width])
         axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
         outer, self.here = self.here, position
-        poly = self.value(position, neuron, tuple(axes))
-        self.here = outer
+        poly, self.here = self.value(position, neuron, tuple(axes)), outer
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
         found: dict[tuple, Expr] = {}
         for t in poly.terms:
@@ -239,18 +238,26 @@ class Lowering:
         if isinstance(expr, Entry):
             return self.value(expr.source, env.get(expr.neuron), tuple(self.index(i, env) for i in expr.indices))
         if self.data.is_data(expr):
-            return self._constant(expr, env)
+            axes, values = self.data.tabulated(expr)
+            return array_at(self, values, tuple(self.index(a, env) for a in axes))
         if (function := self.reading.function_of_layer(expr)) is not None:
             return self._activation(*function, env)
         if self.in_operand and (found := neurons.of_several_layers(self, expr, env)) is not None:
             return found
+        try:
+            return self._in_parts(expr, env)
+        except NoLimitError as error:
+            raise neurons.reason(self, expr, error) from None
+
+    def _in_parts(self, expr: Expr, env: Env) -> Poly:
         if (found := bent(self, expr, env)) is not None:
             return found
-        if isinstance(expr, sympy.Add):
-            found = collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))
+        if isinstance(expr, (sympy.Add, sympy.Mul)):
+            terms = self.reading.apart(expr)
+            if len(terms) == 1:
+                return self._product(terms[0], env)
+            found = collected_terms(total(self.lower(a, env) for a in terms), frozenset(env.values()))
             return with_one_array(self, found, env) if self.reading.is_scalar(expr) else found
-        if isinstance(expr, sympy.Mul):
-            return self._product(expr, env)
         if isinstance(expr, AxisSum):
             return self._sum(expr, env)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
@@ -298,15 +305,11 @@ class Lowering:
         scale, factors = self.arrays.arranged(t.factors, summed)
         return t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
 
-    def _constant(self, expr: Expr, env: Env) -> Poly:
-        axes, values = self.data.tabulated(expr)
-        return array_at(self, values, tuple(self.index(a, env) for a in axes))
-
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
         position, axes = entry.source, self.program[entry.source].axes
-        at = {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
-        inside: dict[Expr, int] = {**at, OWN: env[entry.neuron]}
+        inside: dict[Expr, int] = {OWN: env[entry.neuron]}
+        inside |= {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
         if body == U:
             return self._dense(position, LINEAR, inside)
         if (weighed := neurons.of_layer(self, entry, body, env)) is not None:

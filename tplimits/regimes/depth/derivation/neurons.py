@@ -70,6 +70,13 @@ def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -
     return lowering.one((kept(lowering, found), (*at, env[OWN]), 0))
 
 
+def reason(lowering: Lowering, expr: Expr, error: NoLimitError) -> NoLimitError:
+    """Why what is made of several layers is refused: as a whole, if that a part has no place or no moments is all."""
+    known = lowering.without_limits
+    parts_alone = isinstance(error, NoFormulasError) or error in known.values()
+    return known.get(expr, error) if parts_alone else error
+
+
 def of_layer(lowering: Lowering, entry: Entry, body: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """f(W a), `body` in U, for an a that is random itself: W acts on each token of it; None where a is the state."""
     scale, operand = lowering.reading.operand(entry.source)
@@ -107,7 +114,10 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
             return None
         _insist_beside(lowering, found, settled, refused)
         return limit
-    except (Unwritten, NoLimitError):
+    except NoLimitError as error:
+        lowering.without_limits[expr] = error
+        return None
+    except Unwritten:
         return None
 
 

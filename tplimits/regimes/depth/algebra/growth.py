@@ -11,6 +11,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.regimes.depth.algebra.means import U
@@ -33,6 +34,16 @@ def growth(function: Expr, variables: Sequence[Symbol], deviation: Expr = S.One)
     return tail(function.xreplace(numbers).xreplace(drawn), gaussians)
 
 
+def apart(function: Expr, size: Symbol) -> list[Expr]:
+    """The terms of a function of `U` and a size, those in one that have moments only together, as coth u − 1/u."""
+    terms = sympy.Add.make_args(sympy.expand(function))
+    return kept_together(terms, [size], lambda base: base.has(U), lambda term: _reaches(growth(term, [U], _LARGE)))
+
+
+def _reaches(found: Tail) -> bool:
+    return bool(found.established and found.power > _FOURTH)
+
+
 def insist_on_all(parts: Iterable[tuple[Expr, Basis]]) -> None:
     """NoLimitError where a function with a name of its own, of those that an activation is a sum of, lacks moments."""
     for _, basis in parts:
@@ -52,7 +63,7 @@ def insist_on_moments(function: Expr, variable: Symbol) -> None:
     the activation `exp(u**2/9)` has no finite second moment at every V:
     """
     found = growth(function, [variable], _LARGE)
-    if found.established and found.power > _FOURTH:
+    if _reaches(found):
         return
     what, why = "is not seen to have a", growth(function, [variable]).reason or found.reason
     if found.established:
