@@ -6,23 +6,32 @@ u, enter limits as Gaussian means of g, which have to exist at every V: `growth`
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import sympy
 from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, softplus, step
-from tplimits.regimes.depth.algebra.growth import apart
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.products import EPS
 
+#: the terms of a function; what has moments only together is one of them
+Apart = Callable[[Expr], Sequence[Expr]]
 
-def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
+
+def multiplied_out(function: Expr) -> Sequence[Expr]:
+    """The terms of a function that has no poles."""
+    return sympy.Add.make_args(sympy.expand(function))
+
+
+def separated(function: Expr, apart: Apart = multiplied_out) -> tuple[dict[Expr, Expr], Expr]:
     """The terms g(u) that have to be named, with their coefficients, and the rest of a function."""
     named: dict[Expr, Expr] = {}
     rest = []
-    for term in apart(function, EPS):
+    for term in apart(function):
         number, g = sympy.factor_terms(term).as_independent(U, as_Add=False)
         if g.has(EPS) or in_powers(g):
             rest.append(term)

@@ -29,7 +29,6 @@ from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Splitter
 from tplimits.regimes.depth.algebra.data import Data
-from tplimits.regimes.depth.algebra.growth import insist_on_all
 from tplimits.regimes.depth.algebra.model import Layer, Model
 from tplimits.regimes.depth.algebra.products import (
     EPS,
@@ -54,6 +53,7 @@ from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars import written
 from tplimits.regimes.depth.derivation.scalars.around import Around
 from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
+from tplimits.regimes.depth.derivation.scalars.growth import apart, insist_on_all
 from tplimits.regimes.depth.derivation.scalars.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.scalars.kinks import bent
 from tplimits.regimes.depth.derivation.scalars.order_one import scalars
@@ -316,7 +316,7 @@ class Lowering:
             return weighed
         function = self._with_means(body)
         try:
-            parts, cut = components(function, self.limit, mean_series)
+            parts, cut = components(function, self.limit, mean_series, apart)
             insist_on_all(parts)
         except NoLimitError as error:
             self.fail(str(error))

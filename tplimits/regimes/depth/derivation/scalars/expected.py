@@ -24,10 +24,10 @@ from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.algebra.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.algebra.coefficients import ROOT
-from tplimits.regimes.depth.algebra.growth import growth
 from tplimits.regimes.depth.algebra.laurent import Series
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.products import EPS
+from tplimits.regimes.depth.derivation.scalars.growth import growth
 
 #: n^(−1/2) "for n large enough", where the size of an integrand is judged
 _SMALL = Rational(1, 10**6)

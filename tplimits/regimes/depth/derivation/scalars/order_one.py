@@ -37,9 +37,9 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.forms import Form
-from tplimits.regimes.depth.algebra.growth import growth
 from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
 from tplimits.regimes.depth.derivation.scalars.continuity import in_words, insist_on_continuity, one_term
+from tplimits.regimes.depth.derivation.scalars.growth import growth
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out

@@ -15,6 +15,8 @@ from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.regimes.depth.algebra.means import U
+from tplimits.regimes.depth.algebra.named import multiplied_out
+from tplimits.regimes.depth.algebra.products import EPS
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
@@ -34,10 +36,11 @@ def growth(function: Expr, variables: Sequence[Symbol], deviation: Expr = S.One)
     return tail(function.xreplace(numbers).xreplace(drawn), gaussians)
 
 
-def apart(function: Expr, size: Symbol) -> list[Expr]:
-    """The terms of a function of `U` and a size, those in one that have moments only together, as coth u − 1/u."""
-    terms = sympy.Add.make_args(sympy.expand(function))
-    return kept_together(terms, [size], lambda base: base.has(U), lambda term: _reaches(growth(term, [U], _LARGE)))
+def apart(function: Expr) -> list[Expr]:
+    """The terms of a function of `U` and ε, those in one that have moments only together, as coth u − 1/u."""
+    return kept_together(
+        multiplied_out(function), [EPS], lambda base: base.has(U), lambda term: _reaches(growth(term, [U], _LARGE))
+    )
 
 
 def _reaches(found: Tail) -> bool:
