@@ -96,7 +96,8 @@ def components(
         series = moved(function, limit, mean)
         if series is None:
             raise
-        return components(sympy.Add(series, *(c * g for g, c in named.items())), limit, mean, apart)[0], limit
+        whole = sympy.Add(series[0], *(c * g for g, c in named.items()))
+        return components(whole, limit, mean, apart)[0], series[1]
     found: dict[Basis, Expr] = {}
     for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
         basis = Basis(power, signs % 2 == 1)

@@ -133,12 +133,9 @@ def _insist_beside(lowering: Lowering, found: Expr, settled: Sequence[Expr], ref
 
 
 def _mixes(lowering: Lowering, head: Expr) -> bool:
-    """Whether it takes several matrices, or members of a family; of one matrix several entries have numbers first."""
-    sources = {int(e.source) for e in entries(head)}
-    if lowering.weighing & sources:
-        return head.has(AxisSum) or len(entries(head)) > 1
-    read = (lowering.program[p] for p in sources)
-    return len(sources) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
+    """Whether it takes several entries: of several matrices, of members of a family, or of one matrix at tokens."""
+    read = (lowering.program[int(e.source)] for e in entries(head))
+    return head.has(AxisSum) or len(entries(head)) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
 
 
 def _heads(written_out: Expr) -> list[Expr]:
