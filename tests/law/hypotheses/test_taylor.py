@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import sympy
 
-from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
+from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, order_whatever_else, quotient_powers
 from tplimits.program.nodes import functions
 
 t, a = sympy.Symbol("t", real=True), sympy.Symbol("a", positive=True)
@@ -31,6 +31,8 @@ def test_orders_are_those_of_derivatives():
     assert order_at_zero(t**6, t) == 6
     assert order_at_zero(t**7, t) is None  # further than is looked
     assert order_at_zero(t * a, t) is None  # of more than the variable
+    assert order_whatever_else(a * t - sympy.tanh(a * t), t) == 3
+    assert order_whatever_else(a * t - sympy.tanh(t), t) == 1  # 3 at a = 1 alone
 
 
 @pytest.mark.parametrize(

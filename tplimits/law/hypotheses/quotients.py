@@ -92,6 +92,24 @@ def as_quotient(expr: Expr, varies: Callable[[Expr], bool], finite: Callable[[Ex
     return sympy.Add(*(t for t in expr.args if t not in used), *wholes) if several else expr
 
 
+def kept_together(
+    terms: Iterable[Expr], sizes: Sequence[Symbol], varies: Callable[[Expr], bool], finite: Callable[[Expr], bool]
+) -> list[Expr]:
+    """The terms of a sum, those that are no functions by themselves over one denominator, for each power of n apart.
+
+    What vanishes at a pole for every n does so in each power of a size, n or ε, whose coefficients are looked at alone.
+
+    >>> h, n = sympy.Symbol("h", real=True), sympy.Symbol("n", positive=True)
+    >>> kept_together([1 / h, -sympy.tanh(h) / h**2, h / n], [n], lambda base: True, lambda term: False)
+    [(h - tanh(h))/h**2, h/n]
+    """
+    by_size: dict[Expr, list[Expr]] = {}
+    for term in terms:
+        by_size.setdefault(term.as_independent(*sizes, as_Add=False)[1], []).append(term)
+    wholes = (as_quotient(sympy.Add(*group), varies, finite) for group in by_size.values())
+    return [term for whole in wholes for term in sympy.Add.make_args(whole)]
+
+
 def merged(poles: Sequence[Pole]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:
     """(base, power, what it is made of): poles at one form as one pole, for 1/(x tanh x) is as x^(−2)."""
     together: dict[Expr, list[Pole]] = {}

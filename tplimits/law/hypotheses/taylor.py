@@ -40,6 +40,19 @@ def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
     return None
 
 
+def order_whatever_else(expr: Expr, variable: Symbol) -> int | None:
+    """A k with F(t) = O(t^k) at t = 0 for all values of the other symbols in it; None as in `order_at_zero`.
+
+    >>> t, c = sympy.symbols("t c", real=True)
+    >>> order_whatever_else(c * t - sympy.tanh(c * t), t)
+    3
+    """
+    if expr.free_symbols <= {variable} or not is_analytic(expr, variable):
+        return order_at_zero(expr, variable)
+    coefficients = powers(expr, variable, _MOST)
+    return next((k for k, c in enumerate(coefficients) if sympy.expand(c) != 0), None)
+
+
 def is_analytic(expr: Expr, variable: Symbol) -> bool:
     """Whether an expression is seen to be analytic in a variable at zero, whatever else stands in it."""
     if not expr.has(variable) or expr.is_Symbol:

@@ -28,7 +28,7 @@ from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.linear import independent, linear
 from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
-from tplimits.law.hypotheses.taylor import order_at_zero
+from tplimits.law.hypotheses.taylor import order_whatever_else
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.properties import CROSSING, KINKED, POSITIVE, VANISHING
 from tplimits.program.parts import found, holds, put_for, remembered
@@ -197,7 +197,7 @@ def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None
     factor = without_names(factor, gaussians)  # exp(h) − 1 − x where h is x
     for inner in places(factor, [f for f, _ in (*at.forms, *at.others)]):
         alone = function_of(factor, inner, gaussians)
-        k = None if alone is None else order_at_zero(alone, FORM)
+        k = None if alone is None else order_whatever_else(alone, FORM)
         if k is not None:
             return k * order(inner, at, gaussians)
     return None

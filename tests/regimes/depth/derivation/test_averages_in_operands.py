@@ -73,3 +73,37 @@ def test_a_layer_of_real_neurons():
     drift = sde.drift_at(V, γ=γ)
     assert (np.abs(found[0].mean(axis=0) - drift) < 4 * error).all()
     assert (np.abs(found[1].mean(axis=0) - drift) > 8 * error).any()  # what is left without the average
+
+
+def attention(x, q, k, values):
+    A = tp.softmax(tp.avg(q * k.rename(token="key")), over="key")
+    return tp.sum(A * values.rename(token="key"), over="key")
+
+
+def test_a_sum_over_tokens_that_a_matrix_sees_alike():
+    """Attention of attention: W y is the same for all tokens, and a sum over them is m times it; it was one."""
+
+    @tp.block
+    def twice(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, R: tp.Matrix, L: tp.Matrix, W: tp.Matrix):
+        y = attention(x, Q @ x, K @ x, x)
+        return x + attention(y, R @ y, L @ y, W @ y) / tp.sqrt(tp.n)
+
+    b = tp.derive(twice, tp.Proportional()).drift_at(V)
+    np.testing.assert_allclose(b, np.full((3, 3), V.mean()), rtol=1e-12)
+
+    rng, n, found = np.random.default_rng(3), 300, []
+
+    def attended(x, values):
+        Q, K = rng.standard_normal((2, n, n)) / np.sqrt(n)
+        A = np.exp((x @ Q.T) @ (x @ K.T).T / n)
+        return (A / A.sum(1, keepdims=True)) @ values
+
+    for _ in range(60):
+        x = np.linalg.cholesky(V) @ rng.standard_normal((3, n))
+        x = np.linalg.cholesky(V) @ np.linalg.inv(np.linalg.cholesky(x @ x.T / n)) @ x
+        y = attended(x, x)
+        branch = attended(y, y @ rng.standard_normal((n, n)) / np.sqrt(n))
+        found.append(branch @ branch.T / n)  # what is added to V, but for products with x of mean zero
+    mean, error = np.mean(found, 0), np.std(found, 0) / np.sqrt(len(found))
+    assert (np.abs(mean - b) < 4 * error + 3 / n).all()
+    assert (np.abs(mean - b / 9) > 4 * error + 3 / n).all()

@@ -63,6 +63,15 @@ def test_beside_a_product_of_the_state(moved, limit):
 
 
 @pytest.mark.parametrize(("moved", "limit"), CASES)
+def test_divided_behind_the_matrix(moved, limit):
+    """U x + (T f)/√n: what f is known to is counted where it stands, and was counted where f is."""
+    found = drift(lambda h, x, U, T: U @ x + (T @ moved(h)) / root())
+    np.testing.assert_allclose(found, γ**2 * table(limit, limit), rtol=0.02, atol=0.005)
+    with pytest.raises(tp.NoLimitError, match="moves with n"):
+        drift(lambda h, x, U, T: U @ x + T @ tp.relu(h + 1 / root()))
+
+
+@pytest.mark.parametrize(("moved", "limit"), CASES)
 def test_of_order_one_over_n_beside_a_layer(moved, limit):
     """U (h + f/n): γ² (E u_α f(u_β) and its mirror image)."""
     found = drift(lambda h, x, U, T: U @ (h + moved(h) / tp.n))

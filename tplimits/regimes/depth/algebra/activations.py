@@ -23,7 +23,7 @@ from tplimits.program.nodes.functions import elementary, softplus, step
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.algebra.means import U, of_columns
-from tplimits.regimes.depth.algebra.named import in_powers, moved, separated
+from tplimits.regimes.depth.algebra.named import Apart, in_powers, moved, multiplied_out, separated
 from tplimits.regimes.depth.algebra.products import EPS, Factors
 
 #: the sign of the argument of a function of a dense layer
@@ -77,7 +77,7 @@ CONSTANT, LINEAR = Basis(0, False), Basis(1, False)
 
 
 def components(
-    function: Expr, limit: int, mean: MeanSeries | None = None
+    function: Expr, limit: int, mean: MeanSeries | None = None, apart: Apart = multiplied_out
 ) -> tuple[list[tuple[Expr, Basis]], int | None]:
     """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
 
@@ -89,14 +89,15 @@ def components(
     ([(1/2, Basis(power=1, sign=False, function=1)), (1/2, Basis(power=1, sign=True, function=1))], None)
     """
     # functions without such a form first: they are basis functions under a name, and the rest is piecewise polynomial
-    named, function = separated(function)
+    named, function = separated(function, apart)
     try:
         polynomial, cut = _in_powers(function, limit, mean)
     except NoLimitError:
         series = moved(function, limit, mean)
         if series is None:
             raise
-        return components(sympy.Add(series, *(c * g for g, c in named.items())), limit, mean)[0], limit
+        whole = sympy.Add(series[0], *(c * g for g, c in named.items()))
+        return components(whole, limit, mean, apart)[0], series[1]
     found: dict[Basis, Expr] = {}
     for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
         basis = Basis(power, signs % 2 == 1)

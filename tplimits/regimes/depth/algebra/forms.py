@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy
@@ -21,7 +22,7 @@ from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Ring, ratio_symbol
 from tplimits.regimes.depth.algebra.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.algebra.model import ColumnLabel, Model
-from tplimits.regimes.depth.algebra.products import COPIES, MOST, SPAN, Factors, Sum, renamed
+from tplimits.regimes.depth.algebra.products import COPIES, MOST, SPAN, Factors, Sum, indices, renamed, times
 from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
 
 #: denominators above this come from numbers in arrays
@@ -230,7 +231,9 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             opaque[factors] = min(order, opaque.get(factors, order))
             continue
         for moment in moments:
-            key = (canonical(moment.factors), powers, 0, joined)
+            # sgn² of a token that is summed over is 1 for every one of them
+            done = reduce(lambda p, i: times(p, i // SPAN, 2), indices(factors) - indices(moment.factors), powers)
+            key = (canonical(moment.factors), done, 0, joined)
             value = coefficient * ring.root**moment.roots * ring.rational(moment.number)
             written[key] = written[key] + value if key in written else value
     # other sums over the neurons of the state, where they do not cancel

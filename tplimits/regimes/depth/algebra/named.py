@@ -6,6 +6,8 @@ u, enter limits as Gaussian means of g, which have to exist at every V: `growth`
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import sympy
 from sympy import Dummy, Expr, S, Symbol
 
@@ -16,13 +18,21 @@ from tplimits.regimes.depth.algebra.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.products import EPS
 
+#: the terms of a function; what has moments only together is one of them
+Apart = Callable[[Expr], Sequence[Expr]]
 
-def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
+
+def multiplied_out(function: Expr) -> Sequence[Expr]:
+    """The terms of a function that has no poles."""
+    return sympy.Add.make_args(sympy.expand(function))
+
+
+def separated(function: Expr, apart: Apart = multiplied_out) -> tuple[dict[Expr, Expr], Expr]:
     """The terms g(u) that have to be named, with their coefficients, and the rest of a function."""
     named: dict[Expr, Expr] = {}
     rest = []
-    for term in sympy.Add.make_args(sympy.expand(function)):
-        number, g = term.as_independent(U, as_Add=False)
+    for term in apart(function):
+        number, g = sympy.factor_terms(term).as_independent(U, as_Add=False)
         if g.has(EPS) or in_powers(g):
             rest.append(term)
             continue
@@ -46,17 +56,19 @@ def _apart(g: Expr) -> tuple[Expr, Expr]:
     return sympy.expand(g / factors[0] * half), g / factors[0] * (factors[0] - half)
 
 
-def moved(function: Expr, limit: int, mean: MeanSeries | None) -> Expr | None:
-    """A function of `U` and ε, as relu(u + ε), by its Taylor series in ε; None where it has none of functions of u.
+def moved(function: Expr, limit: int, mean: MeanSeries | None) -> tuple[Expr, int] | None:
+    """A function of `U` and ε, as relu(u + ε), by its Taylor series in ε, and the order up to which it is known.
+
+    None where it has none of functions of u.
 
     The first term that is left out may be large near a kink, where u is with a probability of its own order: that
     changes means by what a δ in the next derivative would, so that the series ends before the first δ.
 
     >>> from tplimits.program.nodes.functions import relu
-    >>> moved(EPS * relu(U + EPS), 2, None)
-    ε**2*step(u) + ε*relu(u)
+    >>> moved(EPS * relu(U + EPS), 4, None)
+    (ε**2*step(u) + ε*relu(u), 2)
     """
-    found = []
+    found, cut = [], limit
     terms = [term.as_independent(U, as_Add=False) for term in sympy.Add.make_args(sympy.expand(function))]
     if not any(g.has(EPS) for _, g in terms):
         return None
@@ -68,13 +80,19 @@ def moved(function: Expr, limit: int, mean: MeanSeries | None) -> Expr | None:
             if derivative.has(S.NaN, S.ComplexInfinity, S.Infinity, sympy.Derivative, sympy.Subs):
                 return None
             if derivative.has(sympy.DiracDelta):
-                raise NoLimitError(
-                    f"the activation `{function.xreplace({EPS: 1 / sympy.sqrt(Symbol('n'))})}` has a kink or jump that "
-                    f"moves with n by so much that the density of u at it enters at order n^({-S(lowest + k) / 2}); "
-                    "that is not covered. Move it by less, or divide the function by sqrt(n) where it stands."
-                )
+                cut = min(cut, lowest + k - 1)
+                break
             found.append(number * EPS**k * derivative / sympy.factorial(k))
-    return sympy.Add(*found)
+    return sympy.Add(*found), cut
+
+
+def moves_too_far(where: str, function: Expr, cut: int) -> NoLimitError:
+    """The refusal of a function whose series ends before the orders that are needed."""
+    return NoLimitError(
+        f"{where}: the activation `{function.xreplace({EPS: 1 / sympy.sqrt(Symbol('n'))})}` has a kink or jump that "
+        f"moves with n by so much that the density of u at it enters at order n^({-S(cut + 1) / 2}); that is not "
+        "covered. Move it by less, or divide the function by sqrt(n) where it stands."
+    )
 
 
 def in_powers(function: Expr) -> bool:

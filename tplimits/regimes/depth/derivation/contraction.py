@@ -172,8 +172,9 @@ class Contraction:
         extra: list[Factor] = []
         for block in blocks:
             own = _neuron(mine[block[0]], layers[block[0]])
-            # the cumulant of one neuron makes the neurons of its block the same; their sums may then be done
-            touched.update(i for i in own if i >= 0)
+            # the cumulant of one neuron makes the neurons of its block the same; their sums may then be done, and those
+            # over tokens too where an operand is the same for all of them, as a mean over tokens is
+            touched.update(i for k in block for i in mine[k][1] if i >= 0)
             for i in block[1:]:
                 for a, b in zip(own, _neuron(mine[i], layers[i]), strict=True):
                     extra += identify(change, a, b)

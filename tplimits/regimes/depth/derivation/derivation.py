@@ -283,18 +283,20 @@ def totalled(a: Sum, b: Sum) -> Sum:
 def lowered(program: Program, fixed: tuple[str, ...] = (), weighing: frozenset[int] = frozenset()) -> OneLayer:
     """A block in the index algebra, with its coefficients in one ring; `weighing` as in `Lowering`."""
     sizes = dimensions(program, fixed)
-    limit = MOST
+    limit, known = MOST, None
     while limit <= _LARGEST:
         lowering = Lowering(program, sizes, limit, weighing)
         state = lowering.template(program.returns[0])
         polys = [state, *lowering.model.operands.values()]
         # a part of size n^(1/2) or more takes away from the orders that are known; V′ V′ holds it four times
         most = MOST + 4 * sum(max(0, -lowest(p)) for p in polys)
-        if all(p.cut is None or p.cut >= most for p in polys):
+        if state.cut is None or state.cut >= most:
             break
-        limit = max(most, limit + 1)
+        if lowering.short and state.cut == known:  # it ends there, whatever is asked for
+            raise lowering.short
+        limit, known = max(most, limit + 1), state.cut
     else:
-        raise NoLimitError(
+        raise lowering.short or NoLimitError(
             f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known "
             "to order 1/n; divide by the size of what is normalised."
         )

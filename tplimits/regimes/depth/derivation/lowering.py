@@ -24,7 +24,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.regimes.depth.algebra.activations import CONSTANT, LINEAR, Basis, U, components
+from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Splitter
@@ -46,14 +46,13 @@ from tplimits.regimes.depth.algebra.products import (
     total,
 )
 from tplimits.regimes.depth.derivation import neurons
+from tplimits.regimes.depth.derivation.activation import activation
 from tplimits.regimes.depth.derivation.centring import centred, collected_terms
-from tplimits.regimes.depth.derivation.jumps import note_jump
-from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, need_fresh, refuse_vectors
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, refuse_vectors
 from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars import written
 from tplimits.regimes.depth.derivation.scalars.around import Around
 from tplimits.regimes.depth.derivation.scalars.expected import closed_means, mean_series
-from tplimits.regimes.depth.derivation.scalars.growth import insist_on_all
 from tplimits.regimes.depth.derivation.scalars.judging import lowered_at_poles
 from tplimits.regimes.depth.derivation.scalars.kinks import bent
 from tplimits.regimes.depth.derivation.scalars.order_one import scalars
@@ -87,8 +86,9 @@ class Lowering:
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self.here = 0  # the instruction that is being lowered
-        self.in_scalar = False  # inside an expression of scalars
-        self.in_operand = False  # inside a vector that a matrix multiplies
+        self.in_scalar = self.in_operand = False  # inside an expression of scalars, or a vector that W multiplies
+        self.short: NoLimitError | None = None  # why a series ends before the limit
+        self.without_limits: dict[Expr, NoLimitError] = {}  # functions of several layers that are no weights
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -107,8 +107,7 @@ class Lowering:
         neuron = self.fresh(self.number_of[instruction.width])
         axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
         outer, self.here = self.here, position
-        poly = self.value(position, neuron, tuple(axes))
-        self.here = outer
+        poly, self.here = self.value(position, neuron, tuple(axes)), outer
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
         found: dict[tuple, Expr] = {}
         for t in poly.terms:
@@ -153,7 +152,7 @@ class Lowering:
         outer, self.here = self.here, position
         if isinstance(s, MatMul):
             number = self.number(self.reading.operand(position)[0])
-            found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
+            found = multiplied(number, self.dense(position, LINEAR, env), self.limit)
         elif isinstance(s, Avg):
             found = self.average(s.operand, s.over, env)
         elif isinstance(s, OuterNonlin) and s.slots:
@@ -169,7 +168,7 @@ class Lowering:
         """A product of factors."""
         return Poly((ProductTerm(S.One, self.model.zero_powers, 0, factors),))
 
-    def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
+    def dense(self, position: int, basis: Basis, env: Env) -> Poly:
         """A basis function of W u."""
         s = self.program[position]
         assert isinstance(s, MatMul)
@@ -188,7 +187,8 @@ class Lowering:
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = neurons.operand(self, source)
         self.model.layers[layer.label] = layer
-        return self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
+        found = self.one(*[(layer.label, (*family, *tokens, env[OWN]), 0)] * power)
+        return found if source is None else Poly(found.terms, self.model.operands[source].cut)
 
     def average(self, expr: Expr, width: str, env: Env) -> Poly:
         """The average over a width of a vector at indices of its axes."""
@@ -207,10 +207,10 @@ class Lowering:
 
     def number(self, expr: Expr) -> Poly:
         """A number of the program."""
-        parts, cut = self.split(self._with_means(expr).xreplace({EPS: N**-S.Half}))
+        parts, cut = self.split(self.with_means(expr).xreplace({EPS: N**-S.Half}))
         return Poly(tuple(ProductTerm(p.coeff, p.powers, p.order, ()) for p in parts), cut)
 
-    def _with_means(self, expr: Expr) -> Expr:
+    def with_means(self, expr: Expr) -> Expr:
         """An expression in ε, its means over a standard normal in closed form where they have one."""
         try:
             return closed_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}))
@@ -239,18 +239,26 @@ class Lowering:
         if isinstance(expr, Entry):
             return self.value(expr.source, env.get(expr.neuron), tuple(self.index(i, env) for i in expr.indices))
         if self.data.is_data(expr):
-            return self._constant(expr, env)
+            axes, values = self.data.tabulated(expr)
+            return array_at(self, values, tuple(self.index(a, env) for a in axes))
         if (function := self.reading.function_of_layer(expr)) is not None:
-            return self._activation(*function, env)
+            return activation(self, *function, env)
         if self.in_operand and (found := neurons.of_several_layers(self, expr, env)) is not None:
             return found
+        try:
+            return self._in_parts(expr, env)
+        except NoLimitError as error:
+            raise neurons.reason(self, expr, error) from None
+
+    def _in_parts(self, expr: Expr, env: Env) -> Poly:
         if (found := bent(self, expr, env)) is not None:
             return found
-        if isinstance(expr, sympy.Add):
-            found = collected_terms(total(self.lower(a, env) for a in expr.args), frozenset(env.values()))
+        if isinstance(expr, (sympy.Add, sympy.Mul)):
+            terms = self.reading.apart(expr)
+            if len(terms) == 1:
+                return self._product(terms[0], env)
+            found = collected_terms(total(self.lower(a, env) for a in terms), frozenset(env.values()))
             return with_one_array(self, found, env) if self.reading.is_scalar(expr) else found
-        if isinstance(expr, sympy.Mul):
-            return self._product(expr, env)
         if isinstance(expr, AxisSum):
             return self._sum(expr, env)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
@@ -271,7 +279,7 @@ class Lowering:
                 layers[function[0]] = layers.get(function[0], S.One) * function[1]
             else:
                 rest.append(a)
-        found = [self.number(sympy.Mul(*numbers)), *(self._activation(*layer, env) for layer in layers.items())]
+        found = [self.number(sympy.Mul(*numbers)), *(activation(self, *layer, env) for layer in layers.items())]
         of_scalars = [a for a in rest if self.reading.is_scalar(a)]
         found += [*scalars(self, of_scalars, env), *(self.lower(a, env) for a in rest if a not in of_scalars)]
         return self.arranged(self._multiplied(found))
@@ -297,31 +305,3 @@ class Lowering:
     def _arranged(self, t: ProductTerm, summed: Collection[int]) -> ProductTerm:
         scale, factors = self.arrays.arranged(t.factors, summed)
         return t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
-
-    def _constant(self, expr: Expr, env: Env) -> Poly:
-        axes, values = self.data.tabulated(expr)
-        return array_at(self, values, tuple(self.index(a, env) for a in axes))
-
-    def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
-        """A function of one entry of a dense layer, as a sum of basis functions of it."""
-        position, axes = entry.source, self.program[entry.source].axes
-        at = {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
-        inside: dict[Expr, int] = {**at, OWN: env[entry.neuron]}
-        if body == U:
-            return self._dense(position, LINEAR, inside)
-        if (weighed := neurons.of_layer(self, entry, body, env)) is not None:
-            return weighed
-        function = self._with_means(body)
-        try:
-            parts, cut = components(function, self.limit, mean_series)
-            insist_on_all(parts)
-        except NoLimitError as error:
-            self.fail(str(error))
-        if any(basis != Basis(basis.power, False) for _, basis in parts):
-            need_fresh(self, position)
-        note_jump(self.model, function, parts, self.where)
-        found = []
-        for coefficient, basis in parts:
-            dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)
-            found.append(multiplied(self.number(coefficient.xreplace({EPS: N**-S.Half})), dense, self.limit))
-        return total([*found, Poly((), cut)])

@@ -70,6 +70,13 @@ def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -
     return lowering.one((kept(lowering, found), (*at, env[OWN]), 0))
 
 
+def reason(lowering: Lowering, expr: Expr, error: NoLimitError) -> NoLimitError:
+    """Why what is made of several layers is refused: as a whole, if that a part has no place or no moments is all."""
+    known = lowering.without_limits
+    parts_alone = isinstance(error, NoFormulasError) or error in known.values()
+    return known.get(expr, error) if parts_alone else error
+
+
 def of_layer(lowering: Lowering, entry: Entry, body: Expr, env: Mapping[Expr, int]) -> Poly | None:
     """f(W a), `body` in U, for an a that is random itself: W acts on each token of it; None where a is the state."""
     scale, operand = lowering.reading.operand(entry.source)
@@ -107,7 +114,10 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
             return None
         _insist_beside(lowering, found, settled, refused)
         return limit
-    except (Unwritten, NoLimitError):
+    except NoLimitError as error:
+        lowering.without_limits[expr] = error
+        return None
+    except Unwritten:
         return None
 
 
@@ -123,12 +133,9 @@ def _insist_beside(lowering: Lowering, found: Expr, settled: Sequence[Expr], ref
 
 
 def _mixes(lowering: Lowering, head: Expr) -> bool:
-    """Whether it takes several matrices, or members of a family; of one matrix several entries have numbers first."""
-    sources = {int(e.source) for e in entries(head)}
-    if lowering.weighing & sources:
-        return head.has(AxisSum) or len(entries(head)) > 1
-    read = (lowering.program[p] for p in sources)
-    return len(sources) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
+    """Whether it takes several entries: of several matrices, of members of a family, or of one matrix at tokens."""
+    read = (lowering.program[int(e.source)] for e in entries(head))
+    return head.has(AxisSum) or len(entries(head)) > 1 or any(isinstance(s, InitialMatrix) and s.axes for s in read)
 
 
 def _heads(written_out: Expr) -> list[Expr]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     ArrayEntry,
@@ -94,6 +96,35 @@ class Reading:
         if not isinstance(self.program[entry.source], MatMul) or entry.neuron == NO_NEURON:
             return None
         return entry, written.xreplace({entry: self.operand(entry.source)[0] * U})
+
+    def apart(self, expr: Expr) -> Sequence[Expr]:
+        """The terms of an expression of vectors; what divides by one dense layer beside the same factors is one term.
+
+        coth h − 1/h has moments and neither of both does, whatever they multiply or stand beside.
+        """
+        terms = expr.args if expr.is_Add else (expr,)
+        at = self._divided(expr) if not expr.is_Mul or expr.has(sympy.Add) else ()
+        if not at:
+            return terms
+        terms = sympy.Add.make_args(sympy.expand_mul(self.inlined(expr)))
+        for entry in at:
+            beside: dict[tuple[bool, Expr], list[Expr]] = {}
+            for term in terms:
+                own = [
+                    f for f in sympy.Mul.make_args(term) if f.atoms(Entry) <= {entry} and not f.has(ArrayEntry, AxisSum)
+                ]
+                rest = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f not in own))
+                divides = entry in self._divided(sympy.Mul(*own))
+                beside.setdefault((divides, rest if divides else term), []).append(sympy.Mul(*own))
+            terms = [f * sympy.Add(*own) if divides else f for (divides, f), own in beside.items()]
+        return terms
+
+    def _divided(self, expr: Expr) -> list[Entry]:
+        """The entries of dense layers of which a function is divided by that may be zero."""
+        powers = (p for p in self.inlined(expr).atoms(sympy.Pow) if p.exp.is_Integer and p.exp.is_negative)
+        found = [f for p in powers if (f := self.function_of_layer(p.base)) is not None]
+        at = {entry for entry, base in found if bounds(base)[0] <= 0 <= bounds(base)[1]}
+        return sorted(at, key=sympy.default_sort_key)
 
     @cached_property
     def matrices_of(self) -> list[frozenset[int]]:

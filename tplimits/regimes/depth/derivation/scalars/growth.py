@@ -11,9 +11,12 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.regimes.depth.algebra.means import U
+from tplimits.regimes.depth.algebra.named import multiplied_out
+from tplimits.regimes.depth.algebra.products import EPS
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
@@ -31,6 +34,17 @@ def growth(function: Expr, variables: Sequence[Symbol], deviation: Expr = S.One)
     drawn = {v: deviation * gaussians.copy(v, box) for v in variables}
     numbers = dict.fromkeys(function.atoms(GaussMean), S.One)
     return tail(function.xreplace(numbers).xreplace(drawn), gaussians)
+
+
+def apart(function: Expr) -> list[Expr]:
+    """The terms of a function of `U` and ε, those in one that have moments only together, as coth u − 1/u."""
+    return kept_together(
+        multiplied_out(function), [EPS], lambda base: base.has(U), lambda term: _reaches(growth(term, [U], _LARGE))
+    )
+
+
+def _reaches(found: Tail) -> bool:
+    return bool(found.established and found.power > _FOURTH)
 
 
 def insist_on_all(parts: Iterable[tuple[Expr, Basis]]) -> None:
@@ -52,7 +66,7 @@ def insist_on_moments(function: Expr, variable: Symbol) -> None:
     the activation `exp(u**2/9)` has no finite second moment at every V:
     """
     found = growth(function, [variable], _LARGE)
-    if found.established and found.power > _FOURTH:
+    if _reaches(found):
         return
     what, why = "is not seen to have a", growth(function, [variable]).reason or found.reason
     if found.established:

@@ -18,16 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sympy import Add, Expr, Mul, Pow, Rational, S, Symbol, expand
+from sympy import Add, Dummy, Expr, Mul, Pow, Rational, S, Symbol, expand
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.sharp import sharp_divisors
-from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import (
     ArrayEntry,
     N,
     entries,
     free_axes,
+    reads_vectors,
     width_symbol,
     with_names,
 )
@@ -121,7 +123,7 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
     """Terms that are lowered as ever, and weights; `reason` where one is larger than their sum, n^(−least/2)."""
     terms: dict[Expr, tuple[int | None, Poly]] = {}
     weighed: dict[Expr, int] = {}
-    for term in (t for a in Add.make_args(written) for t in _multiplied_out(a)):
+    for term in _apart(lowering, written):
         size = _size(lowering, term, reason)
         if size is not None and size < least:
             raise reason
@@ -153,6 +155,18 @@ def _is_joined(lowering: Lowering, term: Expr, size: int, weighed: Mapping[Expr,
 
 def _matrices(lowering: Lowering, written: Expr) -> frozenset[int]:
     return frozenset().union(*(lowering.reading.matrices_of[e.source] for e in entries(written)))
+
+
+def _apart(lowering: Lowering, written: Expr) -> list[Expr]:
+    """The terms of a sum, multiplied out; those in one that have a second moment only together, as coth S − 1/S."""
+    names = {e: Dummy(real=True) for e in entries(written)}
+    back = {name: e for e, name in names.items()}
+    terms = [t for a in Add.make_args(written.xreplace(names)) for t in _multiplied_out(a)]
+    sizes = (N, *map(width_symbol, lowering.program.widths))
+    whole = kept_together(
+        terms, sizes, lambda base: base.has(*back), lambda term: _tail(lowering, term.xreplace(back)).established
+    )
+    return [term.xreplace(back) for term in whole]
 
 
 def _multiplied_out(product: Expr) -> Iterator[Expr]:
@@ -292,19 +306,24 @@ def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> N
 
 def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
+    found = _tail(lowering, function)
+    if not found.established:
+        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
+        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
+        told = with_names(function.xreplace(words), _names(function.xreplace(words)).__getitem__, indexed=False)
+        # the reader calls what stands in a moment by the copy of the input it belongs to
+        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
+        if any(map(reads_vectors, entries(function))):
+            what = "S an entry of a dense layer,"
+        else:
+            what = "S being √n times an average, is random of order 1 in every layer, and as a random weight it"
+        raise NoLimitError(f"{lowering.where}: `{told}`, {what} {known} second moment: {why}{larger and '; '}{larger}")
+
+
+def _tail(lowering: Lowering, function: Expr) -> Tail:
     plain = one_term(function)
     # V is given, and positive where it is divided by
     state = [e for e in entries(plain) if e.source == lowering.program.state]
     plain = plain.xreplace(dict.fromkeys(state, S.One))
     drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
-    found = growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
-    if not found.established:
-        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
-        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
-        told = with_names(function.xreplace(words), lambda e: drawn[e].name, indexed=False)
-        # the reader calls what stands in a moment by the copy of the input it belongs to
-        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
-        raise NoLimitError(
-            f"{lowering.where}: `{told}`, S being √n times an average, is random of order 1 in every layer, and as a "
-            f"random weight it {known} second moment: {why}; {larger}"
-        )
+    return growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
