@@ -30,7 +30,7 @@ ERRORS = 3.0
 
 @dataclass(frozen=True)
 class TwoPowers:
-    """a n^p + b n^(p − gap): both terms at the largest width, the error of the first, and its part of the size there."""
+    """a n^p + b n^(p − gap): both terms at the largest width, the first one's error, and its part of the size."""
 
     leading: float
     second: float
