@@ -210,6 +210,7 @@ def _choose(written: Written, products: list[Product], fresh: frozenset[int]) ->
 
 
 def is_average(program: Program, position: int) -> bool:
+    """Whether an instruction is a mean over neurons: a number, or for each neuron one over others."""
     instruction = program[position]
     return isinstance(instruction, Avg) or (isinstance(instruction, OuterNonlin) and bool(instruction.slots))
 
