@@ -58,12 +58,17 @@ def is_safe(program: Program, positions: Sequence[int], infinite: Set[str] = fro
 
     No single member of an `infinite` family matters to a sum over all of them.
     """
-    program, places = members_apart(program, tuple(sorted({*positions})), frozenset(infinite))
-    positions = [place for position in positions for place in places[position].values()]
-    written = _Written(program, _without_single_members(program, infinite), positions)
-    products = [product for position in positions for product in written.products(written.at(position))]
+    written = opened(program, positions, infinite)
+    products = written.every
     # a scalar that is added, as in g² − s, is linear in no source
     return all(products) and _choose(written, products, frozenset())
+
+
+def opened(program: Program, positions: Sequence[int], infinite: Set[str] = frozenset()) -> Written:
+    """Some averages, or vectors, of a program whose members of families stand apart."""
+    program, places = members_apart(program, tuple(sorted({*positions})), frozenset(infinite))
+    positions = [place for position in positions for place in places[position].values()]
+    return Written(program, _without_single_members(program, infinite), positions)
 
 
 def _without_single_members(program: Program, infinite: Set[str]) -> networkx.DiGraph:
@@ -77,12 +82,17 @@ def _without_single_members(program: Program, infinite: Set[str]) -> networkx.Di
 
 
 @dataclass(frozen=True)
-class _Written:
+class Written:
     """Vectors as they run at finite width, at the positions that are judged, in a graph of what depends on what."""
 
     program: Program
     graph: networkx.DiGraph
     positions: Sequence[int]
+
+    @property
+    def every(self) -> list[Product]:
+        """The terms at all positions."""
+        return [product for position in self.positions for product in self.products(self.at(position))]
 
     def at(self, position: int) -> Expr:
         """What an average is taken of; a vector itself."""
@@ -178,12 +188,12 @@ def initial_only(program: Program, position: int) -> bool:
         # entries that share a scalar, an image or a box are dependent: the central limit theorem is about iid ones
         if isinstance(program[p], (InitialMatrix, MatMul, Avg, ScalarNonlin)) or is_place(program[p]):
             return False
-        if _is_average(program, p):
+        if is_average(program, p):
             return False
     return True
 
 
-def _choose(written: _Written, products: list[Product], fresh: frozenset[int]) -> bool:
+def _choose(written: Written, products: list[Product], fresh: frozenset[int]) -> bool:
     """Backtracking over which source makes the next term linear."""
     for factors in products:
         # linear in the fresh sources: exactly one factor is such a variable, and no function of one stands beside it
@@ -199,12 +209,13 @@ def _choose(written: _Written, products: list[Product], fresh: frozenset[int]) -
     return all(_free(written, p, fresh) for p in dict.fromkeys(written.positions))
 
 
-def _is_average(program: Program, position: int) -> bool:
+def is_average(program: Program, position: int) -> bool:
+    """Whether an instruction is a mean over neurons: a number, or for each neuron one over others."""
     instruction = program[position]
     return isinstance(instruction, Avg) or (isinstance(instruction, OuterNonlin) and bool(instruction.slots))
 
 
-def _free(written: _Written, position: int, fresh: frozenset[int]) -> bool:
+def _free(written: Written, position: int, fresh: frozenset[int]) -> bool:
     """Whether averages and products with matrices upstream do not depend on the fresh sources."""
     program, graph = written.program, written.graph
     if not all(isinstance(program[f], (InitialVector, InitialMatrix)) and not is_place(program[f]) for f in fresh):
@@ -213,7 +224,7 @@ def _free(written: _Written, position: int, fresh: frozenset[int]) -> bool:
     touched = fresh.union(*(networkx.descendants(graph, f) for f in fresh))
     for p in networkx.ancestors(graph, position) if position in graph else ():
         instruction = program[p]
-        if p in touched and _is_average(program, p):
+        if p in touched and is_average(program, p):
             return False
         if isinstance(instruction, MatMul):
             # images under other matrices mix the entries of a fresh vector: given the rest they are not independent any
@@ -221,11 +232,11 @@ def _free(written: _Written, position: int, fresh: frozenset[int]) -> bool:
             if instruction.operand.source in touched:
                 return False
             # Wᵀ of anything remembers W: a dot part couples it to what else was read
-            if instruction.matrix in fresh and not _one_orientation(program, instruction.matrix):
+            if instruction.matrix in fresh and not one_orientation(program, instruction.matrix):
                 return False
     return True
 
 
-def _one_orientation(program: Program, matrix: int) -> bool:
+def one_orientation(program: Program, matrix: int) -> bool:
     """Whether all products with a matrix use it the same way round."""
     return len({s.transposed for s in program if isinstance(s, MatMul) and s.matrix == matrix}) == 1

@@ -1,25 +1,88 @@
 """Readouts: f = n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ for x = Σ v ⊙ y with fresh readout vectors v.
 
 The hypothesis of Yang & Littwin 2023, Thm 2.9.19 (as printed it asks for less and has counterexamples: x = (Wz)² − 1).
-It is the safe class of `fluctuation`, asked of the vector that is read out.
+It is the safe class of `fluctuation`, asked of the vector that is read out, or
+
+Tied readouts.  x = Σ v ⊙ F(W z, b) with centred initial vectors v, others b, and matrices W that are used there alone;
+z may depend on v, as embeddings that are read out, too.  Given v, b and z the rows of W make entries independent, of
+mean v m(b) and variance v² s(b), in which m and s depend on z by its norm: this settles, and n^(−1/2) Σ v m(b) is a sum
+of independent centred entries.  Together the variance is ⟨v²⟩⟨F²⟩ = ⟨x|x⟩.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import networkx
+
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.fluctuation import is_safe
+from tplimits.law.hypotheses.fluctuation import Product, Written, is_average, is_place, is_safe, one_orientation, opened
+from tplimits.program.nodes.entries import OWN, Entry, entries
+from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
 def readout(program: Program, position: int) -> None:
-    """NoLimitError where a vector that is read out is not linear in vectors, or images, that stand nowhere else."""
-    if not is_safe(program, [position]):
+    """NoLimitError where a vector that is read out is in neither class."""
+    if not is_safe(program, [position]) and not _is_tied(program, position):
         raise NoLimitError(
             f"{program.where(position)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for "
             "x = Σ v·y with fresh readout vectors v (or images W y with W used there alone). Multiply what is read "
             "out by a fresh vector."
         )
+
+
+def _is_tied(program: Program, position: int) -> bool:
+    """Whether readouts multiply functions of images under matrices that are used there alone."""
+    written = opened(program, [position])
+    whole = tuple(e for p in written.positions for e in entries(written.at(p)))
+    products = written.every
+    parts = [_parted(written, factors) for factors in products]
+    if not products or None in parts:
+        return False
+    readouts = {part[0] for part in parts if part is not None}
+    leaves = {p for part in parts if part is not None for p in part[1]}
+    images = [s for s in (written.program[p] for p in leaves) if isinstance(s, MatMul)]
+    matrices = {s.matrix for s in images}
+    vectors = {p for p in leaves if isinstance(written.program[p], InitialVector)}
+    if not images or vectors & readouts or any(is_place(written.program[p]) for p in readouts | vectors):
+        return False
+    behind = matrices.union(*(networkx.descendants(written.graph, m) for m in matrices))
+    inside = [s for s in written.program if isinstance(s, MatMul) and s.matrix in matrices]
+    # scalars would be random beside the sum, and what is made of these matrices remembers them
+    return (
+        all(s.operand.source not in behind for s in inside)
+        and all(one_orientation(written.program, m) for m in matrices)
+        and not any(_is_scalar(written.program, p) for p in _leaves(written.program, whole))
+    )
+
+
+def _parted(written: Written, factors: Product) -> tuple[int, set[int]] | None:
+    """The readout of a term, and the positions of what its other factors are made of; None where it has none."""
+    for i, factor in enumerate(factors):
+        origin = written.origin(factor)
+        if origin is not None and isinstance(written.program[origin], InitialVector):
+            leaves = set[int]()
+            for other in (*factors[:i], *factors[i + 1 :]):
+                leaves |= _leaves(written.program, entries(other))
+            return origin, leaves
+    return None
+
+
+def _leaves(program: Program, found: tuple[Entry, ...]) -> set[int]:
+    """The images, initial vectors and scalars that entries are functions of."""
+    leaves: set[int] = set()
+    for e in found:
+        s = program[e.source]
+        if isinstance(s, OuterNonlin) and e.neuron == OWN and not is_average(program, e.source):
+            leaves |= _leaves(program, entries(s.body))
+        else:
+            leaves.add(int(e.source))
+    return leaves
+
+
+def _is_scalar(program: Program, position: int) -> bool:
+    """Whether a value is no vector of its own neuron: computed scalars, and means over other neurons."""
+    return isinstance(program[position], (Avg, ScalarNonlin)) or is_average(program, position)

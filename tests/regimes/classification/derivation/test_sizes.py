@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 import tplimits as tp
-from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
@@ -162,3 +162,46 @@ def test_what_grows_more_slowly_than_powers_has_none(head):
     assert (big, small) == (0, -HALF)
     rms = [np.sqrt((ARRAY_FUNCTIONS[head](np.sqrt(n) * np.linspace(-3, 3, 999)) ** 2).mean()) for n in (1e8, 4e8)]
     assert rms[1] / rms[0] < 1.1
+
+
+s, t = (Entry(sympy.Integer(i), NO_NEURON) for i in range(2))
+LEFT = {
+    "cos(s) − 1": (sympy.cos(s) - 1, -1),
+    "sin(s) − s": (sympy.sin(s) - s, Fraction(-3, 2)),
+    "exp(s) − 1 − s": (sympy.exp(s) - 1 - s, -1),
+    "√(1 + s) − 1": (sympy.sqrt(1 + s) - 1, -HALF),
+    "cos(s) − cos(t)": (sympy.cos(s) - sympy.cos(t), -1),
+    "beside what does not vanish": (x * sympy.cos(s) - x + t, -HALF),
+    "of order 1": (sympy.cos(s) + 1, 0),
+    "beside a kink": (sympy.cos(s) - 1 + relu(t), -HALF),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_sums_that_cancel_where_scalars_vanish_are_left_with_their_taylor_terms(name):
+    """Sizes n^(−½) of s and t, n^0 of x, beside numbers drawn at n = 10³ and 10⁵."""
+    body, power = LEFT[name]
+    counted = size_of(body, lambda e: Size(Fraction(0) if e == x else -HALF), frozenset()).start
+    g = np.random.default_rng(3).standard_normal((3, 4000))
+    names = dict(zip((s, t, x), sympy.symbols("s t x"), strict=True))
+    of = sympy.lambdify(names.values(), body.xreplace(names), [{"relu": lambda u: np.maximum(u, 0)}, "numpy"])
+    first, last = (np.sqrt(np.mean(of(g[0] / n**0.5, g[1] / n**0.5, g[2]) ** 2)) for n in (1e3, 1e5))
+    assert counted == power and abs(np.log(last / first) / np.log(100) - float(power)) < 0.02
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_powers_that_make_what_is_left_of_order_one_break_nothing(named):
+    """n (cos s − 1) of s of order n^(−½) is of order 1, with a name and without; n^(3/2) times it starts like n^(½)."""
+
+    def network(power):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            s = tp.avg(x * y)
+            q = tp.cos(s) - 1 if named else s
+            return v * x + v * (W @ x) * (tp.n**power * (q if named else tp.cos(q) - 1))
+
+        return net
+
+    one, more = (tp.classify(network(power), tp.NTP, tp.SGD()) for power in (1, sympy.Rational(3, 2)))
+    assert one.breaks == () and "what v reads starts like n^(1/2) instead of n^(0)" in more.breaks

@@ -160,12 +160,38 @@ def scored(x, A, B, C):
     return C @ (y * tp.tanh(tp.avg((A @ y) * (B @ y))))
 
 
+def without_mean(x, C):
+    """MS(relu(C x)) of depth-muP."""
+    r = tp.relu(C @ x)
+    return r - tp.avg(r)
+
+
+def normed(x, C):
+    z = without_mean(x, C)
+    return z / tp.sqrt(tp.avg(z * z) + 0.01)
+
+
+def of_two(x, A, B):
+    r = tp.relu(A @ x) * tp.relu(B @ x)
+    return r - tp.avg(r)
+
+
+def beyond_mean(x, C):
+    r = tp.relu(C @ x)
+    return r - 2 * tp.avg(r)
+
+
 BLOCKS = {
     "gated": (gated, "ABC"),
     "scored": (scored, "ABC"),
     "a number of its own": (lambda x, C, g: g * (C @ tp.tanh(x)), "Cg"),
     "tanh": (lambda x, C: tp.tanh(C @ x), "C"),
     "relu": (lambda x, C: tp.relu(C @ x), "C"),
+    "relu without its mean": (without_mean, "C"),
+    "in one line": (lambda x, C: tp.relu(C @ x) - tp.avg(tp.relu(C @ x)), "C"),
+    "normed": (normed, "C"),
+    "two without a mean": (of_two, "AB"),
+    "twice the mean taken": (beyond_mean, "C"),
     "a product": (lambda x, A, B: tp.tanh(A @ x) * tp.tanh(B @ x), "AB"),
 }
 
@@ -188,6 +214,27 @@ def test_what_all_blocks_do_together_whatever_stands_in_them(name, α):
     """Gradients of order L^(−α) each, L of them aligned: L^(1 − α); the stream before them sees order 1."""
     start, powers = of_depth(name, α)
     assert start == 0 and powers == {"U": 0, **dict.fromkeys(BLOCKS[name][1], 1 - α)}
+
+
+CENTRED = ("relu without its mean", "in one line", "normed", "two without a mean")
+
+
+@pytest.mark.parametrize("name", CENTRED)
+def test_ends_whose_mean_is_taken_away_add_up_in_squares(name):
+    """The stream of 64 blocks with L^(−½) is as large as that of 4; with twice the mean taken away it is not."""
+    assert of_depth(name, HALF) == (0, {"U": 0, **dict.fromkeys(BLOCKS[name][1], HALF)})
+    assert of_depth("twice the mean taken", HALF)[0] == HALF
+    rng = np.random.default_rng(7)
+
+    def size(share, depth, n=100):
+        x = rng.standard_normal(n)
+        for _ in range(depth):
+            r = np.maximum(rng.standard_normal((n, n)) @ x / n**0.5, 0)
+            x = x + (r - share * r.mean()) / depth**0.5
+        return np.sqrt((x**2).mean())
+
+    grown = [size(share, 64) / size(share, 4) for share in (1, 2)]
+    assert grown[0] < 1.4 and grown[1] > 2
 
 
 def test_ends_whose_mean_is_not_zero_add_up():

@@ -86,14 +86,24 @@ def test_two_powers_are_a_weighted_fit(widths):
         sizes = (2 * n**0.5 + 3 * n**0.25) * (1 + bend * np.cos(np.arange(len(n))))
         found = two_powers(widths, sizes, spread, 0.5, gap=0.25)
         weights = 1 / (max(spread, 1e-3) * sizes)
-        columns = np.stack([n**0.5, n**0.25], axis=1)
+        columns = np.stack([n**0.5, n**0.25], axis=1) / [n[-1] ** 0.5, n[-1] ** 0.25]
         fit, *_ = np.linalg.lstsq(columns * weights[:, None], sizes * weights, rcond=None)
         off = ((sizes - columns @ fit) ** 2 * weights**2).sum() / max(len(n) - 2, 1)
         scatter = np.linalg.inv((columns * weights[:, None]).T @ (columns * weights[:, None]))
         assert [found.leading, found.second] == pytest.approx(fit, rel=1e-6)
         assert found.error == pytest.approx(np.sqrt(max(1.0, off) * scatter[0, 0]), rel=1e-5)
-        assert found.share == pytest.approx(fit[0] * n[-1] ** 0.5 / sizes[-1], rel=1e-6)
+        assert found.share == pytest.approx(fit[0] / sizes[-1], rel=1e-6)
         assert found.leads == (found.leading > ERRORS * found.error and found.share > 0.5)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e-300, 1e300])
+def test_powers_and_sizes_of_networks_that_run_away_are_fitted_as_all_others(far):
+    """n^121.5 at width 512 is no floating-point number any more, and squares of sizes are none."""
+    n = np.array([64.0, 128.0, 256.0, 512.0])
+    first = two_powers(n, far * (n / 512) ** 21.5, 0.1, 121.5, gap=100.0)
+    assert first.second == pytest.approx(far, rel=1e-6) and not first.leads
+    other = two_powers(n, far * (n / 512) ** 21.5, 0.1, 21.5)
+    assert other.leading == pytest.approx(far, rel=1e-6) and other.leads
 
 
 def test_networks_that_have_run_away_tell_no_two_powers():

@@ -102,7 +102,7 @@ def with_ends_apart(network: Program) -> Program:
         s = moved(written, places.__getitem__)
         if isinstance(s, OuterNonlin) and not s.slots:
             while (found := _end(instructions, s)) is not None:
-                term, end, axes = found
+                old, end, axes = found
                 # in the indices of its axes it is one instruction, whatever the bodies that hold it sum over
                 body = end.xreplace({i: axis_symbol(a) for a, i in axes.items()})
                 if (body, s.over) not in made:
@@ -111,7 +111,8 @@ def with_ends_apart(network: Program) -> Program:
                     instructions.append(replace(s, name=name, axes=tuple(axes), body=body))
                 at = made[body, s.over]
                 place = Entry(Integer(at), OWN, *(axes[a] for a in instructions[at].axes))
-                s = replace(s, body=s.body.xreplace({term: term / end * place}))
+                new = old - end + place if isinstance(old, sympy.Add) else old / end * place
+                s = replace(s, body=s.body.xreplace({old: new}))
             if {axis_symbol(a) for a in s.axes} <= free_indices(s.body):
                 made.setdefault((s.body, s.over), len(instructions))
         places.append(len(instructions))
@@ -122,10 +123,16 @@ def with_ends_apart(network: Program) -> Program:
 
 
 def _end(instructions: Sequence[Instruction], s: OuterNonlin) -> tuple[Expr, Expr, dict[str, Expr]] | None:
-    """A term of a sum that is no multiple of one vector, the factor of it that makes it so, and the axes of this."""
+    """What ends a branch, its axes, and what it stands in, in this order: this, the end, its axes.
+
+    It is a factor of a term that is no multiple of one vector, or a term with the scalars of it that are added there.
+    """
     axis_of = {axis_symbol(a): a for a in s.axes} | {node.bound: node.axis for node in s.body.atoms(AxisSum)}
     # sums inside of others first: what holds them is a function of their terms
     for total in sorted(s.body.atoms(sympy.Add), key=lambda e: (e.count_ops(), sympy.default_sort_key(e))):
+        if (whole := _with_its_scalars(instructions, total)) is not None:
+            axes = {axis_of[i]: i for i in sorted(free_indices(whole), key=str) if i in axis_of}
+            return total, whole, dict(sorted(axes.items()))
         for term in total.args:
             inner = [f for f in sympy.Mul.make_args(term) if _made(instructions, f)]
             # numbers, scalars and gains multiply a branch, and are not what it is
@@ -136,6 +143,29 @@ def _end(instructions: Sequence[Instruction], s: OuterNonlin) -> tuple[Expr, Exp
             if inner and whole and not _is_one_vector(instructions, inner):
                 return term, end, dict(sorted(axes.items()))
     return None
+
+
+def _with_its_scalars(instructions: Sequence[Instruction], total: Expr) -> Expr | None:
+    """A vector and the scalars made of it in a sum with other vectors, as r − ⟨r⟩ in x + r − ⟨r⟩."""
+    vectors = {t: max(e.source for e in made) for t in total.args if (made := _made(instructions, t))}
+    belonging: dict[Expr, list[Expr]] = {}
+    for term in total.args:
+        if term.has(Entry) and all(e.neuron == NO_NEURON for e in term.atoms(Entry)):
+            behind = _behind(instructions, {int(e.source) for e in term.atoms(Entry)})
+            # the last of several vectors that a scalar was made of
+            if made_of := [t for t in vectors if vectors[t] in behind]:
+                belonging.setdefault(max(made_of, key=lambda t: vectors[t]), []).append(term)
+    return next((sympy.Add(t, *scalars) for t, scalars in belonging.items() if len(vectors) > 1), None)
+
+
+def _behind(instructions: Sequence[Instruction], sources: set[int]) -> set[int]:
+    """All that some instructions are made of."""
+    found: set[int] = set()
+    left = sources
+    while left:
+        found |= left
+        left = {p for q in left for p in instructions[q].operands} - found
+    return found
 
 
 def _made(instructions: Sequence[Instruction], factor: Expr) -> set[Expr]:

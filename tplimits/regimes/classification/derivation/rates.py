@@ -262,8 +262,8 @@ def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
         norm = max(norm, gradient + many) if moves else norm
     moved = counting.moves(len(counting.steps) - 1)
     # averages that are small by chance at the start are not so when they are aligned
-    small = {counting.name(p) for p in counting.scaling.fluctuations}
-    scales = {name: s + (HALF if name in small else 0) for name, s in counting.scales.items()}
+    small = {counting.name(p): as_fraction(order) for p, order in counting.scaling.fluctuations.items()}
+    scales = {name: s + small.get(name, 0) for name, s in counting.scales.items()}
     left = {name: p - scales.get(name, 0) for name, p in moved.items() if p > scales.get(name, 0)}
     if moved["f"] < 0:
         left["f"] = moved["f"]

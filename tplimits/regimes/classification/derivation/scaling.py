@@ -8,7 +8,8 @@ and s = 0 for arguments of nonlinear functions and for what is returned: linear 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,21 @@ from sympy import Expr
 
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
+from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.sizes import (
+    HALF,
     HOMOGENEOUS,
+    Size,
     as_power,
     distinct,
     exponent_of,
+    left_of,
     multiplied_by_powers,
+    size_of,
 )
 
 if TYPE_CHECKING:
@@ -39,15 +45,14 @@ class Scaling:
     """For each position and each parameter the power s; whether there are any powers, and whether equations have them.
 
     `readable` is False where powers stand where no parameter takes them: then inequalities between exponents do not
-    hold.  `unique` is False where several parameters could take one.  `fluctuations` are scalars of order n^(−½) that
-    powers multiply.
+    hold.  `unique` is False where several parameters could take one.  `fluctuations` are those of `Equations`.
     """
 
     positions: Mapping[int, Expr]
     parameters: Mapping[str, Expr]
     readable: bool = True
     unique: bool = True
-    fluctuations: frozenset[int] = frozenset()
+    fluctuations: Mapping[int, Expr] = field(default_factory=FrozenDict)
 
     def moved(self, exponents: Mapping[str, Exponents]) -> dict[str, Exponents]:
         """The exponents of the program without powers of n."""
@@ -63,13 +68,14 @@ class Scaling:
 class Equations:
     """The power of every position in terms of those of parameters, and what has to be 0.
 
-    `fluctuations` are scalars of order n^(−½) that powers multiply, such as averages whose mean is zero.
+    `fluctuations` are scalars that powers multiply and whose limit is zero, as averages of order n^(−½), and k where
+    they are of order n^(−k).
     """
 
     unknowns: Mapping[str, sympy.Symbol]
     positions: Mapping[int, Expr]
     zero: tuple[Expr, ...]
-    fluctuations: frozenset[int]
+    fluctuations: Mapping[int, Expr]
 
     def holds(self, values: Mapping[str, Expr]) -> bool:
         """Whether all equations hold."""
@@ -98,9 +104,7 @@ class Equations:
     def scaling(self, values: Mapping[str, Expr], readable: bool = True, unique: bool = True) -> Scaling:
         """The powers of all positions."""
         at = {symbol: values[k] for k, symbol in self.unknowns.items()}
-        positions = {
-            p: s.xreplace(at) - (sympy.S.Half if p in self.fluctuations else 0) for p, s in self.positions.items()
-        }
+        positions = {p: s.xreplace(at) - self.fluctuations.get(p, 0) for p, s in self.positions.items()}
         return Scaling(positions, dict(values), readable, unique, self.fluctuations)
 
 
@@ -181,7 +185,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
             reader.positions[position] = unknowns.get(s.name, sympy.S.Zero)
     # the power of the output is the parametrization's, a_out
     zero = (*reader.zero, *(reader.positions[p] for p in network.returns))
-    return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), frozenset(reader.fluctuations))
+    return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), FrozenDict(reader.fluctuations))
 
 
 class _Reader:
@@ -195,26 +199,42 @@ class _Reader:
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []
         self.powers: dict[Expr, Expr] = {}
-        self.fluctuations: set[int] = set()
+        self.orders: dict[int, Expr] = {}
+        self.fluctuations: dict[int, Expr] = {}
 
     def fluctuations_in(self, body: Expr) -> frozenset[Entry]:
-        """Scalars of order n^(−½) that powers of n make of order 1: of several in a product as many as it takes."""
+        """Scalars whose limit is zero that powers of n make of order 1: of several in a product as many as it takes."""
         found: set[Entry] = set()
         for node in (part for part in distinct(body) if isinstance(part, sympy.Mul)):
             powers = {
                 f: exponent_of(f, self.widths) for f in node.args if f.free_symbols & self.widths and not f.has(Entry)
             }
             left = sum(powers.values()) if max(powers.values(), default=0) > 0 else 0
-            small = [(f, e) for f in node.args if f not in powers for e in entries(f)
-                     if e.neuron == NO_NEURON and e.source in self.fluctuating]  # fmt: skip
+            small = [(f, e) for f in node.args if f not in powers for e in self._vanishing(f)]
             # averages first: others are zero because of these
             for f, e in sorted(
                 small, key=lambda pair: (not isinstance(self.network[pair[1].source], Avg), pair[1].source)
             ):
                 if left > 0:
                     found.add(e)
-                    left -= as_power(f) / 2
+                    left -= as_power(f) * Fraction(self.order(e.source))
         return frozenset(found)
+
+    def _vanishing(self, node: Expr) -> frozenset[Entry]:
+        """The scalars in an expression whose limit is zero."""
+        return frozenset(e for e in entries(node) if e.neuron == NO_NEURON and e.source in self.fluctuating)
+
+    def order(self, position: int) -> Expr:
+        """k of a scalar of order n^(−k): ½, or more where it is made of several such, as s² and cos(s) − 1."""
+        if position not in self.fluctuating:
+            return sympy.S.Zero
+        if position not in self.orders:
+            s, found = self.network[position], HALF
+            if isinstance(s, ScalarNonlin) and not s.body.free_symbols & self.widths:
+                size = size_of(s.body, lambda e: Size(-Fraction(self.order(e.source))), self.widths).start
+                found = max(HALF, -size) if isinstance(size, Fraction) else HALF
+            self.orders[position] = sympy.Rational(found)
+        return self.orders[position]
 
     def power(self, node: Expr) -> Expr:
         """The power s of an expression."""
@@ -226,14 +246,16 @@ class _Reader:
         if isinstance(node, Entry):
             s = self.positions[node.source]
             if node in self.taking:
-                self.fluctuations.add(node.source)
-                return s - sympy.S.Half
+                self.fluctuations[node.source] = self.order(node.source)
+                return s - self.order(node.source)
             return s
         if not node.has(Entry):
             start = exponent_of(node, self.widths)
             return sympy.Rational(start) if start > float("-inf") else sympy.S.Zero
         if isinstance(node, AxisSum):
             return self.power(node.summand)
+        if isinstance(node, sympy.Add) and (left := left_of(node, self._vanishing(node))) is not None:
+            return self.power(left.first)
         parts = [self.power(a) for a in node.args]
         if isinstance(node, sympy.Mul):
             return sympy.Add(*parts)

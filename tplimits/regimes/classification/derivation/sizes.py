@@ -10,16 +10,17 @@ the root mean square of entries by n^(−m/2), which is kept apart (`rough`), be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import sympy
-from sympy import Expr
+from sympy import DiracDelta, Expr
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
 from tplimits.program.nodes.properties import SATURATING
+from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 
 #: a power of n; −∞ is the power of what is zero
@@ -35,6 +36,8 @@ FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 LINEAR_AT_BOTH_ENDS = (functions.gelu,)
 #: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
 JUMPS = (functions.step, sympy.sign)
+#: how far sums that cancel are expanded, and what their small entries are multiplied by there
+_ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def size_of(
     """
 
     known: dict[Expr, Size] = {}
-    vanishing = {e: sympy.S.Zero for e in entries(expr) if NOTHING < of_entry(e).total < 0}
+    vanishing = frozenset(e for e in entries(expr) if NOTHING < of_entry(e).total < 0)
 
     def walk(node: Expr) -> Size:
         if node not in known:  # bodies hold what they read several times, and so do these: trees of them have no end
@@ -114,7 +117,9 @@ def size_of(
             return largest([_bounded(walk(found.argument), found, widths), *map(walk, found.rest)])
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
-            return largest(parts)
+            whole, left = largest(parts), left_of(node, vanishing) if vanishing else None
+            # a polynomial grows where the functions that it stands for do not
+            return whole if left is None else Size(*map(min, whole.powers, walk(left.body).powers))
         if isinstance(node, sympy.Mul):
             return product(parts)
         if isinstance(node, sympy.Pow) and node.exp.is_Rational:
@@ -129,14 +134,14 @@ def size_of(
     return walk(expr)
 
 
-def _beside_a_constant(node: Expr, vanishing: Mapping[Expr, Expr], walk: Callable[[Expr], Size]) -> Size | None:
+def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:
     """A function of a number that is not 0 and of what vanishes beside it: its value there, and changes by its slope.
 
     step(relu(x) − 0.4) is 0, and not of order 1, where x is small.
     """
     if not isinstance(node, sympy.Function) or len(node.args) != 1 or node.args[0].is_number:
         return None
-    at = node.args[0].xreplace(vanishing)
+    at = node.args[0].xreplace(dict.fromkeys(vanishing, sympy.S.Zero))
     if not (at.is_number and at.is_real and at.is_nonzero):
         return None
     value = node.func(at)
@@ -147,6 +152,42 @@ def _beside_a_constant(node: Expr, vanishing: Mapping[Expr, Expr], walk: Callabl
     if value == 0:
         return inner
     return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a sum whose terms cancel where some entries vanish: −s²/2 of cos(s) − 1, of order 2, first."""
+
+    order: int
+    first: Expr
+    body: Expr
+
+
+@remembered(1 << 12)
+def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
+    """The first Taylor terms of a sum that cancels at 0; None of all others.
+
+    >>> s = Entry(sympy.Integer(0), NO_NEURON)
+    >>> left = left_of(sympy.cos(s) - 1, frozenset([s]))
+    >>> left.order, left.first == -(s**2) / 2, left.body == s**4 / 24 - s**2 / 2
+    (2, True, True)
+    """
+    at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
+    there = {a: a.xreplace(at_zero) for a in total.args}
+    # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
+    apart = [a for a, value in there.items() if value == 0 and a.has(*HOMOGENEOUS, *JUMPS)]
+    along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
+    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *JUMPS):
+        return None
+    terms = []
+    for k in range(1, _ORDERS + 1):
+        along = along.diff(_STEP)
+        terms.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
+    body = sympy.Add(*terms, *apart)
+    order = next((k for k, term in enumerate(terms, 1) if term != 0), 0)
+    if not order or body.has(sympy.nan, sympy.zoo, sympy.oo, DiracDelta):
+        return None
+    return Left(1, body, body) if apart else Left(order, terms[order - 1], body)
 
 
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:
@@ -259,7 +300,10 @@ def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> dict[En
 
 
 def as_power(factor: Expr) -> Fraction:
-    """k of a factor x^k with k > 1, 1 of all others."""
+    """k of a factor x^k with k > 1, or of a sum of scalars that is left of order k where they vanish; 1 of others."""
+    if isinstance(factor, sympy.Add):
+        left = left_of(factor, frozenset(e for e in entries(factor) if e.neuron == NO_NEURON))
+        return Fraction(left.order if left is not None else 1)
     k = factor.exp if isinstance(factor, sympy.Pow) and factor.exp.is_Rational else sympy.S.One
     return max(Fraction(int(k.p), int(k.q)), Fraction(1))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -36,43 +36,25 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.properties import SATURATING
 from tplimits.regimes.classification.derivation.branches import FACTOR, summed
 from tplimits.regimes.classification.derivation.means import total_of
-from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
+from tplimits.regimes.classification.derivation.randomness import (
+    COMMON,
+    Value,
+    centred,
+    function_of,
+    product,
+    summed_up,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Backward
     from tplimits.program.nodes.program import Program
 
-#: what nonlinear functions make of different streams is alike
-COMMON = "common"
 #: by how much exponents may differ from one doubling to the next
 SETTLED = 0.35
 #: blocks so small that they are seen in first order alone
 SMALL = 1e-3
-_X = sympy.Symbol("x", real=True)
-
-
-@dataclass(frozen=True)
-class Value:
-    """The size of entries by the weights that they passed last."""
-
-    parts: Mapping[Hashable, float] = field(default_factory=dict)
-    #: "scalar", "chance" (one of random sign), "constant" (a vector of equal entries), "drawn" (a random vector
-    #: itself), "vector"
-    kind: str = "scalar"
-    #: the size of the mean over neurons
-    mean: float = 0.0
-
-    @property
-    def size(self) -> float:
-        return math.sqrt(sum(x * x for x in self.parts.values()))
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is no vector."""
-        return self.kind in ("scalar", "chance")
 
 
 @dataclass(frozen=True)
@@ -158,10 +140,13 @@ def _counted(backward: Backward, network: Program, factor: float) -> tuple[dict[
         if isinstance(node, AxisSum):
             return walk(node.summand)
         if isinstance(node, sympy.Mul):
-            return _product([walk(a) for a in node.args if not a.is_number])
+            return product([walk(a) for a in node.args if not a.is_number])
         if isinstance(node, sympy.Add):
-            return _sum([walk(a) for a in node.args if not _starts_at_zero(program, a)])
-        return _function(node, [walk(a) for a in (node.args[1:] if isinstance(node, functions.where) else node.args)])
+            taken = _means_taken(program, node)
+            left = [centred(walk(a)) if a in taken else walk(a) for a in node.args
+                    if a not in taken.values() and not _starts_at_zero(program, a)]  # fmt: skip
+            return summed_up(left)
+        return function_of(node, [walk(a) for a in (node.args[1:] if isinstance(node, functions.where) else node.args)])
 
     for position, s in enumerate(program):
         if isinstance(s, (InitialMatrix, InitialScalar)):
@@ -191,6 +176,24 @@ def _counted(backward: Backward, network: Program, factor: float) -> tuple[dict[
     return values, sums
 
 
+def _means_taken(program: Program, total: sympy.Expr) -> dict[sympy.Expr, sympy.Expr]:
+    """The terms of a sum whose own mean over neurons is taken away there, r − ⟨r⟩, and the terms that do it."""
+    found = {}
+    for term in total.args:
+        number, entry = term.as_coeff_Mul()
+        s = program[entry.source] if isinstance(entry, Entry) else None
+        if isinstance(s, Avg):
+            of, at = program[s.operand.source], dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True))
+            # the vector by its name, or written out
+            inside = dict(zip(map(axis_symbol, of.axes), s.operand.indices, strict=False))
+            written = [of.body.xreplace(inside)] if isinstance(of, OuterNonlin) and not of.slots else []
+            for vector in (s.operand, *written):
+                whole = -number * vector.xreplace(at)
+                if whole in total.args:
+                    found[whole] = term
+    return found
+
+
 def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
     """Whether a term is a bias that starts at 0; what multiplies something else does not stay there."""
     entry = next((f for f in sympy.Mul.make_args(term) if f.has(Entry)), None)
@@ -199,79 +202,6 @@ def _starts_at_zero(program: Program, term: sympy.Expr) -> bool:
         return False
     s = program[entry.source]
     return isinstance(s, InitialVector) and s.law.mean == s.law.std == 0
-
-
-def _sum(terms: Sequence[Value]) -> Value:
-    parts: dict[Hashable, float] = {}
-    for term in terms:
-        for k, x in term.parts.items():
-            parts[k] = parts.get(k, 0.0) + x
-    kind = _of_scalars(terms) if all(t.is_number for t in terms) else "vector"
-    return Value(parts, kind, sum(t.size if t.kind == "scalar" else t.mean for t in terms))
-
-
-def _of_scalars(parts: Sequence[Value]) -> str:
-    return "chance" if any(t.kind == "chance" for t in parts) else "scalar"
-
-
-def _product(factors: Sequence[Value]) -> Value:
-    """A product is as random as the vectors in it that are drawn, as a random sign, or as a vector of its own."""
-    drawn = [f for f in factors if f.kind == "drawn"]
-    chances = [f for f in factors if f.kind == "chance"]
-    vectors = [f for f in factors if f.kind in ("vector", "drawn")]
-    whole = math.prod(f.size for f in factors)
-    own = vectors if len(vectors) == 1 else [v for v in vectors if _is_apart(v, vectors)]
-    lead = next(iter(drawn or chances or own), None)
-    parts: Mapping[Hashable, float] = {COMMON: whole}
-    if lead is not None and lead.size:
-        parts = {k: x * whole / lead.size for k, x in lead.parts.items()}
-    kind = "vector" if vectors else "constant" if any(f.kind == "constant" for f in factors) else _of_scalars(factors)
-    is_centred = bool(chances or (own and len(vectors) > 1))
-    return Value(parts, kind, 0.0 if is_centred else _mean(vectors, whole))
-
-
-def _is_apart(vector: Value, vectors: Sequence[Value]) -> bool:
-    """Whether a vector without a mean has no weights in common with others: then E ab a′b′ is E aa′ E bb′."""
-    others = {k for v in vectors if v is not vector for k in v.parts}
-    return not vector.mean and COMMON not in vector.parts and others.isdisjoint(vector.parts)
-
-
-def _mean(vectors: Sequence[Value], whole: float) -> float:
-    """The mean of a product: of two vectors, what they have of the same weights."""
-    if not vectors or not whole or len(vectors) > 2:
-        return whole
-    rest = whole / math.prod(v.size for v in vectors)
-    if len(vectors) == 1:
-        return vectors[0].mean * rest
-    a, b = vectors
-    # streams of different weights are orthogonal; means of either multiply
-    return rest * max(sum(x * b.parts.get(k, 0.0) for k, x in a.parts.items()), a.mean * b.mean)
-
-
-def _function(node: sympy.Expr, arguments: Sequence[Value]) -> Value:
-    if isinstance(node, sympy.Pow) and node.exp.is_Rational:
-        x = arguments[0]
-        return Value(
-            {COMMON: x.size ** float(node.exp) if x.size else 0.0},
-            _kind(x),
-            x.size ** float(node.exp) if x.size else 0.0,
-        )
-    x = _sum(arguments) if arguments else Value({COMMON: 1.0})
-    keeps = (*HOMOGENEOUS, functions.where, functions.softplus, *LINEAR_AT_BOTH_ENDS)
-    size = x.size if isinstance(node, keeps) else min(x.size, 1.0) if isinstance(node, SATURATING) else 1.0
-    if x.kind == "vector" and x.size and not x.mean and is_odd(node):
-        # no mean, and E φ(x) φ(y) is at most E xy / √(E x² E y²) of E φ(x)²: as random as what it is of
-        return Value({k: p * size / x.size for k, p in x.parts.items()}, "vector")
-    return Value({COMMON: size}, _kind(x), size)
-
-
-def is_odd(node: sympy.Expr) -> bool:
-    """Whether a function of one argument changes sign with it, as far as its head tells."""
-    return len(node.args) == 1 and bool(node.func(-_X) == -node.func(_X))
-
-
-def _kind(x: Value) -> str:
-    return "scalar" if x.is_number else "vector"
 
 
 def power_of(what: str, sizes: Sequence[float]) -> Fraction:

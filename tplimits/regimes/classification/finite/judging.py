@@ -30,7 +30,7 @@ ERRORS = 3.0
 
 @dataclass(frozen=True)
 class TwoPowers:
-    """a n^p + b n^(p − gap): both coefficients, the standard error of a, and the part of a n^p at the largest width."""
+    """a n^p + b n^(p − gap): both terms at the largest width, the first one's error, and its part of the size."""
 
     leading: float
     second: float
@@ -48,19 +48,25 @@ def two_powers(
 ) -> TwoPowers:
     """The fit of a n^power + b n^(power − gap) to sizes whose logarithms have the standard error `spread`."""
     n, y = numpy.asarray(widths, dtype=float), numpy.asarray(sizes, dtype=float)
+    # beside the smallest: squares of what has run away are no numbers any more
+    unit = float(y.min())
     # errors of logarithms are relative ones; without scatter widths would be fitted exactly, and nothing judged
-    weights = 1 / (numpy.maximum(spread, 1e-3) * y)
-    columns = numpy.stack([n**power, n ** (power - gap)], axis=1) * weights[:, None]
+    certain = 1 / max(spread, 1e-3)
+    weights = certain * (unit / y)
+    # next to the largest width: powers may be hundreds in networks that run away
+    m = n / n[-1]
+    columns = numpy.stack([m**power, m ** (power - gap)], axis=1) * weights[:, None]
     scales = numpy.linalg.norm(columns, axis=0)
     inverse = numpy.linalg.pinv(columns / scales)
-    a, b = (inverse @ (y * weights)) / scales
-    residual = y * weights - columns @ numpy.array([a, b])
+    target = numpy.full(len(y), certain)
+    a, b = (inverse @ target) / scales
+    residual = target - columns @ numpy.array([a, b])
     # the distance from the fit, where it says more than the scatter
     worse = max(1.0, float((residual**2).sum()) / max(len(n) - 2, 1))
     # of networks that have run away one width may outweigh all others, which tells no two terms apart
     told = numpy.linalg.matrix_rank(columns / scales) == 2
     error = math.sqrt(float((inverse[0] ** 2).sum()) * worse) / float(scales[0]) if told else math.inf
-    return TwoPowers(float(a), float(b), error, float(a * n[-1] ** power / y[-1]))
+    return TwoPowers(float(a) * unit, float(b) * unit, error * unit, float(a * (unit / y[-1])))
 
 
 #: in parts of the gap between powers
