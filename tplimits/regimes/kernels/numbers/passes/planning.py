@@ -59,7 +59,7 @@ def _made(
 ) -> KernelPlan:
     one, other = sides
     demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
-    shared = {"demand": demand, "gapped": kinked, "determined": determined, "banded": banded}
+    shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "determined": determined, "banded": banded}
 
     def alone(inputs: Inputs) -> Tables:
         return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.moments.writing import Code, function
 from tplimits.regimes.kernels.numbers.passes.forms import NotNested
-from tplimits.regimes.kernels.numbers.passes.passes import Passes
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.passes.passes import Passes
+
 #: rows and columns of some pairs
-Places = tuple[NDArray[Any], NDArray[Any]]
+Places = tuple[NDArray[Any], ...]
 
 
 @dataclass(eq=False)

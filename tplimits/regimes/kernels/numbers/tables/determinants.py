@@ -78,7 +78,9 @@ def _rule(frame: Frame, cross: Expr) -> Any:
         return None if same else frame.gap_of_entry(cross, 1)
     if isinstance(cross, AxisSum):
         found = gram(frame, cross)
-        return None if found is None else mapped(scaled, [found.factor, residuals([*found.data, found.sums], found.over)])
+        return (
+            None if found is None else mapped(scaled, [found.factor, residuals([*found.data, found.sums], found.over)])
+        )
     if isinstance(cross, Moment):
         found = slopes(cross)
         return None if found is None else frame.of_law(cross, found)
@@ -138,6 +140,11 @@ class Gram:
     def sums(self) -> Any:
         """Σ_d x_d x′_d of all pairs."""
         return inner_products(self.data, self.over)
+
+    @property
+    def determinants(self) -> Any:
+        """Those of the sums."""
+        return residuals([*self.data, self.sums], self.over)
 
 
 def gram(frame: Frame, expr: AxisSum) -> Gram | None:

@@ -67,7 +67,7 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays (c11, c22, c12, any det), or (c11, c22, G, √c11, √c22, 1/√c11, 1/√c22, F)."""
+        """The parts as a function of arrays: c11, c22, c12, or c11, c22, G, √c11, √c22, 1/√c11, 1/√c22; F or det last."""
         names = ["c11", "c22", "third", *(("a", "b", "ia", "ib") if self.gapped else ())]
         names += ["opposite"] if self.opposed else ["det"] if self.determined else []
         return _arrays(tuple(self.parts), self.gapped, self.coincident, tuple(names))
