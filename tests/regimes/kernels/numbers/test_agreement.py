@@ -1,4 +1,4 @@
-"""The ways to one number agree: statements, tables, compiled loop, many digits; and the recursion by hand near ρ = 1."""
+"""The ways to one number agree: statements, tables, compiled loop, many digits; recursions by hand near ρ = 1."""
 
 from __future__ import annotations
 

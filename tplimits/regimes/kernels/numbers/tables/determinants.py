@@ -82,8 +82,8 @@ def _rule(frame: Frame, cross: Expr) -> Any:
             None if found is None else mapped(scaled, [found.factor, residuals([*found.data, found.sums], found.over)])
         )
     if isinstance(cross, Moment):
-        found = slopes(cross)
-        return None if found is None else frame.of_law(cross, found)
+        linear = slopes(cross)
+        return None if linear is None else frame.of_law(cross, linear)
     if isinstance(cross, sympy.Mul):
         return _scaled(frame, cross)
     return _added(frame, cross) if isinstance(cross, sympy.Add) else None

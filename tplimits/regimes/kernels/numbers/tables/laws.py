@@ -67,7 +67,7 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays: c11, c22, c12, or c11, c22, G, √c11, √c22, 1/√c11, 1/√c22; F or det last."""
+        """The parts as a function of arrays: c11, c22, c12, or c11, c22, G, both √c and 1/√c; F or det last."""
         names = ["c11", "c22", "third", *(("a", "b", "ia", "ib") if self.gapped else ())]
         names += ["opposite"] if self.opposed else ["det"] if self.determined else []
         return _arrays(tuple(self.parts), self.gapped, self.coincident, tuple(names))
@@ -114,9 +114,9 @@ def written(
             few = _NEARLY_COLLINEAR if eps == _EPS else _NEARLY_COLLINEAR_SINGLE
             found.append(let(f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {few}*{least}"))
         elif gapped:
-            found.append(_gap(writer, part, (h, e, f, r, cross, acute), Angle(writer, *law)))  # type: ignore[arg-type]
+            found.append(_gap(writer, part, (h, e, f, r, cross, acute), Angle(writer, *law)))
         else:
-            found.append(piecewise_linear(writer, Kernel(*law), *part))  # type: ignore[arg-type]
+            found.append(piecewise_linear(writer, Kernel(*law), *part))
     return found
 
 
