@@ -38,6 +38,8 @@ _MARGIN = 0.88
 #: no width gets less than this share of the work, up to a mean as sharp as the intercept: lack of fit shows
 _SHARE = 0.12
 _ITERATIONS = 100
+#: a design moves no more where a round of updates changes no number of draws by this part
+_SETTLED = 1e-10
 #: where a design gives up: this precision cannot be reached at these widths
 _MOST = 1e12
 #: a claimed value below this, relative to what is averaged, counts as zero
@@ -111,11 +113,14 @@ def _cheapest(demand: Demand, cost: Array) -> Array:
     # as if each width alone had to meet the target: of the right size whatever the units of the variances
     draws = numpy.maximum(variances / target, 1.0)
     for _ in range(_ITERATIONS):
+        before = numpy.maximum(draws, 1.0)
         _, gain = _variance(rows, variances, draws)
         shape = draws * numpy.sqrt(gain / cost)
         draws = shape * float(draws @ cost) / float(shape @ cost)  # a cheaper design of the same work ...
         reached, _ = _variance(rows, variances, draws)
         draws = numpy.clip(draws * reached / target, 1e-9, _MOST)  # ... and the work that meets the target
+        if (numpy.abs(numpy.maximum(draws, 1.0) - before) <= _SETTLED * before).all():
+            break
     return numpy.maximum(draws, 1.0)
 
 

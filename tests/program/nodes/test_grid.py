@@ -46,3 +46,15 @@ def test_a_table_beside_another_index():
     read = grid.read(array, (C, Lookup(Integer(0), A, B)), tail=1)
     expected = np.where(TABLE[None, :, :, None, None] >= 0, array[:, :, TABLE].transpose(0, 2, 3, 1, 4), 0)
     np.testing.assert_array_equal(read, expected)
+
+
+def test_whole_axes_in_the_order_of_the_grid_are_a_view_and_no_others():
+    grid, array = Grid({"a": 3, "b": 3}), np.random.default_rng(0).normal(size=(2, 3, 3, 4))
+    view, turned, diagonal = (grid.read(array, at, tail=1) for at in ((A, B), (B, A), (A, A)))
+    assert np.shares_memory(view, array) and not np.shares_memory(turned, array)
+    np.testing.assert_array_equal(view, array)
+    np.testing.assert_array_equal(turned, array.transpose(0, 2, 1, 3))
+    np.testing.assert_array_equal(diagonal[:, :, 0], np.einsum("daan->dan", array))
+    # an array that is longer than the axis is read as far as the axis goes
+    part = Grid({"c": 2, "a": 2}).read(array, (A,), tail=2)
+    np.testing.assert_array_equal(part[:, 0], array[:, :2])

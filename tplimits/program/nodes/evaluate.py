@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
@@ -254,9 +254,7 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if not others:
         return standard_normal_mean(integrand, variable)
 
-    def one(*numbers: float) -> float:
-        return float(_panels(integrand, variable, dict(zip(others, numbers, strict=True))))
-
+    one = partial(_mean_at, integrand, variable, tuple(others))
     values = [numpy.asarray(known[s], dtype=numpy.float64) for s in others]
     if all(v.ndim == 0 for v in values):
         return one(*map(float, values))
@@ -264,6 +262,13 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
         return numpy.vectorize(one, otypes=[float])(*values)
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
+
+
+# layers of a block ask for the same means, batch by batch
+@remembered(512)
+def _mean_at(integrand: Expr, variable: Symbol, others: tuple[Symbol, ...], *numbers: float) -> float:
+    """The mean over one normal variable at numbers for the other symbols."""
+    return float(_panels(integrand, variable, dict(zip(others, numbers, strict=True))))
 
 
 def orthogonal(normal: Array) -> Array:

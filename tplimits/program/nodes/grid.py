@@ -56,6 +56,8 @@ class Grid:
 
     def read(self, array: Array, indices: Sequence[Expr], tail: int) -> Array:
         """`array[:, *indices, ...]` with dimensions (draw, *axes, last `tail` of the array); −1 reads zero."""
+        if (whole := self._whole(array, indices)) is not None:
+            return whole
         places: list[Any] = [self.positions(i) for i in indices]
         picked = array[(slice(None), *places)] if places else array
         full = numpy.broadcast_shapes(*(numpy.shape(p) for p in places))
@@ -66,6 +68,15 @@ class Grid:
                 present = (numpy.broadcast_to(place, full) >= 0).reshape((1, *full, *(1,) * tail))
                 picked = numpy.where(present, picked, 0.0)
         return picked
+
+    def _whole(self, array: Array, indices: Sequence[Expr]) -> Array | None:
+        """Whole axes in the order of the grid, which most bodies read: a view, where indices would copy the array."""
+        named = {i.name: size for i, size in zip(indices, array.shape[1:], strict=False) if isinstance(i, Symbol)}
+        read = [a for a in self._order if a in named]
+        if len(named) < len(indices) or list(named) != read or any(named[a] != self.sizes[a] for a in read):
+            return None
+        axes = tuple(named.get(a, 1) for a in self._order)
+        return array.reshape((array.shape[0], *axes, *array.shape[1 + len(indices) :]))
 
 
 class Scatter(NamedTuple):

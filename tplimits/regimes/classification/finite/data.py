@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy
@@ -37,8 +38,13 @@ def bounded_signal(rng: numpy.random.Generator) -> Callable[[Array], Array]:
     """
     seed = int(rng.integers(2**31))
 
+    # asked for every network at every step: making a generator takes longer than all the rest
+    @cache
+    def signs(shape: tuple[int, ...]) -> Array:
+        return numpy.random.default_rng(seed).choice([-1.0, 1.0], size=shape)
+
     def signal(f: Array) -> Array:
-        y = numpy.random.default_rng(seed).choice([-1.0, 1.0], size=f.shape)
+        y = signs(f.shape)
         return -y * expit(MARGIN - y * f) / len(f)
 
     return signal

@@ -63,7 +63,7 @@ class Inseparable:
 
 @dataclass(frozen=True)
 class Cost:
-    """Entries at which inseparable means are needed, and what quadrature of all takes in seconds."""
+    """Entries at which inseparable means are needed, and the seconds of quadrature of all, or of too many of them."""
 
     entries: tuple[tuple[Inseparable, int], ...]
     seconds: float
@@ -120,8 +120,9 @@ def cost(derivation: KernelTables, one: Inputs, other: Inputs, constants: Mappin
         many *= one.many * other.many if len(sides) == 2 else max(one.many, other.many)
         found.append((each, many))
         total += many * PER_LAW
-    if total < _PATIENCE * _OPERATIONS:  # laws are looked at where there are many, or where each may take long
-        for each, many in found:
+    # where there are few laws each may take long; counting takes seconds a function, and what is too much is drawn
+    for each, many in sorted(found, key=lambda entry: -entry[1]):
+        if total <= _PATIENCE * _OPERATIONS:
             total += many * operations_of_a_law(_function(each.moment, constants), each.moment.variables)
     return Cost(tuple(found), total / _OPERATIONS)
 

@@ -202,7 +202,7 @@ class Networks:
 
     def _draw(self, run: Execution) -> None:
         """Initial parameters: those of the program times n₀^(½ − a − b) for matrices, n₀^(−a − b) for others."""
-        n0 = self._readout_width(run)
+        n0, places = self._readout_width(run), places_of_neurons(self.net)
         for name in parameters(self.net):
             s = self.net[self.net.initial_names[name]]
             assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
@@ -210,7 +210,7 @@ class Networks:
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             # by the laws of the program, whatever the parametrization
             drawn = run._initial(s)
-            rests = name in run.given or name in places_of_neurons(self.net)
+            rests = name in run.given or name in places
             scale = 1.0 if rests else n0 ** (natural - float(e.a + e.b))
             # what is given is not ours to train
             fresh = drawn if drawn.flags.owndata and drawn.flags.writeable and name not in run.given else drawn.copy()
