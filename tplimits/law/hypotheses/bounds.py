@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait
+from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
 from tplimits.program.parts import found, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.zero import vanishes
-from tplimits.program.nodes.properties import KINKED
+from tplimits.program.nodes.properties import KINKED, is_entire
 from tplimits.program.parts import holds
 
 if TYPE_CHECKING:

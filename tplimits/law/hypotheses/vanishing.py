@@ -24,13 +24,12 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds, never_negative
-from tplimits.law.hypotheses.entire import is_entire
 from tplimits.law.hypotheses.linear import independent, linear
 from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_whatever_else
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.properties import CROSSING, KINKED, POSITIVE, VANISHING
+from tplimits.program.nodes.properties import CROSSING, KINKED, POSITIVE, VANISHING, is_entire
 from tplimits.program.parts import found, holds, put_for, remembered
 
 if TYPE_CHECKING:

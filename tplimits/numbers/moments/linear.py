@@ -21,11 +21,11 @@ from sympy import Expr, S, Symbol
 from tplimits.arrays import Array
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_vanish_below
-from tplimits.law.hypotheses.entire import is_entire
 from tplimits.numbers.forms import lower
 from tplimits.numbers.moments.determinants import full, gram_determinant, refuse_indefinite
 from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
+from tplimits.program.nodes.properties import is_entire
 from tplimits.program.parts import addends
 
 if TYPE_CHECKING:
