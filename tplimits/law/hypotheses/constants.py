@@ -84,7 +84,11 @@ def constant_mean(where: str, mean: GaussMean, gaussians: Gaussians) -> Doubt | 
 
 def infinite(shown: str, growth: Tail) -> str:
     """What is told of a mean that does not exist."""
-    why = f"{growth.reason}" if growth.unreal else f"the root of its absolute value is not square integrable, {growth.reason}"
+    why = (
+        f"{growth.reason}"
+        if growth.unreal
+        else f"the root of its absolute value is not square integrable, {growth.reason}"
+    )
     return f"{shown} has no finite mean: {why} {_HYPOTHESIS}. Bound the function, or keep it away from its pole."
 
 

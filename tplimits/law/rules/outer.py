@@ -14,8 +14,8 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
-from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.constants import constant_mean, opened, outermost
+from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp

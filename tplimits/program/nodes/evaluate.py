@@ -172,13 +172,14 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if missing:
         raise EvaluationError(f"`{missing[0]}` in {mean} has no value.")
     values = {s: numpy.asarray(known[s], dtype=numpy.float64) for s in others}
-    numbers: dict[Expr, Expr] = {s: _written(float(v)) for s, v in values.items() if v.ndim == 0}
+    numbers: dict[Expr, Expr] = {s: as_number(float(v)) for s, v in values.items() if v.ndim == 0}
     integrand, variable = mean.args[0].xreplace(numbers), mean.args[1]
     moving = {s: v for s, v in values.items() if v.ndim}
     return _on_arrays(integrand, variable, moving) if moving else constant_mean(integrand, variable).value
 
 
-def _written(number: float) -> Expr:
+def as_number(number: float) -> Expr:
+    """A double as SymPy's number, a whole one exactly."""
     return sympy.Integer(int(number)) if number.is_integer() else sympy.Float(number, 17)
 
 
@@ -208,9 +209,7 @@ def _on_arrays(integrand: Expr, variable: Symbol, moving: Mapping[Expr, Array]) 
     return found.reshape(arrays[0].shape)
 
 
-def _resolved(
-    integrand: Expr, variable: Symbol, outer: Mapping[Expr, Array], parts: int
-) -> tuple[Array, Array, Array]:
+def _resolved(integrand: Expr, variable: Symbol, outer: Mapping[Expr, Array], parts: int) -> tuple[Array, Array, Array]:
     """E f, E|f| and its part far out for every row of the outer symbols, by so many panels a deviation and kinks."""
     grid = numpy.linspace(-_NEAR, _NEAR, 2 * _NEAR * parts + 1)
     line, rows = numpy.linspace(-_NEAR, _NEAR, 32 * _NEAR + 1), next(iter(outer.values())).size

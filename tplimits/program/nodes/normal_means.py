@@ -12,6 +12,7 @@ term by term.  A mean that is not known to nine digits of E|f| has no number: th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -75,10 +76,6 @@ class Mean:
     def __add__(self, other: Mean) -> Mean:
         return Mean(self.value + other.value, self.error + other.error, self.size + other.size)
 
-    def times(self, factor: float) -> Mean:
-        """Of the function times a positive number."""
-        return Mean(self.value * factor, self.error * factor, self.size * factor)
-
 
 class _Unseen(Exception):
     """Why a mean has no number as it is written."""
@@ -117,7 +114,7 @@ def _overflows(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], eva
         return integrand.has(sympy.exp, sympy.sinh, sympy.cosh) and any(
             _overflows(term, variable, known, evaluate) for term in _terms(integrand) if term != integrand
         )
-    b, c = (float(evaluate(x, known)) for x in found[1])
+    _, b, c = (float(evaluate(x, known)) for x in found[1])
     return abs(b) * RADIUS + max(c, 0.0) * RADIUS**2 > _LARGE
 
 
@@ -230,37 +227,42 @@ def _tilted(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evalua
     found = _exponential(integrand, variable)
     if found is None:
         raise _Unseen(_NOT_SEEN)
-    rest, (b, c) = found
+    rest, (constant, b, c) = found
     left = 1 - 2 * c
-    if not float(evaluate(left, known)) > 0:
+    spread = float(evaluate(left, known))
+    if not spread > 0:
         raise EvaluationError(f"the mean of `{integrand!s:.200}` over a standard normal {variable} is infinite.")
     moved = rest.xreplace({variable: b / left + variable / sympy.sqrt(left)})
-    power = float(evaluate(b**2 / left / 2, known)) - math.log(float(evaluate(left, known))) / 2
-    if moved.free_symbols - {variable} <= set(known) and variable not in moved.free_symbols:
-        one = float(evaluate(moved, known))
-        inside = Mean(one, _ROUNDING * abs(one), abs(one))
-    else:
+    # exactly, as far as it can be: the constant of a peak far out is as large and of the other sign
+    power = float(evaluate(constant + b**2 / left / 2, known))
+    if rest.has(variable):
         inside = _as_it_is(moved, variable, known, evaluate)
+    else:
+        one = float(evaluate(rest, known))
+        inside = Mean(one, _ROUNDING * abs(one), abs(one))
     if inside.size == 0:
         raise _Unseen(f"lies further out than {RADIUS} standard deviations")
     try:
-        return inside.times(math.exp(power)) + Mean(0.0, _ROUNDING * abs(power) * inside.size * math.exp(power), 0.0)
+        factor = math.exp(power - math.log(spread) / 2)
     except OverflowError:
+        factor = math.inf
+    if not math.isfinite(factor * inside.size):
         raise EvaluationError(
             f"the mean of `{integrand!s:.200}` over a standard normal {variable} is too large for a double."
-        ) from None
+        )
+    value, error, size = factor * inside.value, factor * inside.error, factor * inside.size
+    return Mean(value, error + _ROUNDING * abs(power) * size, size)
 
 
-def _exponential(integrand: Expr, variable: Symbol) -> tuple[Expr, tuple[Expr, Expr]] | None:
-    """The rest and (b, c) of a product with e^(bg + cg²); None where there is none."""
+def _exponential(integrand: Expr, variable: Symbol) -> tuple[Expr, tuple[Expr, Expr, Expr]] | None:
+    """The rest and (a, b, c) of a product with e^(a + bg + cg²); None where there is none."""
     factors = sympy.Mul.make_args(integrand)
-    for factor in factors:
-        if isinstance(factor, sympy.exp) and factor.has(variable) and factor.args[0].is_polynomial(variable):
-            b, c = (factor.args[0].expand().coeff(variable, k) for k in (1, 2))
-            constant = factor.args[0].expand() - b * variable - c * variable**2
-            if not constant.expand().has(variable):
-                return sympy.exp(constant) * sympy.Mul(*(f for f in factors if f is not factor)), (b, c)
-    return None
+    inside = [f for f in factors if isinstance(f, sympy.exp) and f.args[0].is_polynomial(variable)]
+    power = sympy.Poly(sympy.Add(*(f.args[0] for f in inside)), variable)
+    if not 0 < power.degree() <= 2:
+        return None
+    constant, b, c = (power.coeff_monomial(variable**k) for k in range(3))
+    return sympy.Mul(*(f for f in factors if f not in inside)), (constant, b, c)
 
 
 def _apart(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
@@ -308,12 +310,15 @@ def _cuts(
     bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*TURNING)}
     line = numpy.linspace(-RADIUS, RADIUS, 32 * RADIUS + 1)
 
+    def at(place: Expr, x: Array) -> Any:
+        return evaluate(place, {**known, variable: x})
+
     def places(exprs: Iterable[Expr]) -> list[float]:
         found: list[float] = []
         for place in exprs:
             # a kink in the variable of a mean inside is smoothed away by it
             if variable in place.free_symbols and place.free_symbols <= {variable, *known}:
-                found += zeros(lambda x, place=place: evaluate(place, {**known, variable: x}), line)
+                found += zeros(functools.partial(at, place), line)
         return [x for x in found if math.isfinite(x)]
 
     # of a fraction and of an exponential a peak stands where they turn themselves

@@ -16,9 +16,9 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.expanding import numerators_expanded
 from tplimits.law.gaussians import Gaussians
+from tplimits.law.hypotheses.constants import constant_mean, outermost
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
-from tplimits.law.hypotheses.constants import constant_mean, outermost
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.pole import insist_finite, poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
