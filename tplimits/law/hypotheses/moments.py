@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -22,7 +23,6 @@ from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
-from tplimits.law.hypotheses.reader import Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
@@ -33,6 +33,9 @@ from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, holds, put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 _BOUNDED_HEADS = (
     *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),

@@ -222,9 +222,11 @@ def _resolved(integrand: Expr, variable: Symbol, outer: Mapping[Expr, Array], pa
             flat = {s: v[part, None] for s, v in outer.items()}
             for kink in kinks:
 
-                def along(x: Array, kink: Expr = kink, flat: Mapping[Expr, Array] = flat) -> Array:
+                def along(
+                    x: Array, kink: Expr = kink, flat: Mapping[Expr, Array] = flat, many: int = len(edges)
+                ) -> Array:
                     values = evaluate(kink, {**flat, variable: x})
-                    return numpy.broadcast_to(values, (len(edges), x.shape[-1]))
+                    return numpy.broadcast_to(values, (many, x.shape[-1]))
 
                 edges = numpy.concatenate([edges, crossings(along, line, _NEAR, _KINKS)], axis=-1)
             nodes, weights = panels(numpy.sort(edges, axis=-1), legendre(_COUNT))
