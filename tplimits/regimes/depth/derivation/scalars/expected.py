@@ -5,7 +5,7 @@ otherwise: its number is a quadrature.  A mean with n is expanded under the mean
 
     E f(g, ε) ~ Σ_k ε^k E ∂_ε^k f(g, 0)/k!,   ε = n^(−1/2),
 
-where f(·, ε) has a second moment for small ε (`limit.hypotheses`): no pole, no root of a negative number, no
+where f(·, ε) has a mean for small ε (`limit.hypotheses`): no pole, no root of a negative number, no
 exponential that outgrows the density.
 """
 
