@@ -117,6 +117,7 @@ def share(h):
 JUMP, POLE, ROOT = "lands on a jump of", "is not finite at the limit of its arguments", "stands under"
 TOUCHES = "is negative at finite width is not decided"
 MOVES = "is removable only at the limit of .*, which moves at finite width"
+MEAN = "has no finite mean"
 MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
 
 #: where gradients have no limit either, an engine may say that first
@@ -206,7 +207,7 @@ REFUSED = {
     "root of a vector": (lambda x, y, z, h, W: tp.sqrt(h), MOMENT),
     "inside an image": (lambda x, y, z, h, W: tp.tanh(W @ (1 / x)), MOMENT),
     "inside an average": (lambda x, y, z, h, W: y * tp.tanh(avg(tp.exp(x * x))), MOMENT),
-    "tp.expect": (lambda x, y, z, h, W: y * tp.expect(lambda g: tp.exp(g * g)), MOMENT),
+    "tp.expect": (lambda x, y, z, h, W: y * tp.expect(lambda g: tp.exp(g * g)), MEAN),
     # poles that are removable at the limits of scalars alone
     "h/(h + s)": (lambda x, y, z, h, W: h / (h + avg(x)), MOVES),
     "tanh(h)/(h + s)": (lambda x, y, z, h, W: tp.tanh(h) / (h + avg(x)), MOVES),

@@ -187,13 +187,17 @@ class Gaussians:
             return source.box
         return source.view if isinstance(source, HatSource) else symbol
 
+    def is_constant(self, symbol: Symbol) -> bool:
+        """Whether it is a standard normal of its own (tp.expect), a copy of what is no variable of the program."""
+        source = self.source[symbol]
+        return isinstance(source, CopySource) and source.original not in self.source
+
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         left, right = self.source[a], self.source[b]
         if isinstance(left, CopySource) and isinstance(right, CopySource):
             if left.box != right.box:
                 return S.Zero
-            # of the integrand's bound variable, which is no variable of the program
-            if left.original not in self.source:  # a standard normal of its own (tp.expect)
+            if self.is_constant(a):
                 return S.One if a == b else S.Zero
             return self.covariance(left.original, right.original)
         if isinstance(left, HatSource) and isinstance(right, HatSource):

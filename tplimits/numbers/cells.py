@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import grading, off_the_edges
 from tplimits.numbers.frame import Array
-from tplimits.program.nodes.evaluate import density
+from tplimits.program.nodes.rules import density
 
 if TYPE_CHECKING:
     from tplimits.numbers.cuts import Cutting

@@ -14,7 +14,7 @@ import numpy
 
 from tplimits.numbers.budget import TooManyAtOnce
 from tplimits.numbers.cuts import Cutting, Planes
-from tplimits.program.nodes.evaluate import density, legendre, panels
+from tplimits.program.nodes.rules import density, legendre, panels
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array

@@ -18,9 +18,10 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.number import Number
-from tplimits.numbers.plan import Closed, EvaluationPlan, Mean, Stein
+from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
 from tplimits.numbers.precision import check_settled, double, high_precision
 from tplimits.numbers.quadrature import Quadrature
+from tplimits.program.nodes.evaluate import as_number, constant_mean
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -69,6 +70,10 @@ class _Pass:
         for step in self.plan.steps:
             if isinstance(step, Mean):
                 self.known[step.symbol], self.errors[step.symbol] = self._mean(step)
+            elif isinstance(step, Constant):
+                written = step.integrand.xreplace({s: as_number(self.known[s]) for s in step.reads()})
+                found = constant_mean(written, step.variable)
+                self.known[step.symbol], self.errors[step.symbol] = found.value, found.error
             else:
                 self.known[step.symbol] = _value(step, self.known)
         self.targets = {name: _number(expr, self.known) for name, expr in self.plan.targets}
@@ -84,7 +89,7 @@ class _Pass:
         """All values and the targets after every mean has been moved by its error, up or down by the pattern."""
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
-            if isinstance(step, Mean):
+            if isinstance(step, (Mean, Constant)):
                 value = self.known[step.symbol]
                 # by different amounts: equal ones would cancel where two means are subtracted
                 error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)

@@ -47,6 +47,19 @@ class Mean:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """symbol = E[integrand] over one standard normal that nothing else reads (tp.expect)."""
+
+    symbol: Symbol
+    integrand: Expr
+    variable: Symbol
+
+    def reads(self) -> set[Symbol]:
+        """The symbols it is computed from."""
+        return self.integrand.free_symbols - {self.variable}
+
+
+@dataclass(frozen=True)
 class Stein:
     """symbol = component `place` of pinv(gram) · products."""
 
@@ -60,7 +73,7 @@ class Stein:
         return set().union(*(c.free_symbols for row in (*self.gram, self.products) for c in row))
 
 
-PlanStep = Closed | Mean | Stein
+PlanStep = Closed | Mean | Constant | Stein
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,8 @@ class EvaluationPlan:
             elif isinstance(s, Mean):
                 factors = [str(s.integrand.body), *(f"{v}^{p}" for v, p in s.integrand.polynomial)]
                 lines.append(f"{s.symbol} = E[{' · '.join(factors)}] over {len(s.integrand.forms)} forms")
+            elif isinstance(s, Constant):
+                lines.append(f"{s.symbol} = E[{s.integrand}] over {s.variable}")
             else:
                 lines.append(f"{s.symbol} = component {s.place} of a {len(s.gram)}×{len(s.gram)} Stein system")
         return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])
@@ -109,6 +124,9 @@ def _step(engine: Expectations, symbol: Symbol) -> PlanStep:
     if isinstance(moment, NamedValue):
         return Closed(symbol, moment.value)
     if isinstance(moment, OpenMoment):
+        variables = moment.gaussians.everywhere(moment.integrand)
+        if len(variables) == 1 and all(map(moment.gaussians.is_constant, variables)):
+            return Constant(symbol, moment.integrand, *variables)
         bound = {v for node in moment.integrand.atoms(BoxMean) for v in node.boxed}
         pairs = covariances(moment)
         # boxed variables are integrated inside, by an integrand of their own

@@ -11,7 +11,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.jets import Jet
 from tplimits.numbers.expansion.kinks import Kinks, _Zero
 from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, mapped, times
-from tplimits.program.nodes.evaluate import density
+from tplimits.program.nodes.rules import density
 
 LINE = numpy.linspace(-9, 9, 61)
 

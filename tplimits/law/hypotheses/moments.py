@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -22,9 +23,8 @@ from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
-from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_product, of_sum, untruncated
+from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
@@ -33,6 +33,9 @@ from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
 from tplimits.program.parts import found, holds, put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 #: one of the last two arguments
 _CHOOSING = (functions.maximum, functions.minimum, functions.where)
@@ -56,17 +59,6 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
-
-
-def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
-    """Judge tp.expect of an integrand, `own` of a variable of its own: InfiniteMoment, a doubt, or nothing."""
-    growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
-    if growth.kind is Growth.INFINITE:
-        raise InfiniteMoment(
-            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
-            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
-        )
-    return None if growth.established else Doubt("moment", shown, where, growth.reason)
 
 
 def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:

@@ -14,8 +14,9 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
+from tplimits.law.hypotheses.constants import constant_mean, opened, outermost
 from tplimits.law.hypotheses.displaced import shifts
-from tplimits.law.hypotheses.moments import constant_mean, tail
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
@@ -160,7 +161,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     body = smoothed(state, body)
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
-    means = found(body, GaussMean)
+    means = set(outermost(body))
     scalars |= {node: _constant_mean(state, key, node) for node in means}
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
@@ -202,13 +203,10 @@ def _beside_limits(
 
 def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:
     """tp.expect: the mean over a standard normal of its own."""
-    integrand, variable = node.args
-    fresh = state.gaussians.copy(variable, state.gaussians.new_box())
-    own = integrand.xreplace({variable: fresh})
-    # judged on the copy: the variable of the integrand is bound, and unknown to the law
-    doubt = constant_mean(state.program.where(key[0]), integrand, own, state.gaussians)
+    doubt = constant_mean(state.program.where(key[0]), node, state.gaussians)
     if doubt is not None:
         state.doubts.append((key, doubt))
+    own = opened(node, state.gaussians, lambda inner: _constant_mean(state, key, inner))
     return state.engine.named(state.engine.mean(own))
 
 

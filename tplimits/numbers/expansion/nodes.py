@@ -17,7 +17,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.evaluate import density, hermite, legendre, panels
+from tplimits.program.nodes.rules import density, hermite, legendre, panels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,7 +14,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.numbers.moments.panels import RADIUS, UNSEEN, Kinked, nodes_between, scale_edges, with_kinks
-from tplimits.program.nodes.evaluate import density, hermite
+from tplimits.program.nodes.rules import density, hermite
 
 _INNER = 9.0
 _SMOOTH = 0.25

@@ -14,7 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
-from tplimits.program.nodes.evaluate import density, hermite_polynomials
+from tplimits.program.nodes.rules import density, hermite_polynomials
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)

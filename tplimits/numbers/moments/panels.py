@@ -20,7 +20,8 @@ from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
-from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.parts import remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding

@@ -26,7 +26,8 @@ from tplimits.numbers.cut_grid import RADIUS, SMOOTH, grid
 from tplimits.numbers.cuts import Cutting, Planes
 from tplimits.numbers.frame import Frame, independent_frame
 from tplimits.numbers.jit import njit
-from tplimits.program.nodes.evaluate import evaluate, hermite_polynomials
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.rules import hermite_polynomials
 
 Places = NDArray[numpy.intp]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy
@@ -15,9 +14,11 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.crossings import crossings
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
+from tplimits.program.nodes.normal_means import Mean, normal_mean
+from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
 
@@ -72,92 +73,12 @@ def stream(seed: int, *key: int) -> numpy.random.Generator:
     return numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(seed, spawn_key=key)))
 
 
-#: beyond ±38 the normal density is zero in double precision
-_RANGE = 38
 #: entries of one intermediate array of a mean inside a mean
 _BLOCK = 200_000
-#: nodes of a panel of the means of this module
-_COUNT = 20
-
-
-def density(z: Array) -> Array:
-    """The standard normal density."""
-    return numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-
-
-@lru_cache(maxsize=64)
-def legendre(count: int) -> tuple[Array, Array]:
-    """Gauss–Legendre nodes and weights on [−1, 1]."""
-    return numpy.polynomial.legendre.leggauss(count)
-
-
-@lru_cache(maxsize=64)
-def hermite(count: int) -> tuple[Array, Array]:
-    """Gauss–Hermite nodes and weights of a standard normal variable, exact for polynomials below degree 2·count."""
-    nodes, weights = numpy.polynomial.hermite_e.hermegauss(count)
-    return nodes, weights / math.sqrt(2 * math.pi)
-
-
-def hermite_polynomials(z: Array, order: int, first: Array) -> Array:
-    """Orthonormal h_k(z) for k < order, times `first`, which stands for h_0: (order, nodes)."""
-    found = numpy.zeros((order, *z.shape))
-    found[0] = first
-    for k in range(1, order):
-        numpy.multiply(z, found[k - 1], out=found[k])
-        if k > 1:
-            found[k] -= math.sqrt(k - 1) * found[k - 2]
-        found[k] /= math.sqrt(k)
-    return found
-
-
-def panels(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Nodes and weights of a rule on the pieces between edges (…, pieces + 1): (…, pieces, nodes)."""
-    x, w = rule
-    half = (edges[..., 1:] - edges[..., :-1])[..., None] / 2
-    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
-    return middle + half * x, half * w
-
-
-@remembered(512)
-def standard_normal_mean(integrand: Expr, variable: Symbol) -> float:
-    """E f(g) for a standard normal g; f holds no symbol but `variable`.
-
-    Gauss–Legendre panels between the kinks: about 1e-12 for f that vary on the scale of 1.
-    """
-    return float(_panels(integrand, variable, {}))
-
-
-def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any:
-    """The mean over one normal variable; arrays in `known` have a last dimension of length 1 for its nodes."""
-    # panels of one deviation, with kinks as ends: between them Gauss–Legendre converges exponentially
-    ends = numpy.unique([*range(-_RANGE, _RANGE + 1), *_crossings(integrand, variable, known)])
-    nodes, weights = (part.ravel() for part in panels(ends, legendre(_COUNT)))
-    weights = weights * density(nodes)
-    block = max(_COUNT, _BLOCK // max(1, *(numpy.size(v) for v in known.values()), 1))
-    total: Any = 0.0
-    with numpy.errstate(all="ignore"):
-        for start in range(0, nodes.size, block):
-            part = slice(start, start + block)
-            values = evaluate(integrand, {**known, variable: nodes[part]})
-            total = total + (values * weights[part]).sum(axis=-1)
-    if not numpy.isfinite(total).all():
-        raise EvaluationError(f"the mean of {integrand} over a standard normal {variable} is not a finite number.")
-    return total
-
-
-def _crossings(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
-    """Where the integrand has kinks or jumps: the zeros of the arguments of its kinked functions."""
-    found: list[float] = []
-    for kink in functions.kinks(integrand):
-        if variable not in kink.free_symbols or not kink.free_symbols <= {variable, *known}:
-            continue  # a kink in the variable of a mean inside is smoothed away by it
-        found += _zeros(kink, variable, known)
-    return found
-
-
-def _zeros(expr: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
-    line = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)
-    return zeros(lambda x: evaluate(expr, {**known, variable: x}), line)
+#: how far a mean inside a mean looks at first, and where two resolutions of it agree, relative to E|f|
+_NEAR, _FAR, _AGREED = 13, 12, 1e-13
+#: nodes of a panel of it, panels a deviation, cuts of one kink
+_COUNT, _PARTS, _KINKS = 20, (2, 4, 8, 16, 32), 8
 
 
 def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None = None) -> Any:
@@ -246,29 +167,74 @@ def _power(base: Any, exponent: Expr, known: Mapping[Expr, Any], memo: dict[Expr
 
 def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     """The mean over a normal variable, entry by entry in the other symbols of the integrand."""
-    integrand, variable = mean.args
     others = sorted(mean.free_symbols, key=lambda s: s.name)
     missing = [s for s in others if s not in known]
     if missing:
         raise EvaluationError(f"`{missing[0]}` in {mean} has no value.")
-    if not others:
-        return standard_normal_mean(integrand, variable)
-
-    one = partial(_mean_at, integrand, variable, tuple(others))
-    values = [numpy.asarray(known[s], dtype=numpy.float64) for s in others]
-    if all(v.ndim == 0 for v in values):
-        return one(*map(float, values))
-    # other panels for every entry: no nodes in common
-    if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
-        return numpy.vectorize(one, otypes=[float])(*values)
-    return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
+    values = {s: numpy.asarray(known[s], dtype=numpy.float64) for s in others}
+    numbers: dict[Expr, Expr] = {s: as_number(float(v)) for s, v in values.items() if v.ndim == 0}
+    integrand, variable = mean.args[0].xreplace(numbers), mean.args[1]
+    moving = {s: v for s, v in values.items() if v.ndim}
+    return _on_arrays(integrand, variable, moving) if moving else constant_mean(integrand, variable).value
 
 
-# layers of a block ask for the same means, batch by batch
+def as_number(number: float) -> Expr:
+    """A double as SymPy's number, a whole one exactly."""
+    return sympy.Integer(int(number)) if number.is_integer() else sympy.Float(number, 17)
+
+
 @remembered(512)
-def _mean_at(integrand: Expr, variable: Symbol, others: tuple[Symbol, ...], *numbers: float) -> float:
-    """The mean over one normal variable at numbers for the other symbols."""
-    return float(_panels(integrand, variable, dict(zip(others, numbers, strict=True))))
+def constant_mean(integrand: Expr, variable: Symbol) -> Mean:
+    """E f(g) ± error for a standard normal g; f holds no symbol but `variable`."""
+    return normal_mean(integrand, variable, {}, evaluate)
+
+
+def _on_arrays(integrand: Expr, variable: Symbol, moving: Mapping[Expr, Array]) -> Any:
+    """The mean where other symbols are arrays, as nodes of an outer mean are: rows that agree late one by one."""
+    arrays = numpy.broadcast_arrays(*moving.values())
+    rows = numpy.stack([v.reshape(-1) for v in arrays])
+    found, left = numpy.zeros(rows.shape[1]), numpy.arange(rows.shape[1])
+    before = _resolved(integrand, variable, dict(zip(moving, rows, strict=True)), 1)[0]
+    for parts in _PARTS:
+        now, size, far = _resolved(integrand, variable, dict(zip(moving, rows[:, left], strict=True)), parts)
+        found[left] = now
+        with numpy.errstate(all="ignore"):
+            open_ = ~((abs(now - before) <= _AGREED * size) & (far <= _AGREED * size))
+        before, left = now[open_], left[open_]
+        if not left.size:
+            break
+    for at in left:
+        known = dict(zip(moving, map(float, rows[:, at]), strict=True))
+        found[at] = normal_mean(integrand, variable, known, evaluate).value
+    return found.reshape(arrays[0].shape)
+
+
+def _resolved(integrand: Expr, variable: Symbol, outer: Mapping[Expr, Array], parts: int) -> tuple[Array, Array, Array]:
+    """E f, E|f| and its part far out for every row of the outer symbols, by so many panels a deviation and kinks."""
+    grid = numpy.linspace(-_NEAR, _NEAR, 2 * _NEAR * parts + 1)
+    line, rows = numpy.linspace(-_NEAR, _NEAR, 32 * _NEAR + 1), next(iter(outer.values())).size
+    kinks = [k for k in functions.kinks(integrand) if variable in k.free_symbols]
+    found, step = numpy.zeros((3, rows)), max(1, _BLOCK // (grid.size * _COUNT))
+    for start in range(0, rows, step):
+        part = slice(start, min(start + step, rows))
+        edges = numpy.broadcast_to(grid, (len(range(*part.indices(rows))), grid.size))
+        with numpy.errstate(all="ignore"):
+            flat = {s: v[part, None] for s, v in outer.items()}
+            for kink in kinks:
+
+                def along(
+                    x: Array, kink: Expr = kink, flat: Mapping[Expr, Array] = flat, many: int = len(edges)
+                ) -> Array:
+                    values = evaluate(kink, {**flat, variable: x})
+                    return numpy.broadcast_to(values, (many, x.shape[-1]))
+
+                edges = numpy.concatenate([edges, crossings(along, line, _NEAR, _KINKS)], axis=-1)
+            nodes, weights = panels(numpy.sort(edges, axis=-1), legendre(_COUNT))
+            values = evaluate(integrand, {**{s: v[..., None] for s, v in flat.items()}, variable: nodes})
+            f = numpy.broadcast_to(values, nodes.shape) * weights * density(nodes)
+        sizes = abs(f)
+        found[:, part] = f.sum((1, 2)), sizes.sum((1, 2)), numpy.where(abs(nodes) > _FAR, sizes, 0.0).sum((1, 2))
+    return found[0], found[1], found[2]
 
 
 def orthogonal(normal: Array) -> Array:

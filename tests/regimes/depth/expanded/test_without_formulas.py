@@ -100,7 +100,7 @@ def test_what_has_no_numbers_either():
         (growing, "its transpose in one block.* Nor does the block have numbers at λ = 0.45"),
         (fixed, "not closed: "),
         (uniform, "`b` is not the state.* not closed: `b`"),
-        (infinite, "tp.expect of .* has no finite second moment"),
+        (infinite, "tp.expect of .* has no finite mean"),
     ):
         with pytest.raises(tp.NoLimitError, match=reason):
             block(function)

@@ -15,10 +15,11 @@ from sympy import DiracDelta, Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.expanding import numerators_expanded
-from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.gaussians import Gaussians
+from tplimits.law.hypotheses.constants import constant_mean, outermost
 from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
-from tplimits.law.hypotheses.moments import constant_mean, tail
+from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.pole import insist_finite, poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
@@ -134,7 +135,7 @@ class Judgements:
         where, reader = self.state.program.where(position), BodyReader(self.state, self.is_gradient(position))
         others = () if reader.of_gradient else ((poles, body), (roots, body))
         try:
-            self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
+            self.constants += [doubt for node in outermost(body) if (doubt := constant_mean(where, node, Gaussians()))]
             for hypothesis, asked in ((jumps, self._jumping(body)), *others):
                 if hypothesis(reader, asked, where):
                     self.pending.append((hypothesis, reader, asked, where))
@@ -315,11 +316,3 @@ def _told(doubt: Doubt) -> str:
         f"{doubt}. Bound the function or keep it away from its pole, or take it on yourself: "
         f"tp.derive(…, tp.Kernels(…), assume=({doubt.name!r},))."
     )
-
-
-def _constant_mean(node: Expr, where: str) -> Doubt | None:
-    """Refuse tp.expect of what is not square integrable."""
-    integrand, variable = node.args
-    gaussians = Gaussians()
-    own = integrand.xreplace({variable: gaussians.add("g", InitialSource(0, ()))})
-    return constant_mean(where, integrand, own, gaussians)

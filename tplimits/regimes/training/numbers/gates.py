@@ -45,8 +45,8 @@ class Gate:
 
     @property
     def turns(self) -> int:
-        """Which of its arguments is moved: of a maximum one that is no constant."""
-        return 0 if entries(self.node.args[0]) else 1
+        """Which of its arguments is moved: of a maximum one that is no constant; jumps have one that crosses zero."""
+        return int(isinstance(self.node, (maximum, minimum)) and not entries(self.node.args[0]))
 
     @property
     def argument(self) -> Expr:

@@ -97,7 +97,7 @@ def test_the_drift_is_that_of_the_mean(name):
     ],
 )
 def test_means_that_do_not_exist(constant):
-    with pytest.raises(tp.NoLimitError, match=r"tp\.expect of .* finite second moment"):
+    with pytest.raises(tp.NoLimitError, match=r"tp\.expect of .* finite mean"):
         tp.derive(scaled(constant), tp.Proportional())
 
 

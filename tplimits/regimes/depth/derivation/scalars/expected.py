@@ -5,34 +5,34 @@ otherwise: its number is a quadrature.  A mean with n is expanded under the mean
 
     E f(g, ε) ~ Σ_k ε^k E ∂_ε^k f(g, 0)/k!,   ε = n^(−1/2),
 
-where f(·, ε) has a second moment for small ε (`limit.hypotheses`): no pole, no root of a negative number, no
+where f(·, ε) has a mean for small ε (`limit.hypotheses`): no pole, no root of a negative number, no
 exponential that outgrows the density.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from math import factorial
 
 import sympy
 from sympy import Expr, Rational, S
 
-from tplimits.errors import NoLimitError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.gaussians import Gaussians
+from tplimits.law.hypotheses.constants import first_moment, infinite, opened, outermost, unseen
 from tplimits.law.hypotheses.tails import Growth
-from tplimits.numbers.in_digits import normal_mean
 from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
+from tplimits.program.nodes.evaluate import constant_mean
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.algebra.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.algebra.coefficients import ROOT
 from tplimits.regimes.depth.algebra.laurent import Series
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.products import EPS
-from tplimits.regimes.depth.derivation.scalars.growth import growth
 
 #: n^(−1/2) "for n large enough", where the size of an integrand is judged
 _SMALL = Rational(1, 10**6)
-#: means smaller than this are zero: their integrands are of size 1
-_ZERO = 1e-13
 
 
 def closed_means(expr: Expr) -> Expr:
@@ -49,7 +49,7 @@ def closed_means(expr: Expr) -> Expr:
         return expr.func(*(closed_means(a) for a in expr.args))
     integrand, variable = expr.args
     mean = GaussMean(closed_means(integrand), variable)
-    _insist_on_second_moment(mean)
+    _insist_on_mean(mean)
     body = _body(mean)
     polynomial = sympy.expand(body)
     if polynomial.is_polynomial(U, SIGN) or not body.has(EPS):
@@ -83,10 +83,13 @@ def _closed(body: Expr) -> Expr:
     if all(t.is_polynomial(U, SIGN) for t in even):  # u gelu(u) is u²/2 and an odd function
         return _closed(sympy.Add(*even))
     variable = normal_symbol(1 + max((int(m.args[1].name.split("′")[1]) for m in body.atoms(GaussMean)), default=0))
-    integrand = body.xreplace({SIGN: 2 * step(variable) - 1, U: variable})
+    # |u| under a root, a logarithm or a broken power stays as it is, which the hypotheses read
+    integrand = body.xreplace({U * SIGN: sympy.Abs(variable)}).xreplace({SIGN: 2 * step(variable) - 1, U: variable})
     mean = GaussMean(integrand, variable)
-    if not mean.free_symbols and abs(normal_mean(integrand, variable)) < _ZERO:
-        return S.Zero
+    if not mean.free_symbols:
+        # where there is no number its own refusal comes when it is asked for
+        with contextlib.suppress(EvaluationError):
+            return S.Zero if constant_mean(integrand, variable).value == 0 else mean
     return mean
 
 
@@ -104,18 +107,14 @@ def _absolute(basis: Basis) -> Expr:
 
 def insist_on_means(bodies: Iterable[Expr]) -> None:
     """Refuse constants that are means which do not exist, whatever else is done with them."""
-    for mean in {m for body in bodies for m in body.atoms(GaussMean)}:
-        _insist_on_second_moment(mean.xreplace({N: EPS**-2}))
+    for mean in {m for body in bodies for m in outermost(body)}:
+        _insist_on_mean(mean.xreplace({N: EPS**-2}))
 
 
-def _insist_on_second_moment(mean: GaussMean) -> None:
+def _insist_on_mean(mean: GaussMean) -> None:
     """Refuse a mean that does not exist at large n, or is not seen to."""
-    found = growth(mean.args[0].xreplace({EPS: _SMALL}), [mean.args[1]])
-    if found.established:
-        return
-    certain = found.kind is Growth.INFINITE
-    raise NoLimitError(
-        f"tp.expect of `{shown(mean.args[0])}` {'has no' if certain else 'is not seen to have a'} finite second moment "
-        f"{'' if certain else 'for all large n '}(hypothesis of tp.expect: a square integrable function of a standard "
-        "normal). Bound the function, or keep it away from its pole."
-    )
+    gaussians = Gaussians()
+    found = first_moment(opened(GaussMean(mean.args[0].xreplace({EPS: _SMALL}), mean.args[1]), gaussians), gaussians)
+    if not found.established:
+        what = f"tp.expect of `{shown(mean.args[0])}`"
+        raise NoLimitError(infinite(what, found) if found.kind is Growth.INFINITE else unseen(what))

@@ -1,0 +1,329 @@
+"""The number of a mean over one standard normal variable, E f(g), and its error: every engine reads it here.
+
+The line is cut where f has kinks, jumps and poles and where a smooth function turns; panels between the cuts are halved
+until the Gauss–Legendre rule and its two halves agree.  Beside a pole or a logarithm at an exact place f is written in
+the distance from it, so that no digits are lost there.  Where f overflows or lies far out an exponential is taken into
+the law first,
+
+    E e^(bg + cg²) f(g) = s e^(b²s²/2) E f(bs² + sg),   s = (1 − 2c)^(−1/2),
+
+term by term.  A mean that is not known to nine digits of E|f| has no number: the reason is told.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.arrays import Array
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.rules import density, legendre, panels
+
+#: beyond ±38 the normal density is zero in double precision; nodes beyond a share of it are outermost
+RADIUS, _FAR = 38, 0.95
+#: nodes of a panel
+_COUNT = 20
+#: two values of a panel agree, relative to E|f|; rounding of a sum; the error that a number may have
+_AGREED, _ROUNDING, _ENOUGH = 1e-15, 2e-15, 1e-9
+#: rounds of halving, panels in one round, nodes in all
+_ROUNDS, _PANELS, _MOST = 300, 40_000, 8_000_000
+#: halvings of the distance from a pole, whose square is still a double then, and from where a function turns
+_HALVINGS, _SEEN = 200, 34
+#: a ratio of two panels beside a pole that is 1, and so no integral
+_DIVERGENT = 1 - 1e-6
+#: places nearer to a pole than this are the pole; exponents that doubles hold
+_SAME, _LARGE = 1e-9, 600.0
+#: why there is no number
+_NOT_SEEN = "is not seen to be a finite real number: keep the function away from its pole, or bound it"
+#: terms into which a function is taken apart
+_TERMS = 64
+#: functions that turn where their argument is zero; a peak is one of −x²
+TURNING = (
+    sympy.tanh,
+    sympy.erf,
+    sympy.erfc,
+    sympy.atan,
+    sympy.exp,
+    functions.sigmoid,
+    functions.softplus,
+    functions.gelu,
+)
+
+#: an expression on arrays (`evaluate` of this package, which reads means from here)
+Evaluate = Callable[[Expr, Mapping[Expr, Any]], Any]
+#: f times the density at places
+_Line = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """E f ± error, and E|f|."""
+
+    value: float
+    error: float
+    size: float
+
+    def __add__(self, other: Mean) -> Mean:
+        return Mean(self.value + other.value, self.error + other.error, self.size + other.size)
+
+
+class _Unseen(Exception):
+    """Why a mean has no number as it is written."""
+
+
+def singular(expr: Expr) -> set[Expr]:
+    """What stands under logarithms and under negative or broken powers, unless it is positive at sight."""
+    return {base for base in _bases(expr) if base.free_symbols and not base.is_positive}
+
+
+def _bases(expr: Expr) -> set[Expr]:
+    found = {node.args[0] for node in expr.atoms(sympy.log)}
+    return found | {n.base for n in expr.atoms(sympy.Pow) if not (n.exp.is_Integer and n.exp.is_positive)}
+
+
+def normal_mean(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
+    """E f(g) for a standard normal g, the other symbols of f single numbers; EvaluationError where it has none."""
+    why, ways = "", [_as_it_is, _tilted, _apart]
+    if _overflows(integrand, variable, known, evaluate):
+        ways = [_tilted, _apart, _as_it_is]
+    for way in ways:
+        try:
+            found = way(integrand, variable, known, evaluate)
+        except _Unseen as reason:
+            why = why or str(reason)
+            continue
+        # within its error of 0 it is 0: behind a quotient it would be a number made of rounding
+        return Mean(0.0, found.error, found.size) if abs(found.value) <= found.error else found
+    raise EvaluationError(f"the mean of `{integrand!s:.200}` over a standard normal {variable} {why}.")
+
+
+def _overflows(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> bool:
+    """Whether an exponential is too large for a double where the density is none."""
+    found = _exponential(integrand, variable)
+    if found is None:
+        return integrand.has(sympy.exp, sympy.sinh, sympy.cosh) and any(
+            _overflows(term, variable, known, evaluate) for term in _terms(integrand) if term != integrand
+        )
+    _, b, c = (float(evaluate(x, known)) for x in found[1])
+    return abs(b) * RADIUS + max(c, 0.0) * RADIUS**2 > _LARGE
+
+
+def _as_it_is(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
+    """By the panels of its charts."""
+
+    def line(x: Array) -> Array:
+        return numpy.broadcast_to(evaluate(integrand, {**known, variable: x}), x.shape) * density(x)
+
+    poles = _poles(integrand, variable)
+    ends = [float(pole) for pole in poles]
+    bent, turning = _cuts(integrand, variable, known, evaluate)
+    steps = 2.0 ** -numpy.arange(_SEEN)
+    near = [x + side * steps for x in turning for side in (-1, 1)]
+    cuts = numpy.unique(numpy.concatenate([numpy.arange(-RADIUS, RADIUS + 1.0), bent, turning, *near]))
+    # a pole that is known is no second one beside it
+    cuts = cuts[numpy.all([abs(cuts - end) > _SAME for end in ends], axis=0)] if ends else cuts
+    cuts = numpy.unique(numpy.concatenate([cuts[abs(cuts) <= RADIUS], ends]))
+    # half of the way to the next cut is seen from a pole
+    reach = [float(numpy.min(abs(cuts[cuts != end] - end))) / 2 for end in ends]
+    sides = [end + side * r for end, r in zip(ends, reach, strict=True) for side in (-1, 1)]
+    edges = numpy.unique(numpy.concatenate([cuts, sides]))
+    low, high = edges[:-1], edges[1:]
+    away = ~(numpy.isin(low, ends) | numpy.isin(high, ends))
+    with numpy.errstate(all="ignore"):
+        found = _settled(line, low[away], high[away])
+        for pole, r in zip(poles, reach, strict=True):
+            for side in (-1, 1):
+                found += _to_the_pole(_beside(integrand, variable, known, evaluate, pole, side), r)
+    if not (math.isfinite(found.value) and found.error <= _ENOUGH * found.size):
+        raise _Unseen(_NOT_SEEN)
+    return found
+
+
+def _beside(
+    integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate, pole: Expr, side: int
+) -> _Line:
+    """f times the density in the distance from a pole, on one side of it."""
+    away = Symbol("away", positive=True)
+    # SymPy takes (c + x) − c together: the distance itself stands under the power
+    moved, at = integrand.xreplace({variable: pole + side * away}), float(pole)
+
+    def line(x: Array) -> Array:
+        return numpy.broadcast_to(evaluate(moved, {**known, away: x}), x.shape) * density(at + side * x)
+
+    return line
+
+
+def _to_the_pole(line: _Line, reach: float) -> Mean:
+    """The integral over distances up to `reach`: panel by panel, and what is left by the ratio of the last two."""
+    ends = reach * 2.0 ** -numpy.arange(_HALVINGS + 1.0)[::-1]
+    found = _settled(line, ends[:-1], ends[1:])
+    values, sizes, _ = _rule(line, ends[:4], ends[1:5])
+    if not sizes[0]:
+        return found
+    left = []
+    for first, second in ((0, 1), (1, 2)):
+        ratio = sizes[first] / sizes[second] if sizes[second] else math.nan
+        if not ratio < _DIVERGENT:
+            raise EvaluationError(
+                "the mean of a function over a standard normal is infinite, or not seen to be finite, at a singular "
+                "point: keep the function away from its pole."
+            )
+        left.append(values[0] * ratio / (1 - ratio))
+    error = abs(left[0] - left[1]) + 4 * _ROUNDING * abs(left[0]) / (1 - ratio)
+    return found + Mean(float(left[0]), float(error), abs(float(left[0])))
+
+
+def _settled(line: _Line, low: Array, high: Array) -> Mean:
+    """The integral over panels, halved where two values of them differ; what is left open is its error."""
+    value, done, spent = _rule(line, low, high)[0], Mean(0.0, 0.0, 0.0), low.size
+    for _ in range(_ROUNDS):
+        if not low.size:
+            return done
+        middle = (low + high) / 2
+        first, second = _rule(line, low, middle), _rule(line, middle, high)
+        spent += 2 * low.size
+        halves, sizes, far = (a + b for a, b in zip(first, second, strict=True))
+        doubt = abs(halves - value)
+        whole = done.size + float(numpy.where(numpy.isfinite(sizes), sizes, 0.0).sum())
+        # a node at a pole, without a number: halved as well
+        open_ = ~(doubt <= _AGREED * whole) & (middle - low > 8 * numpy.spacing(abs(low)))
+        if spent * _COUNT > _MOST or open_.sum() > _PANELS:
+            open_[:] = False
+        end = ~open_
+        if not numpy.isfinite(doubt[end]).all():
+            raise _Unseen(_NOT_SEEN)
+        outside = float(far[end].sum())
+        if outside > _ENOUGH * whole:
+            raise _Unseen(f"lies further out than {RADIUS} standard deviations")
+        error = float(doubt[end].sum()) + outside + _ROUNDING * float(sizes[end].sum())
+        done += Mean(float(halves[end].sum()), error, float(sizes[end].sum()))
+        low, high = numpy.concatenate([low[open_], middle[open_]]), numpy.concatenate([middle[open_], high[open_]])
+        value = numpy.concatenate([first[0][open_], second[0][open_]])
+    raise _Unseen(_NOT_SEEN)
+
+
+def _rule(line: _Line, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """(∫ f, ∫|f|, its part at the outermost nodes) of every panel."""
+    if not low.size:
+        return low, low, low
+    nodes, weights = panels(numpy.stack([low, high], axis=-1), legendre(_COUNT))
+    f = line(nodes.ravel()).reshape(nodes[:, 0].shape) * weights[:, 0]
+    far = numpy.where(abs(nodes[:, 0]) > _FAR * RADIUS, abs(f), 0.0)
+    return f.sum(axis=-1), abs(f).sum(axis=-1), far.sum(axis=-1)
+
+
+def _tilted(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
+    """With an exponential of a polynomial of second degree in the law."""
+    found = _exponential(integrand, variable)
+    if found is None:
+        raise _Unseen(_NOT_SEEN)
+    rest, (constant, b, c) = found
+    left = 1 - 2 * c
+    spread = float(evaluate(left, known))
+    if not spread > 0:
+        raise EvaluationError(f"the mean of `{integrand!s:.200}` over a standard normal {variable} is infinite.")
+    moved = rest.xreplace({variable: b / left + variable / sympy.sqrt(left)})
+    # exactly, as far as it can be: the constant of a peak far out is as large and of the other sign
+    power = float(evaluate(constant + b**2 / left / 2, known))
+    if rest.has(variable):
+        inside = _as_it_is(moved, variable, known, evaluate)
+    else:
+        one = float(evaluate(rest, known))
+        inside = Mean(one, _ROUNDING * abs(one), abs(one))
+    if inside.size == 0:
+        raise _Unseen(f"lies further out than {RADIUS} standard deviations")
+    try:
+        factor = math.exp(power - math.log(spread) / 2)
+    except OverflowError:
+        factor = math.inf
+    if not math.isfinite(factor * inside.size):
+        raise EvaluationError(
+            f"the mean of `{integrand!s:.200}` over a standard normal {variable} is too large for a double."
+        )
+    value, error, size = factor * inside.value, factor * inside.error, factor * inside.size
+    return Mean(value, error + _ROUNDING * abs(power) * size, size)
+
+
+def _exponential(integrand: Expr, variable: Symbol) -> tuple[Expr, tuple[Expr, Expr, Expr]] | None:
+    """The rest and (a, b, c) of a product with e^(a + bg + cg²); None where there is none."""
+    factors = sympy.Mul.make_args(integrand)
+    inside = [f for f in factors if isinstance(f, sympy.exp) and f.args[0].is_polynomial(variable)]
+    power = sympy.Poly(sympy.Add(*(f.args[0] for f in inside)), variable)
+    if not 0 < power.degree() <= 2:
+        return None
+    constant, b, c = (power.coeff_monomial(variable**k) for k in range(3))
+    return sympy.Mul(*(f for f in factors if f not in inside)), (constant, b, c)
+
+
+def _apart(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
+    """Term by term, hyperbolic functions through exponentials."""
+    terms = _terms(integrand)
+    if not 1 < len(terms) <= _TERMS:
+        raise _Unseen(_NOT_SEEN)
+    total = Mean(0.0, 0.0, 0.0)
+    for term in terms:
+        way = _as_it_is if _exponential(term, variable) is None else _tilted
+        total += way(term, variable, known, evaluate)
+    return total
+
+
+def _terms(integrand: Expr) -> tuple[Expr, ...]:
+    return sympy.Add.make_args(sympy.expand(integrand.rewrite([sympy.sinh, sympy.cosh], sympy.exp)))
+
+
+def _poles(integrand: Expr, variable: Symbol) -> list[Expr]:
+    """Exact places where something under a logarithm, a root or a fraction line is zero."""
+    found = set()
+    for base in singular(integrand):
+        for part in _parts(base):
+            rate = part.diff(variable)
+            root = part.xreplace({variable: S.Zero}) / rate if rate.is_number and rate != 0 else None
+            if root is not None and root.is_number and not root.has(sympy.Float) and abs(float(root)) < RADIUS:
+                found.add(-root)
+    return sorted(found, key=float)
+
+
+def _parts(argument: Expr) -> Iterator[Expr]:
+    """What an argument vanishes with: its factors, without their powers and absolute values."""
+    for factor in sympy.Mul.make_args(sympy.factor_terms(argument)):
+        base = factor.base if isinstance(factor, sympy.Pow) else factor
+        if isinstance(base, sympy.Abs):
+            yield from _parts(base.args[0])
+        elif base.free_symbols:
+            yield base
+
+
+def _cuts(
+    integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate
+) -> tuple[list[float], list[float]]:
+    """Where the integrand has kinks and jumps, and where it turns or has poles or peaks: the panels are short there."""
+    bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*TURNING)}
+    line = numpy.linspace(-RADIUS, RADIUS, 32 * RADIUS + 1)
+
+    def at(place: Expr, x: Array) -> Any:
+        return evaluate(place, {**known, variable: x})
+
+    def places(exprs: Iterable[Expr]) -> list[float]:
+        found: list[float] = []
+        for place in exprs:
+            # a kink in the variable of a mean inside is smoothed away by it
+            if variable in place.free_symbols and place.free_symbols <= {variable, *known}:
+                found += zeros(functools.partial(at, place), line)
+        return [x for x in found if math.isfinite(x)]
+
+    # of a fraction and of an exponential a peak stands where they turn themselves
+    smooth = (a for a in (*bases, *turning) if not a.has(*functions.BENT, sympy.DiracDelta, GaussMean))
+    slopes = {d for a in smooth if (d := a.diff(variable)).has(variable)}
+    with numpy.errstate(all="ignore"):
+        bent = places({part for a in functions.kinks(integrand) for part in _parts(a)})
+        return bent, places({part for a in (*bases, *turning) for part in _parts(a)} | slopes)
