@@ -17,7 +17,6 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
@@ -32,7 +31,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, holds, put_in
+from tplimits.program.parts import found, holds, longer, put_in
 
 _BOUNDED_HEADS = (
     *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),

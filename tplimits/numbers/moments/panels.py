@@ -21,6 +21,7 @@ from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels
+from tplimits.program.nodes.parity import parity
 from tplimits.program.parts import remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding
@@ -112,33 +113,19 @@ class Kinked:
 
     @cached_property
     def parity(self) -> int | None:
-        """0 for an even function, 1 for an odd one, None for neither.
-
-        Judged by numbers of many digits where algebra does not see it, as of x σ(x)(1 − σ(x)): means at small
-        correlations would drown in the rounding of coefficients that are zero.
+        """0 for an even function, 1 for an odd one, None for neither: means at small correlations would drown in the
+        rounding of coefficients that are zero.
         """
         right, left = (
             [self.function.xreplace({self.variable: t * x}).evalf(_DIGITS) for x in _TURNED] for t in (1, -1)
         )
-        seen = [k for k, sign in enumerate((1, -1)) if all(map(partial(_equal, sign), right, left))]
-        # algebra of many kinks takes minutes, which numbers spare where there is nothing to see
-        if not seen and all(v.is_comparable for v in (*right, *left)):
+        # algebra of many kinks takes minutes, which numbers spare where they show that there is nothing to see
+        if all(v.is_comparable for v in (*right, *left)) and not any(
+            all(map(partial(_equal, sign), right, left)) for sign in (1, -1)
+        ):
             return None
-        turned, plain = self.function.xreplace({self.variable: -self.variable}), self.function
-        # kinked functions show their parity only once they are written by steps
-        if self.function.has(functions.step, functions.relu, functions.where):
-            turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, plain))
-        if turned in (plain, -plain):
-            return 0 if turned == plain else 1
-        # flat, perhaps, wherever it was looked at: what differs by less than any digits of it does differ
-        same = [k for k in seen if not any(self._differs((1, -1)[k], x) for x in _TURNED)]
-        return next(iter(same), None) if not functions.kinks(self.function) else None
-
-    def _differs(self, sign: int, x: Expr) -> bool:
-        """Whether f(x) ∓ f(−x) is a number, however small, and not nothing but rounding."""
-        right, left = (self.function.xreplace({self.variable: t * x}) for t in (1, -1))
-        apart = (right - sign * left).evalf(_DIGITS)
-        return bool(apart != 0 and getattr(apart, "_prec", 2) > 1)
+        found = parity(self.function, self.variable)
+        return None if found is None else (1 - found) // 2
 
 
 def _equal(sign: int, one: Expr, other: Expr) -> bool:
