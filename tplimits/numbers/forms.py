@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 #: functions that are constants or lines but for where their argument is small; a peak is one of −x²
 _TURNING = (
     sympy.tanh,
+    sympy.sech,
+    sympy.cosh,
+    sympy.asinh,
     sympy.erf,
     sympy.erfc,
     sympy.atan,

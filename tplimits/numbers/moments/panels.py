@@ -31,6 +31,8 @@ _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
 _SEARCHED = 64.0
+#: by how much rounding moves a double root of a polynomial off the real line, relative to it
+_DOUBLE = 1e-6
 #: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
 #: integrate powers and logarithms to rounding; those of zero may be tiny, beside others they are lost in rounding
 _GRADES, _NEAR = tuple(0.25**k for k in range(1, 201)), 16
@@ -156,13 +158,23 @@ def _of_one_exponential(product: Expr) -> Expr:
 
 
 def _zeros(argument: Expr, variable: Symbol) -> set[float]:
-    """Where an argument is zero: anywhere if it is a line, else where it is searched."""
+    """Where an argument is zero: anywhere if it is a line or a polynomial, else where it is searched."""
     if variable not in argument.free_symbols:
         return set()
     slope = argument.diff(variable)
     if slope.is_number and slope != 0:
         return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
-    return set(zeros(Kinked(argument, variable, ()), numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)))
+    line = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
+    return {*zeros(Kinked(argument, variable, ()), line), *_far_roots(argument, variable)}
+
+
+def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
+    """Those of a polynomial beyond where zeros are searched, of a double one what rounding leaves of it."""
+    if not argument.is_polynomial(variable):
+        return set()
+    found = numpy.roots([float(c) for c in sympy.Poly(argument, variable).all_coeffs()])
+    real = found[(abs(found.imag) <= _DOUBLE * abs(found)) & (abs(found.real) > _SEARCHED)].real
+    return set(real.tolist())
 
 
 def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
@@ -170,6 +182,8 @@ def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
     bases = {n.base if n.is_Pow else n.args[0] for n in function.atoms(sympy.Pow, sympy.log) if not n.is_polynomial()}
     # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
     places = [(a, k, 0.0) for a, k in turns([function])] + [(b, k, 1.0) for b in bases for k in factors(b)]
+    # a peak is where its exponent is largest, which need not be 0 there
+    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(a.diff(variable))]
     found: dict[float, float] = {}
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())
