@@ -14,7 +14,7 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.functions import kinks
+from tplimits.program.nodes.evaluate import standard_normal_mean
 from tplimits.program.parts import remembered
 
 #: the heads of the language, and one that kets alone have
@@ -24,8 +24,6 @@ _HEADS: dict[str, Callable[..., Any]] = {
         mpmath.sqrt(2) * mpmath.erfinv(mpmath.erf(c / mpmath.sqrt(2)) * mpmath.erf(x / mpmath.sqrt(2)))
     ),
 }
-#: the density is below 1e−31 beyond
-_RANGE = 12
 
 
 @remembered(1 << 8)
@@ -65,22 +63,6 @@ def value(expr: Expr, at: Mapping[Symbol, Any]) -> Any:
     return mpmath.nan if isinstance(found, mpmath.mpc) else mpmath.mpf(found)
 
 
-@remembered(1 << 8)
-def normal_mean(integrand: Expr, variable: Symbol) -> float:
-    """E f(g) for a standard normal g.
-
-    >>> g = Symbol("g", real=True)
-    >>> round(normal_mean(sympy.tanh(g) ** 2, g), 12)
-    0.394294490398
-    """
-    function = _function(integrand, variable)
-    ends = {float(end) for end in range(-_RANGE, _RANGE + 1)}
-    for place in kinks(integrand):
-        if place.is_polynomial(variable):
-            ends |= {float(r) for r in sympy.Poly(place, variable).nroots() if r.is_real and abs(r) < _RANGE}
-    return float(mpmath.quad(lambda g: function(g) * mpmath.npdf(g), sorted(ends)))
-
-
 def in_digits(values: Mapping[Any, float]) -> dict[Any, sympy.Float]:
     """Numbers as SymPy's; those that are stay as they are, so that many expressions share what is made once."""
     return {s: v if isinstance(v, sympy.Float) else sympy.Float(v, 17) for s, v in values.items()}
@@ -96,5 +78,5 @@ def valued(coefficient: Expr, values: Mapping[Any, float]) -> complex:
     number = coefficient.xreplace(in_digits(values))
     while number.has(GaussMean):
         inner = min(number.atoms(GaussMean), key=lambda mean: len(mean.atoms(GaussMean)))
-        number = number.xreplace({inner: sympy.Float(normal_mean(*inner.args), 17)})
+        number = number.xreplace({inner: sympy.Float(standard_normal_mean(*inner.args), 17)})
     return complex(sympy.N(number))

@@ -20,7 +20,7 @@ from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
-from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels
+from tplimits.program.nodes.evaluate import density, evaluate, legendre, panels, smooth_slope
 from tplimits.program.nodes.parity import parity
 from tplimits.program.parts import remembered
 
@@ -183,7 +183,7 @@ def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
     # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
     places = [(a, k, 0.0) for a, k in turns([function])] + [(b, k, 1.0) for b in bases for k in factors(b)]
     # a peak is where its exponent is largest, which need not be 0 there
-    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(a.diff(variable))]
+    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(smooth_slope(a, variable))]
     found: dict[float, float] = {}
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())

@@ -17,7 +17,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
 
@@ -76,8 +76,10 @@ def stream(seed: int, *key: int) -> numpy.random.Generator:
 _RANGE = 38
 #: entries of one intermediate array of a mean inside a mean
 _BLOCK = 200_000
-#: nodes of a panel of the means of this module
-_COUNT = 20
+#: nodes of a panel of the means of this module, by how much halves may disagree, and halvings
+_COUNT, _AGREE, _HALVINGS = 20, 1e-15, 40
+#: distances of panels from a peak
+_SHRINKING = tuple(0.25**k for k in range(1, 16))
 
 
 def density(z: Array) -> Array:
@@ -122,27 +124,85 @@ def panels(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
 def standard_normal_mean(integrand: Expr, variable: Symbol) -> float:
     """E f(g) for a standard normal g; f holds no symbol but `variable`.
 
-    Gauss–Legendre panels between the kinks: about 1e-12 for f that vary on the scale of 1.
+    Gauss–Legendre panels between the kinks, halved until they agree.
     """
     return float(_panels(integrand, variable, {}))
 
 
 def _panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> Any:
-    """The mean over one normal variable; arrays in `known` have a last dimension of length 1 for its nodes."""
+    """The mean over one normal variable; arrays in `known` have a last dimension of length 1 for its nodes.
+
+    Panels whose halves disagree are halved: all of them for all entries.
+    """
     # panels of one deviation, with kinks as ends: between them Gauss–Legendre converges exponentially
-    ends = numpy.unique([*range(-_RANGE, _RANGE + 1), *_crossings(integrand, variable, known)])
-    nodes, weights = (part.ravel() for part in panels(ends, legendre(_COUNT)))
-    weights = weights * density(nodes)
-    block = max(_COUNT, _BLOCK // max(1, *(numpy.size(v) for v in known.values()), 1))
+    ends = numpy.unique(
+        [*range(-_RANGE, _RANGE + 1), *_crossings(integrand, variable, known), *_peaks(integrand, variable, known)]
+    )
+    left = numpy.stack([ends[:-1], ends[1:]], axis=-1)
     total: Any = 0.0
+    least: Any = None
     with numpy.errstate(all="ignore"):
-        for start in range(0, nodes.size, block):
-            part = slice(start, start + block)
-            values = evaluate(integrand, {**known, variable: nodes[part]})
-            total = total + (values * weights[part]).sum(axis=-1)
+        for _ in range(_HALVINGS):
+            middle = left.mean(axis=-1)
+            halves = numpy.stack([left[:, 0], middle, middle, left[:, 1]], axis=-1).reshape(-1, 2)
+            whole, sizes = _of_panels(integrand, variable, known, left)
+            parts = _of_panels(integrand, variable, known, halves)[0].reshape(*whole.shape, 2).sum(axis=-1)
+            least = _AGREE * sizes.sum(axis=-1, keepdims=True) if least is None else least
+            doubted = (abs(whole - parts) > least).reshape(-1, len(left)).any(axis=0)
+            total = total + parts[..., ~doubted].sum(axis=-1)
+            if not doubted.any():
+                break
+            left = halves.reshape(-1, 2, 2)[doubted].reshape(-1, 2)
+        else:
+            total = total + parts[..., doubted].sum(axis=-1)
     if not numpy.isfinite(total).all():
         raise EvaluationError(f"the mean of {integrand} over a standard normal {variable} is not a finite number.")
     return total
+
+
+def _of_panels(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], pieces: Array) -> tuple[Array, Array]:
+    """The integrals over panels, (…, panels), and those of the modulus."""
+    nodes, weights = panels(pieces, legendre(_COUNT))
+    nodes, weights = nodes[:, 0], weights[:, 0] * density(nodes[:, 0])
+    block = max(1, _BLOCK // max(1, *(numpy.size(v) for v in known.values()), 1) // _COUNT)
+    sums, sizes = [], []
+    for start in range(0, len(nodes), block):
+        part = slice(start, start + block)
+        values = numpy.asarray(evaluate(integrand, {**known, variable: nodes[part].ravel()})) * weights[part].ravel()
+        values = values.reshape(*values.shape[:-1], -1, _COUNT)
+        sums.append(values.sum(axis=-1))
+        sizes.append(abs(values).sum(axis=-1))
+    return numpy.concatenate(sums, axis=-1), numpy.concatenate(sizes, axis=-1)
+
+
+def _peaks(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
+    """Ends of panels that shrink towards where a smooth function turns on a small scale: halves see steps, no peaks."""
+    found: list[float] = []
+    for argument in _steep(integrand, variable, known):
+        if any(numpy.ndim(known[s]) for s in argument.free_symbols - {variable}):
+            continue  # `_gauss_mean` takes those that move entry by entry
+        slopes = (argument, smooth_slope(argument, variable))
+        places = {t for f in slopes if variable in f.free_symbols for t in _zeros(f, variable, known)}
+        found += [t + side * x for t in places for x in (0.0, *_SHRINKING) for side in (1, -1) if abs(t) < _RANGE - 1]
+    return found
+
+
+def smooth_slope(expr: Expr, variable: Symbol) -> Expr:
+    """The derivative between the jumps."""
+    return expr.diff(variable).replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)
+
+
+def _steep(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[Expr]:
+    """Arguments of smooth functions that change by more than 1 from one node to another."""
+    arguments = {n.args[0] for n in integrand.atoms(*functions.TURNING) if variable in n.args[0].free_symbols}
+    line = numpy.linspace(-_RANGE, _RANGE, 32 * _RANGE + 1)
+    with numpy.errstate(all="ignore"):
+        return [
+            a
+            for a in sorted(arguments, key=sympy.default_sort_key)
+            if a.free_symbols <= {variable, *known}
+            and numpy.any(abs(evaluate(smooth_slope(a, variable), {**known, variable: line})) > _COUNT)
+        ]
 
 
 def _crossings(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any]) -> list[float]:
@@ -260,50 +320,9 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     values = [numpy.asarray(known[s], dtype=numpy.float64) for s in others]
     if all(v.ndim == 0 for v in values):
         return one(*map(float, values))
+    arrays = {s: v[..., None] for s, v in zip(others, values, strict=True)}
     # other panels for every entry: no nodes in common
-    if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
+    cuts = [k for k in functions.kinks(integrand) if k.has(variable)] + _steep(integrand, variable, arrays)
+    if any(k.has(*others) for k in cuts):  # they move
         return numpy.vectorize(one, otypes=[float])(*values)
-    return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
-
-
-def orthogonal(normal: Array) -> Array:
-    """√n times uniformly distributed orthogonal matrices, from square matrices (…, n, n) of standard normal entries.
-
-    The factor Q of G = QR is uniformly distributed if the diagonal of R is made positive.
-
-    >>> W = orthogonal(numpy.random.default_rng(0).standard_normal((3, 3)))
-    >>> bool(numpy.allclose(W @ W.T, 3 * numpy.eye(3)))
-    True
-    """
-    q, r = numpy.linalg.qr(normal)
-    # LAPACK leaves the signs of R open, and with them Q is not uniformly distributed
-    signs = numpy.where(numpy.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    return q * signs[..., None, :] * math.sqrt(normal.shape[-1])
-
-
-def places(size: int) -> Array:
-    """The places of neurons, in (0, 1).
-
-    >>> places(2).tolist()
-    [0.25, 0.75]
-    """
-    return (numpy.arange(size) + 0.5) / size
-
-
-def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:
-    """Entries of a law from standard normal draws of a shape; `g` is not asked for them where the law is a constant."""
-    mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))
-    if std == 0:
-        return numpy.full(shape, mean)
-    if law.shape == GIVEN:
-        raise EvaluationError(
-            "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an "
-            "imported model does."
-        )
-    if law.shape == ORTHOGONAL:
-        return orthogonal(g())
-    entries: Array = evaluate(law.shaped(_g), {_g: g()})
-    # 1 and 0, which most laws have, cost no copy of a large array
-    if std != 1:
-        entries = std * entries
-    return entries if mean == 0 else mean + entries
+    return _panels(integrand, variable, arrays)

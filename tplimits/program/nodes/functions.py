@@ -281,6 +281,11 @@ JUMPS = (step, sympy.sign, where)
 KINKS = (sympy.Abs, relu, leaky_relu, maximum, minimum)
 #: heads that are not smooth
 BENT = (*JUMPS, *KINKS)
+#: heads that are constants or lines but for where their argument is small; a peak is an exponential of −x²
+TURNING = (
+    *(sympy.tanh, sympy.sech, sympy.cosh, sympy.asinh, sympy.atan, sympy.erf, sympy.erfc, sympy.exp),
+    *(sigmoid, softplus, gelu),
+)
 #: odd heads with the sign of their argument
 SIGNED = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
 

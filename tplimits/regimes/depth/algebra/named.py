@@ -73,7 +73,9 @@ def moved(function: Expr, limit: int, mean: MeanSeries | None) -> Expr | None:
         series = laurent(number, EPS, limit, mean)
         lowest = 0 if series is None or series.lowest is None else series.lowest
         for k in range(limit - lowest + 1 if g.has(EPS) else 1):
-            derivative = with_whole_exponentials(g.diff(EPS, k).xreplace({EPS: S.Zero})) if k else g.xreplace({EPS: S.Zero})
+            derivative = (
+                with_whole_exponentials(g.diff(EPS, k).xreplace({EPS: S.Zero})) if k else g.xreplace({EPS: S.Zero})
+            )
             if derivative.has(S.NaN, S.ComplexInfinity, S.Infinity, sympy.Derivative, sympy.Subs):
                 return None
             if derivative.has(sympy.DiracDelta):

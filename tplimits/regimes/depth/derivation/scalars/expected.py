@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from math import factorial
 
 import sympy
-from sympy import Expr, Rational, S
+from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import Growth
-from tplimits.numbers.in_digits import normal_mean
 from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
+from tplimits.program.nodes.evaluate import standard_normal_mean
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.algebra.activations import SIGN, Basis, shown, signed
 from tplimits.regimes.depth.algebra.coefficients import ROOT
@@ -31,7 +31,7 @@ from tplimits.regimes.depth.derivation.scalars.growth import growth
 
 #: n^(−1/2) "for n large enough", where the size of an integrand is judged
 _SMALL = Rational(1, 10**6)
-#: means smaller than this are zero: their integrands are of size 1
+#: means smaller than this beside those of the modulus are zero
 _ZERO = 1e-13
 
 
@@ -85,9 +85,13 @@ def _closed(body: Expr) -> Expr:
     variable = normal_symbol(1 + max((int(m.args[1].name.split("′")[1]) for m in body.atoms(GaussMean)), default=0))
     integrand = body.xreplace({SIGN: 2 * step(variable) - 1, U: variable})
     mean = GaussMean(integrand, variable)
-    if not mean.free_symbols and abs(normal_mean(integrand, variable)) < _ZERO:
-        return S.Zero
-    return mean
+    return S.Zero if not mean.free_symbols and _cancels(integrand, variable) else mean
+
+
+def _cancels(integrand: Expr, variable: Symbol) -> bool:
+    """Whether a mean is 0 by an identity such as Stein's: beside that of the modulus, which may be tiny itself."""
+    mean, size = (standard_normal_mean(f, variable) for f in (integrand, sympy.Abs(integrand)))
+    return abs(mean) <= _ZERO * size
 
 
 def _is_odd(term: Expr) -> bool:
