@@ -115,10 +115,10 @@ def test_the_integral_of_every_panel_is_its_own():
         (sympy.exp(x), None),
         (1 / x, 1),
         # nothing, or the same number, to all digits wherever values are looked at
-        (heads.sigmoid(200 * (x - 1)), None),
-        (heads.sigmoid(-200 * (x + 1)), None),
+        (heads.sigmoid(x - 200), None),
+        (heads.sigmoid(-x - 200), None),
         (1 / (1 + sympy.exp(-x + 200)), None),
-        (sympy.erf(50 * (x - 1)), None),
+        (sympy.erf(x - 50), None),
         (heads.gelu(x - 30), None),
         (sympy.exp(-1000 * (x - 8) ** 2), None),
         (heads.relu(sympy.exp(-1000 * (x - 8) ** 2)), None),
@@ -131,15 +131,15 @@ def test_parity_is_seen_by_algebra(function, parity):
     assert kinked(sympy.sympify(function), x).parity == parity
 
 
-@pytest.mark.parametrize(("sharp", "correlation", "scale"), [(300, 0.5, 1.0), (300, -0.6, 100.0), (40, 0.0, 100.0)])
-def test_moments_of_functions_that_are_flat_around_zero(sharp, correlation, scale):
+@pytest.mark.parametrize(("sharp", "correlation"), [(300, 0.5), (300, -0.6), (40, 0.0)])
+def test_moments_of_functions_that_are_flat_around_zero(sharp, correlation):
     """E Φ(k(u − 1)) Φ(k(u′ − 1)) = P(u + z/k > 1, u′ + z′/k > 1), of z and z′ of their own."""
     u, v = sympy.symbols("u v", real=True)
 
     def gate(t):
-        return (1 + sympy.erf(sharp * (t / int(scale) - 1) / sympy.sqrt(2))) / 2
+        return (1 + sympy.erf((t - sharp) / sympy.sqrt(2))) / 2
 
-    value, error = moment(gate(u) * gate(v), (u, v))(scale**2, correlation * scale**2, scale**2)
+    value, error = moment(gate(u) * gate(v), (u, v))(sharp**2, correlation * sharp**2, sharp**2)
     spread = math.sqrt(1 + sharp**-2)
 
     def orthant(rho):
