@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.quotients import as_quotient
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, heads, holds, product
+from tplimits.program.parts import found, heads, holds, longer, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
 _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40

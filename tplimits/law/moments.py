@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.means import Expectation
+from tplimits.program.parts import longer
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians

@@ -24,18 +24,6 @@ from tplimits.program.nodes.functions import step
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
 
-#: functions that are constants or lines but for where their argument is small; a peak is one of −x²
-_TURNING = (
-    sympy.tanh,
-    sympy.erf,
-    sympy.erfc,
-    sympy.atan,
-    sympy.exp,
-    functions.sigmoid,
-    functions.softplus,
-    functions.gelu,
-)
-
 
 @dataclass(frozen=True)
 class Form:
@@ -239,7 +227,7 @@ def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
 
 def turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
     """Arguments of smooth functions that change by no more than their value, each with what it vanishes with."""
-    arguments = {n.args[0] for b in bodies for n in b.atoms(*_TURNING) if n.args[0].free_symbols}
+    arguments = {n.args[0] for b in bodies for n in b.atoms(*functions.TURNING) if n.args[0].free_symbols}
     return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in factors(a)]
 
 

@@ -26,8 +26,8 @@ from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number, standard_error
+from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
-from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin

@@ -227,3 +227,13 @@ def _is_bare(factor: Expr) -> bool:
     if factor.is_Symbol:
         return True
     return not (factor.is_Mul or factor.is_number or (factor.is_Pow and factor.base.is_number))
+
+
+def longer(expr: Expr, most: int) -> bool:
+    """Whether an expression tree has more nodes than `most`."""
+    count, stack = 0, [expr]
+    while stack and count <= most:
+        node = stack.pop()
+        count += 1
+        stack.extend(node.args)
+    return count > most

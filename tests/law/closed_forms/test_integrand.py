@@ -9,9 +9,10 @@ import pytest
 import sympy
 from sympy import pi, sqrt
 
-from tplimits.law.closed_forms.integrand import NotClosed, longer, step_products, tidy
+from tplimits.law.closed_forms.integrand import NotClosed, step_products, tidy
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import step
+from tplimits.program.parts import longer
 
 a, b, c = sympy.symbols("a b c", positive=True)
 

@@ -7,9 +7,11 @@ import math
 import numpy
 import pytest
 import scipy.integrate
+import scipy.stats
 import sympy
 
 from tplimits.numbers.moments.function import moment
+from tplimits.numbers.moments.hermite import hermite_rows
 from tplimits.numbers.moments.panels import (
     RADIUS,
     _panel_sums,
@@ -112,11 +114,55 @@ def test_the_integral_of_every_panel_is_its_own():
         (heads.relu(x - 100), None),
         (sympy.exp(x), None),
         (1 / x, 1),
+        # nothing, or the same number, to all digits wherever values are looked at
+        (heads.sigmoid(x - 200), None),
+        (heads.sigmoid(-x - 200), None),
+        (1 / (1 + sympy.exp(-x + 200)), None),
+        (sympy.erf(x - 50), None),
+        (heads.gelu(x - 30), None),
+        (sympy.exp(-1000 * (x - 8) ** 2), None),
+        (heads.relu(sympy.exp(-1000 * (x - 8) ** 2)), None),
+        (heads.sigmoid(x - 200) - heads.sigmoid(x + 200), 0),
+        (1 / (1 + sympy.exp(-x)) - sympy.Rational(1, 2), 1),
     ],
     ids=str,
 )
-def test_parity_is_seen_by_algebra_or_by_many_digits(function, parity):
+def test_parity_is_seen_by_algebra(function, parity):
     assert kinked(sympy.sympify(function), x).parity == parity
+
+
+@pytest.mark.parametrize(("sharp", "correlation"), [(300, 0.5), (300, -0.6), (40, 0.0)])
+def test_moments_of_functions_that_are_flat_around_zero(sharp, correlation):
+    """E Φ(k(u − 1)) Φ(k(u′ − 1)) = P(u + z/k > 1, u′ + z′/k > 1), of z and z′ of their own."""
+    u, v = sympy.symbols("u v", real=True)
+
+    def gate(t):
+        return (1 + sympy.erf((t - sharp) / sympy.sqrt(2))) / 2
+
+    value, error = moment(gate(u) * gate(v), (u, v))(sharp**2, correlation * sharp**2, sharp**2)
+    spread = math.sqrt(1 + sharp**-2)
+
+    def orthant(rho):
+        law = scipy.stats.multivariate_normal(cov=[[1.0, rho], [rho, 1.0]])
+        return float(law.cdf([-1 / spread, -1 / spread]))
+
+    rho = correlation / spread**2
+    assert abs(float(value) - orthant(rho)) < 4 * float(error) + 1e-7
+    if rho:  # an even function would have the mean of both correlations
+        assert abs(float(value) - (orthant(rho) + orthant(-rho)) / 2) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "exponent",
+    [-(10**10) * (x - sympy.Rational(1, 3)) ** 2, -(10**8) * (x - sympy.Rational(1, 3)) ** 2 - 3],
+    ids=str,
+)
+@pytest.mark.parametrize("written", [lambda e: e, sympy.expand])
+def test_peaks_are_where_exponents_are_largest(exponent, written):
+    value = hermite_rows(kinked(sympy.exp(written(exponent)), x), numpy.array([1.0])).coefficients[0, 0]
+    k, c = -float(exponent.diff(x, 2)), float(exponent.subs(x, sympy.Rational(1, 3)))
+    expected = math.exp(c - k / (1 + k) / 18) / math.sqrt(1 + k)
+    assert float(value) == pytest.approx(expected, rel=1e-9)
 
 
 def _steep_mean(f, places):

@@ -63,6 +63,13 @@ NORMAL_MEANS = {
     "jump": (functions.step(2 * g + 1), (1 + math.erf(0.5 / math.sqrt(2))) / 2),
     "two kinks": (sympy.Abs(g**2 - 1), 4 / math.sqrt(2 * math.pi * math.e)),
     "maximum": (functions.maximum(g, 2 * g), 1 / math.sqrt(2 * math.pi)),
+    # peaks and steps between nodes: by the density of g + σz at the peak, by P(g + σz > t)
+    "peak": (
+        sympy.exp(-(10**6) * (g - sympy.Rational(37, 100)) ** 2 - 3),
+        math.exp(-3 - 0.37**2 / (2 + 1e-6)) / math.sqrt(1 + 2e6),
+    ),
+    "step": (sympy.erf(300 * (g - 1) / sympy.sqrt(2)), -math.erf(1 / math.sqrt(2 * (1 + 1 / 300**2)))),
+    "mirrored step": (sympy.erf(30 * (g + 1.37) / sympy.sqrt(2)), math.erf(1.37 / math.sqrt(2 * (1 + 1 / 30**2)))),
     "sixth moment": (g**6, 15),
     "even constant": (sympy.Integer(3) + 0 * g, 3),
 }
@@ -82,6 +89,11 @@ def test_a_mean_that_diverges():
 def test_a_mean_entry_by_entry_in_other_symbols():
     got = evaluate(GaussMean(sympy.exp(y * g), g), {y: np.array([[0.0, 1.0]])})
     np.testing.assert_allclose(got, [[1, math.exp(0.5)]])
+    # peaks that move with the entry
+    got = evaluate(GaussMean(sympy.exp(-(10**6) * (g - y) ** 2), g), {y: np.array([0.37, 2.21])})
+    np.testing.assert_allclose(
+        got, np.exp(-(np.array([0.37, 2.21]) ** 2) / (2 + 1e-6)) / math.sqrt(1 + 2e6), rtol=1e-11
+    )
 
 
 def test_everything_is_float():

@@ -8,7 +8,7 @@ import sympy
 from sympy import Rational, S
 
 import tplimits as tp
-from tplimits.program.nodes.evaluate import drawn as entries_drawn
+from tplimits.program.nodes.drawing import drawn as entries_drawn
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.laws import NORMAL, Law, truncated, truncated_normal, uniform

@@ -58,3 +58,18 @@ def test_a_row_of_a_mask_without_a_key():
     empty = np.array([[0.0, 0, 0], [1, 1, 0], [1, 1, 1]])
     with pytest.raises(tp.NoLimitError, match="without any key"):
         tp.derive(masked_attention(empty), tp.Proportional())
+
+
+@pytest.mark.parametrize("k", [100, 1000])
+def test_an_exponential_of_a_far_square(k):
+    """E exp(−2k (u − 1)²) of u of variance V: e^(−2k) alone has no double."""
+
+    @tp.block
+    def peak(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        return x + U @ tp.exp(-k * ((W @ x) - 1) ** 2) / tp.sqrt(tp.n)
+
+    V = 1.04
+    expected = np.exp(-2 * k / (1 + 4 * k * V)) / np.sqrt(1 + 4 * k * V)
+    found = tp.derive(peak, tp.Proportional()).drift_at([[V]])
+    assert found == pytest.approx(np.array([[expected]]), rel=1e-9)
+    assert found != pytest.approx(np.array([[1 / np.sqrt(1 + 4 * k * V)]]), rel=1e-2)

@@ -15,7 +15,8 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.closed_forms.integrand import Affine, Integrand, Law, NotClosed, longer, tidy
+from tplimits.law.closed_forms.integrand import Affine, Integrand, Law, NotClosed, tidy
+from tplimits.program.parts import longer
 
 _MOST_VARIABLES = 3
 #: a closed form longer than this says less than the integral

@@ -19,7 +19,7 @@ from sympy import Expr, Matrix, S, Symbol
 
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.functions import step
-from tplimits.program.parts import holds, remembered
+from tplimits.program.parts import holds, longer, remembered
 
 #: a coefficient without symbols below this is zero
 _NOTHING = sympy.Float("1e-32")
@@ -125,16 +125,6 @@ def patience(nodes: int) -> Iterator[None]:
 def most_nodes() -> int:
     """How long coefficients may be at present."""
     return _MOST_NODES.get()
-
-
-def longer(expr: Expr, most: int) -> bool:
-    """Whether an expression tree has more nodes than `most`."""
-    count, stack = 0, [expr]
-    while stack and count <= most:
-        node = stack.pop()
-        count += 1
-        stack.extend(node.args)
-    return count > most
 
 
 def tidy(expr: Expr) -> Expr:

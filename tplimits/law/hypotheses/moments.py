@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
@@ -32,7 +31,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
-from tplimits.program.parts import found, holds, put_in
+from tplimits.program.parts import found, holds, longer, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness

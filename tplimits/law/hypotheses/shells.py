@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import LONG, variables_in, without_names
 from tplimits.law.hypotheses.vanishing import Locus, locus
 from tplimits.law.means import BoxMean
-from tplimits.program.parts import found
+from tplimits.program.parts import found, longer
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
+from tplimits.program.parts import longer
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness

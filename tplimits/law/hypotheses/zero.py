@@ -14,12 +14,11 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import entries
-from tplimits.program.parts import holds, remembered
+from tplimits.program.parts import holds, longer, remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = functions.BENT

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.constants import constant_mean, opened, outermost
 from tplimits.law.hypotheses.displaced import shifts
@@ -28,7 +27,7 @@ from tplimits.law.rules.powers import smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.entries import OWN, GaussMean, entries
-from tplimits.program.parts import found, holds, put_in
+from tplimits.program.parts import found, holds, longer, put_in
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, has_flat
 from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, entries
-from tplimits.program.parts import put_in, remembered
+from tplimits.program.parts import longer, put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation

@@ -236,6 +236,9 @@ def _leading_of_smooth(atom: Power | Gate | Wave) -> tuple[int, float]:
 
 def _real(expr: Expr) -> float:
     try:
-        return float(expr)
-    except TypeError:
+        value = float(expr)
+    except (TypeError, OverflowError):
         raise NoAtoms from None
+    if value == 0 != expr:  # e^(x − 1000) may be large where e^(−1000) has no double
+        raise NoAtoms
+    return value

@@ -21,6 +21,8 @@ from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.functions import smooth_slope
+from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.parts import remembered
 
@@ -31,6 +33,8 @@ _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
 _SEARCHED = 64.0
+#: by how much rounding moves a double root of a polynomial off the real line, relative to it
+_DOUBLE = 1e-6
 #: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
 #: integrate powers and logarithms to rounding; those of zero may be tiny, beside others they are lost in rounding
 _GRADES, _NEAR = tuple(0.25**k for k in range(1, 201)), 16
@@ -113,33 +117,19 @@ class Kinked:
 
     @cached_property
     def parity(self) -> int | None:
-        """0 for an even function, 1 for an odd one, None for neither.
-
-        Judged by numbers of many digits where algebra does not see it, as of x σ(x)(1 − σ(x)): means at small
-        correlations would drown in the rounding of coefficients that are zero.
+        """0 for an even function, 1 for an odd one, None for neither: means at small correlations would drown in the
+        rounding of coefficients that are zero.
         """
         right, left = (
             [self.function.xreplace({self.variable: t * x}).evalf(_DIGITS) for x in _TURNED] for t in (1, -1)
         )
-        seen = [k for k, sign in enumerate((1, -1)) if all(map(partial(_equal, sign), right, left))]
-        # algebra of many kinks takes minutes, which numbers spare where there is nothing to see
-        if not seen and all(v.is_comparable for v in (*right, *left)):
+        # algebra of many kinks takes minutes, which numbers spare where they show that there is nothing to see
+        if all(v.is_comparable for v in (*right, *left)) and not any(
+            all(map(partial(_equal, sign), right, left)) for sign in (1, -1)
+        ):
             return None
-        turned, plain = self.function.xreplace({self.variable: -self.variable}), self.function
-        # kinked functions show their parity only once they are written by steps
-        if self.function.has(functions.step, functions.relu, functions.where):
-            turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, plain))
-        if turned in (plain, -plain):
-            return 0 if turned == plain else 1
-        # flat, perhaps, wherever it was looked at: what differs by less than any digits of it does differ
-        same = [k for k in seen if not any(self._differs((1, -1)[k], x) for x in _TURNED)]
-        return next(iter(same), None) if not functions.kinks(self.function) else None
-
-    def _differs(self, sign: int, x: Expr) -> bool:
-        """Whether f(x) ∓ f(−x) is a number, however small, and not nothing but rounding."""
-        right, left = (self.function.xreplace({self.variable: t * x}) for t in (1, -1))
-        apart = (right - sign * left).evalf(_DIGITS)
-        return bool(apart != 0 and getattr(apart, "_prec", 2) > 1)
+        found = parity(self.function, self.variable)
+        return None if found is None else (1 - found) // 2
 
 
 def _equal(sign: int, one: Expr, other: Expr) -> bool:
@@ -170,13 +160,23 @@ def _of_one_exponential(product: Expr) -> Expr:
 
 
 def _zeros(argument: Expr, variable: Symbol) -> set[float]:
-    """Where an argument is zero: anywhere if it is a line, else where it is searched."""
+    """Where an argument is zero: anywhere if it is a line or a polynomial, else where it is searched."""
     if variable not in argument.free_symbols:
         return set()
     slope = argument.diff(variable)
     if slope.is_number and slope != 0:
         return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
-    return set(zeros(Kinked(argument, variable, ()), numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)))
+    line = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
+    return {*zeros(Kinked(argument, variable, ()), line), *_far_roots(argument, variable)}
+
+
+def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
+    """Those of a polynomial beyond where zeros are searched, of a double one what rounding leaves of it."""
+    if not argument.is_polynomial(variable):
+        return set()
+    found = numpy.roots([float(c) for c in sympy.Poly(argument, variable).all_coeffs()])
+    real = found[(abs(found.imag) <= _DOUBLE * abs(found)) & (abs(found.real) > _SEARCHED)].real
+    return set(real.tolist())
 
 
 def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
@@ -184,6 +184,8 @@ def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
     bases = {n.base if n.is_Pow else n.args[0] for n in function.atoms(sympy.Pow, sympy.log) if not n.is_polynomial()}
     # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
     places = [(a, k, 0.0) for a, k in turns([function])] + [(b, k, 1.0) for b in bases for k in factors(b)]
+    # a peak is where its exponent is largest, which need not be 0 there
+    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(smooth_slope(a, variable))]
     found: dict[float, float] = {}
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())

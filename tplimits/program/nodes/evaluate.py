@@ -16,7 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import crossings
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, Law, truncated
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.nodes.normal_means import Mean, normal_mean
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.nodes.series import near, on_arrays
@@ -235,46 +235,3 @@ def _resolved(integrand: Expr, variable: Symbol, outer: Mapping[Expr, Array], pa
         sizes = abs(f)
         found[:, part] = f.sum((1, 2)), sizes.sum((1, 2)), numpy.where(abs(nodes) > _FAR, sizes, 0.0).sum((1, 2))
     return found[0], found[1], found[2]
-
-
-def orthogonal(normal: Array) -> Array:
-    """√n times uniformly distributed orthogonal matrices, from square matrices (…, n, n) of standard normal entries.
-
-    The factor Q of G = QR is uniformly distributed if the diagonal of R is made positive.
-
-    >>> W = orthogonal(numpy.random.default_rng(0).standard_normal((3, 3)))
-    >>> bool(numpy.allclose(W @ W.T, 3 * numpy.eye(3)))
-    True
-    """
-    q, r = numpy.linalg.qr(normal)
-    # LAPACK leaves the signs of R open, and with them Q is not uniformly distributed
-    signs = numpy.where(numpy.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    return q * signs[..., None, :] * math.sqrt(normal.shape[-1])
-
-
-def places(size: int) -> Array:
-    """The places of neurons, in (0, 1).
-
-    >>> places(2).tolist()
-    [0.25, 0.75]
-    """
-    return (numpy.arange(size) + 0.5) / size
-
-
-def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:
-    """Entries of a law from standard normal draws of a shape; `g` is not asked for them where the law is a constant."""
-    mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))
-    if std == 0:
-        return numpy.full(shape, mean)
-    if law.shape == GIVEN:
-        raise EvaluationError(
-            "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an "
-            "imported model does."
-        )
-    if law.shape == ORTHOGONAL:
-        return orthogonal(g())
-    entries: Array = evaluate(law.shaped(_g), {_g: g()})
-    # 1 and 0, which most laws have, cost no copy of a large array
-    if std != 1:
-        entries = std * entries
-    return entries if mean == 0 else mean + entries

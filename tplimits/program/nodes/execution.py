@@ -15,14 +15,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, shown
+from tplimits.program.nodes.drawing import drawn, places
 from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Kron
-from tplimits.program.nodes.evaluate import (
-    Array,
-    drawn,
-    evaluate,
-    places,
-    with_differences,
-)
+from tplimits.program.nodes.evaluate import Array, evaluate, with_differences
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.program.nodes.grid import Grid, Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (

@@ -281,6 +281,11 @@ JUMPS = (step, sympy.sign, where)
 KINKS = (sympy.Abs, relu, leaky_relu, maximum, minimum)
 #: heads that are not smooth
 BENT = (*JUMPS, *KINKS)
+#: heads that are constants or lines but for where their argument is small; a peak is an exponential of −x²
+TURNING = (
+    *(sympy.tanh, sympy.sech, sympy.cosh, sympy.asinh, sympy.atan, sympy.erf, sympy.erfc, sympy.exp),
+    *(sigmoid, softplus, gelu),
+)
 
 
 def elementary(expr: Expr) -> Expr:
@@ -305,3 +310,8 @@ def kinks(expr: Expr) -> set[Expr]:
     for node in expr.atoms(maximum, minimum):
         found.add(node.args[0] - node.args[1])
     return found
+
+
+def smooth_slope(expr: Expr, variable: sympy.Symbol) -> Expr:
+    """The derivative between the jumps."""
+    return expr.diff(variable).replace(DiracDelta, lambda *_: S.Zero)

@@ -47,18 +47,6 @@ _SAME, _LARGE = 1e-9, 600.0
 _NOT_SEEN = "is not seen to be a finite real number: keep the function away from its pole, or bound it"
 #: terms into which a function is taken apart
 _TERMS = 64
-#: functions that turn where their argument is zero; a peak is one of −x²
-TURNING = (
-    sympy.tanh,
-    sympy.erf,
-    sympy.erfc,
-    sympy.atan,
-    sympy.exp,
-    functions.sigmoid,
-    functions.softplus,
-    functions.gelu,
-)
-
 #: an expression on arrays (`evaluate` of this package, which reads means from here)
 Evaluate = Callable[[Expr, Mapping[Expr, Any]], Any]
 #: f times the density at places
@@ -307,7 +295,7 @@ def _cuts(
     integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate
 ) -> tuple[list[float], list[float]]:
     """Where the integrand has kinks and jumps, and where it turns or has poles or peaks: the panels are short there."""
-    bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*TURNING)}
+    bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*functions.TURNING)}
     line = numpy.linspace(-RADIUS, RADIUS, 32 * RADIUS + 1)
 
     def at(place: Expr, x: Array) -> Any:

@@ -1,4 +1,8 @@
-"""What changes its sign when others do: every value of a program as odd, even or neither."""
+"""What changes its sign when others do: functions of one variable and values of a program, odd, even or neither.
+
+Told by algebra alone.  Values show that a function is neither; that it is one of them they do not show, as where
+sigmoid(200 (x − 1)) is 0 to all digits at every point that is looked at.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,60 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
+from tplimits.program.nodes.functions import Real, softplus
 from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.parts import longer, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: −1 for what changes its sign, 1 for what stays, None for what does neither
 Sign = int | None
+#: nodes of a sum that is brought over one denominator: a longer one takes minutes
+_LONG = 400
+
+
+@remembered(1 << 12)
+def parity(function: Expr, variable: Symbol) -> Sign:
+    """1 for an even function, −1 for an odd one, also at 0; None where algebra shows neither.
+
+    >>> from tplimits.program.nodes.functions import sigmoid
+    >>> x = Symbol("x", real=True)
+    >>> parity(x * sigmoid(x) * (1 - sigmoid(x)), x), parity(1 / (1 + sympy.exp(-x)), x)
+    (-1, None)
+    """
+    turned = function.xreplace({variable: -variable})
+    for sign in (1, -1):
+        if turned == sign * function:
+            return sign
+    here, there = map(_reflected, (function, turned))
+    differences = {sign: there - sign * here for sign in (1, -1)}
+    for simpler in (sympy.expand, _over_one_denominator):
+        for sign, difference in differences.items():
+            if simpler(difference) == 0:
+                return sign
+    return None
+
+
+def _reflected(function: Expr) -> Expr:
+    """In heads that are odd, even, or tell their value at −x by that at x."""
+    written = function.replace(lambda e: isinstance(e, Real), lambda e: e.definition())
+    # one of both for either sign
+    return sympy.expand(
+        written.replace(softplus, lambda x: softplus(-x) + x if x.could_extract_minus_sign() else softplus(x))
+    )
+
+
+def _over_one_denominator(difference: Expr) -> Expr:
+    if longer(difference, _LONG):
+        return difference
+    try:
+        return sympy.cancel(difference)
+    except sympy.PolynomialError:  # not all of it is a rational function of something
+        return difference
 
 
 def signs(

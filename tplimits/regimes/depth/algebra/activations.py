@@ -19,7 +19,8 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.functions import elementary, softplus, step
+from tplimits.program.nodes.functions import elementary, step
+from tplimits.program.nodes.parity import parity
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.algebra.means import U, of_columns
@@ -40,8 +41,8 @@ class Basis(NamedTuple):
     @property
     def odd(self) -> bool | None:
         """Whether it changes its sign with u; None where it is neither odd nor even."""
-        own = _parity(self.function)
-        return None if own is None else (self.power + self.sign + own) % 2 == 1
+        own = parity(self.function, U)
+        return None if own is None else own * (-1) ** (self.power + self.sign) < 0
 
     def __str__(self) -> str:
         own = "" if self.function == 1 else f"·{self.function}"
@@ -51,20 +52,6 @@ class Basis(NamedTuple):
     def expr(self) -> Expr:
         """The function of `U`."""
         return U**self.power * (sympy.sign(U) if self.sign else 1) * self.function
-
-
-@remembered(1 << 12)
-def _parity(function: Expr) -> int | None:
-    """1 for an odd function, 0 for an even one."""
-    function, flipped = (f.replace(softplus, _reflected) for f in (function, function.xreplace({U: -U})))
-    if sympy.expand(flipped - function) == 0:
-        return 0
-    return 1 if sympy.expand(flipped + function) == 0 else None
-
-
-def _reflected(x: Expr) -> Expr:
-    """softplus(−x) by softplus(x), one of both for either sign of u."""
-    return softplus(-x) + x if x.could_extract_minus_sign() else softplus(x)
 
 
 def odd_together(bases: Iterable[Basis]) -> bool:

@@ -24,7 +24,7 @@ Apart = Callable[[Expr], Sequence[Expr]]
 
 def multiplied_out(function: Expr) -> Sequence[Expr]:
     """The terms of a function that has no poles."""
-    return sympy.Add.make_args(sympy.expand(function))
+    return sympy.Add.make_args(with_whole_exponentials(function))
 
 
 def separated(function: Expr, apart: Apart = multiplied_out) -> tuple[dict[Expr, Expr], Expr]:
@@ -42,6 +42,15 @@ def separated(function: Expr, apart: Apart = multiplied_out) -> tuple[dict[Expr,
     return {g: c for g, c in named.items() if c != 0}, sympy.Add(*rest) if named else function
 
 
+def with_whole_exponentials(function: Expr) -> Expr:
+    """A function as a sum: e^(−1000 (u − 1)²) is a number where e^(−1000) and e^(2000 u) have no double.
+
+    >>> with_whole_exponentials((1 + U) * sympy.exp(-((U - 1) ** 2)))
+    u*exp(-u**2 + 2*u - 1) + exp(-u**2 + 2*u - 1)
+    """
+    return sympy.expand(function, power_exp=False)
+
+
 def _apart(g: Expr) -> tuple[Expr, Expr]:
     """A function as powers of u and what is even or odd: softplus(x) is x/2 beside an even function.
 
@@ -53,7 +62,7 @@ def _apart(g: Expr) -> tuple[Expr, Expr]:
     if len(factors) != 1 or not in_powers(g / factors[0]):
         return S.Zero, g
     half = factors[0].args[0] / 2
-    return sympy.expand(g / factors[0] * half), g / factors[0] * (factors[0] - half)
+    return with_whole_exponentials(g / factors[0] * half), g / factors[0] * (factors[0] - half)
 
 
 def moved(function: Expr, limit: int, mean: MeanSeries | None) -> tuple[Expr, int] | None:
@@ -69,14 +78,16 @@ def moved(function: Expr, limit: int, mean: MeanSeries | None) -> tuple[Expr, in
     (ε**2*step(u) + ε*relu(u), 2)
     """
     found, cut = [], limit
-    terms = [term.as_independent(U, as_Add=False) for term in sympy.Add.make_args(sympy.expand(function))]
+    terms = [term.as_independent(U, as_Add=False) for term in sympy.Add.make_args(with_whole_exponentials(function))]
     if not any(g.has(EPS) for _, g in terms):
         return None
     for number, g in terms:
         series = laurent(number, EPS, limit, mean)
         lowest = 0 if series is None or series.lowest is None else series.lowest
         for k in range(limit - lowest + 1 if g.has(EPS) else 1):
-            derivative = sympy.expand(g.diff(EPS, k).xreplace({EPS: S.Zero})) if k else g.xreplace({EPS: S.Zero})
+            derivative = (
+                with_whole_exponentials(g.diff(EPS, k).xreplace({EPS: S.Zero})) if k else g.xreplace({EPS: S.Zero})
+            )
             if derivative.has(S.NaN, S.ComplexInfinity, S.Infinity, sympy.Derivative, sympy.Subs):
                 return None
             if derivative.has(sympy.DiracDelta):

@@ -13,7 +13,6 @@ import sympy
 from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.expanding import numerators_expanded
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.constants import constant_mean, outermost
@@ -33,7 +32,7 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.program.parts import found
+from tplimits.program.parts import found, longer
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot, TableEntry
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader

@@ -21,8 +21,8 @@ from tplimits.numbers.particles import ParticleExecution, refuse_unseen
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs, returned_values
 from tplimits.program.network.schedules import Schedule, at_step
 from tplimits.program.network.total import late_vectors
+from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import size_symbol, width_symbol
-from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates, singular

@@ -20,7 +20,7 @@ from tplimits.program.network.data import inputs_of
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import with_samples
 from tplimits.program.network.schedules import at_step
-from tplimits.program.nodes.evaluate import drawn as from_law
+from tplimits.program.nodes.drawing import drawn as from_law
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialScalar

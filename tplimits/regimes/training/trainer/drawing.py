@@ -20,8 +20,8 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram, late_vectors
-from tplimits.program.nodes.evaluate import drawn as from_law
-from tplimits.program.nodes.evaluate import places
+from tplimits.program.nodes.drawing import drawn as from_law
+from tplimits.program.nodes.drawing import places
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 from tplimits.program.nodes.laws import GRID
 from tplimits.regimes.training.numbers.scalars import normal_of
