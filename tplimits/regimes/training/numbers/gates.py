@@ -159,11 +159,12 @@ def _landed(total: TotalProgram, gate: Gate, t: int, values: Array) -> str:
     program = total.program
     argument = with_names(gate.argument, lambda entry: program[entry.source].name, indexed=False)
     passed = "" if gate.positions[0] < len(total.network) else "the derivative of "
-    # a mean below its own error says nothing of how large it is
-    told = f" ({particles_missing(values):.0f} times as many, if it is as large as that)" if abs(mean) > error else ""
+    # a mean below its own error, or of rounding alone, says nothing of how large it is
+    seen = abs(mean) > error + ROUNDING
+    told = f" ({particles_missing(values):.0f} times as many, if it is as large as that)" if seen else ""
     return (
-        f"no number: training may land on a jump of {passed}a function of scalars "
-        f"({program[gate.positions[0]].line}): `{argument}` at step {t} is not told from 0, {mean:.2g} ± {error:.1g}, "
+        f"no number: training lands on a jump of {passed}a function of scalars ({program[gate.positions[0]].line}), or "
+        f"so near that it is not told from one: `{argument}` at step {t} is {mean:.2g} ± {error:.1g}, "
         "and the outputs depend on its sign; at 0 networks go either way at any width (hypothesis of Def. 2.6.5: ψ and "
         "its derivatives continuous at the limits of scalars). Use a function with a continuous derivative, take fewer "
         f"steps, or, if the scalar is small and not 0, more particles{told}."
