@@ -89,6 +89,7 @@ class Lowering:
         self.in_scalar = self.in_operand = False  # inside an expression of scalars, or a vector that W multiplies
         self.short: NoLimitError | None = None  # why a series ends before the limit
         self.without_limits: dict[Expr, NoLimitError] = {}  # functions of several layers that are no weights
+        self.plain: dict[NoLimitError, NoLimitError] = {}  # refusals that name such a function, without the name
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""

@@ -73,8 +73,16 @@ def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -
 def reason(lowering: Lowering, expr: Expr, error: NoLimitError) -> NoLimitError:
     """Why what is made of several layers is refused: as a whole, if that a part has no place or no moments is all."""
     known = lowering.without_limits
-    parts_alone = isinstance(error, NoFormulasError) or error in known.values()
-    return known.get(expr, error) if parts_alone else error
+    if not isinstance(error, NoFormulasError):
+        return known.get(expr, error) if error in known.values() else error
+    plain = lowering.plain.get(error, error)
+    if expr not in known:
+        # a factor that has no moments may stand in a product that has them, h²/(h² + s²)
+        return plain if expr.is_Mul else error
+    # there may be numbers all the same, where averages keep a pole off
+    told = NoFormulasError(str(known[expr]))
+    lowering.plain[told] = plain
+    return told
 
 
 def of_layer(lowering: Lowering, entry: Entry, body: Expr, env: Mapping[Expr, int]) -> Poly | None:
@@ -115,7 +123,8 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         _insist_beside(lowering, found, settled, refused)
         return limit
     except NoLimitError as error:
-        lowering.without_limits[expr] = error
+        if error is not refused:  # which says nothing but that a function grows
+            lowering.without_limits[expr] = error
         return None
     except Unwritten:
         return None
