@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_sum
@@ -75,10 +76,13 @@ def first_moment(own: Expr, gaussians: Gaussians) -> Tail:
 
 def constant_mean(where: str, mean: GaussMean, gaussians: Gaussians) -> Doubt | None:
     """Judge tp.expect of an integrand: InfiniteMoment, a doubt, or nothing."""
-    growth = first_moment(opened(mean, gaussians), gaussians)
-    shown = f"tp.expect of {mean.args[0]}"
+    own, shown = opened(mean, gaussians), f"tp.expect of {mean.args[0]}"
+    growth = first_moment(own, gaussians)
     if growth.kind is Growth.INFINITE:
         raise InfiniteMoment(f"{where}: {infinite(shown, growth)}")
+    # an odd function would be printed as 0, whatever its poles
+    if not growth.established and tail(own, gaussians).kind is Growth.INFINITE:
+        raise NoLimitError(f"{where}: {unseen(shown)}")
     return None if growth.established else Doubt("moment", shown, where, growth.reason)
 
 
