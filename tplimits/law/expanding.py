@@ -12,7 +12,7 @@ from sympy import Expr, S
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.quotients import as_quotient
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.parts import found, heads, holds, longer, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway

@@ -20,6 +20,7 @@ from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.properties import TURNING
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -227,7 +228,7 @@ def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
 
 def turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
     """Arguments of smooth functions that change by no more than their value, each with what it vanishes with."""
-    arguments = {n.args[0] for b in bodies for n in b.atoms(*functions.TURNING) if n.args[0].free_symbols}
+    arguments = {n.args[0] for b in bodies for n in b.atoms(*TURNING) if n.args[0].free_symbols}
     return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in factors(a)]
 
 

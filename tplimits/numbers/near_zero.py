@@ -30,7 +30,7 @@ from tplimits.law.hypotheses.taylor import is_analytic, quotient_powers
 from tplimits.law.hypotheses.vanishing import FORM, function_of, places, vanishing
 from tplimits.program.language.constants import NUMERICAL
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import ENTIRE
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered

@@ -11,8 +11,18 @@ from sympy import S, oo
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.functions import gelu, leaky_relu, maximum, minimum, relu, sigmoid, softplus, step, where
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import (
+    gelu,
+    leaky_relu,
+    maximum,
+    minimum,
+    relu,
+    sigmoid,
+    softplus,
+    step,
+    truncated,
+    where,
+)
 
 x, y = sympy.symbols("x y", real=True)
 p = sympy.Symbol("p", nonnegative=True)

@@ -18,7 +18,7 @@ from tplimits.numbers.expansion.nodes import Frame, Rough
 from tplimits.program.nodes import functions as f
 from tplimits.program.nodes.entries import GaussMean, width_symbol
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 
 g, a, b, c, z = (Symbol(name, real=True) for name in "gabcz")
 n, k = width_symbol("n"), width_symbol("k")

@@ -11,7 +11,8 @@ import tplimits as tp
 from tplimits.program.nodes.drawing import drawn as entries_drawn
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.laws import NORMAL, Law, truncated, truncated_normal, uniform
+from tplimits.program.nodes.functions import truncated
+from tplimits.program.nodes.laws import NORMAL, Law, truncated_normal, uniform
 
 LAWS = {
     "uniform": (uniform(S(-1), S(3)), scipy.stats.uniform(-1, 4)),

@@ -8,7 +8,7 @@ import sympy
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import PROPERTIES, VANISHING, Growth, Properties, Symmetry, Trait
 
 #: constants behind the first argument

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import sympy
+from expanded import of_one_layer
 
 import tplimits as tp
 
@@ -76,23 +77,18 @@ OF_VECTORS = {
 
 @pytest.mark.parametrize("kind", OF_VECTORS)
 def test_of_a_vector(kind):
-    """With m(q) = E f(√q g) and n Var q → 2: b = m″(1), C = Var f + 2 m′(1)²."""
     function, on_arrays = OF_VECTORS[kind]
 
     @tp.program
     def pole(W: tp.Matrix, x: tp.Vector):
         return tp.avg(function(W @ x))
 
-    nodes, weights = np.polynomial.hermite_e.hermegauss(180)
-    weights = weights / weights.sum()
-    step = 1e-3
-    below, at, above = (weights @ on_arrays(math.sqrt(q) * nodes) for q in (1 - step, 1, 1 + step))
-    first, second = (above - below) / (2 * step), (above - 2 * at + below) / step**2
-    spread = weights @ on_arrays(nodes) ** 2 - at**2
+    *wanted, fluctuating = of_one_layer(on_arrays)
     found = tp.derive(pole, tp.FiniteWidth()).evaluate()["return"]
     numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
-    assert numbers == pytest.approx([at, second, spread + 2 * first**2], abs=2e-5)
-    assert numbers != pytest.approx([at, second, spread], abs=2e-5)  # neurons as if their |x|² did not fluctuate
+    assert numbers == pytest.approx(wanted, abs=1e-6)
+    # neurons as if their |x|² did not fluctuate
+    assert numbers != pytest.approx([*wanted[:2], wanted[2] - fluctuating], abs=1e-6)
 
 
 def test_poles_of_vectors_that_stay_are_refused():

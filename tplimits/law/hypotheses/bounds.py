@@ -10,7 +10,7 @@ from sympy import Expr, S
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
 from tplimits.program.parts import found, remembered
 

@@ -13,7 +13,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import FADING
 from tplimits.program.parts import found
 

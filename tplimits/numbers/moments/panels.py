@@ -21,7 +21,6 @@ from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.functions import smooth_slope
 from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.parts import remembered
@@ -179,13 +178,18 @@ def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
     return set(real.tolist())
 
 
+def _smooth_slope(expr: Expr, variable: Symbol) -> Expr:
+    """The derivative between the jumps."""
+    return expr.diff(variable).replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)
+
+
 def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
     """Where a smooth function turns within a small part of a panel, and the distance on which it does."""
     bases = {n.base if n.is_Pow else n.args[0] for n in function.atoms(sympy.Pow, sympy.log) if not n.is_polynomial()}
     # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
     places = [(a, k, 0.0) for a, k in turns([function])] + [(b, k, 1.0) for b in bases for k in factors(b)]
     # a peak is where its exponent is largest, which need not be 0 there
-    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(smooth_slope(a, variable))]
+    places += [(a, k, 0.0) for a in {a for a, _, _ in places} for k in factors(_smooth_slope(a, variable))]
     found: dict[float, float] = {}
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())

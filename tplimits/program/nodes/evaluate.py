@@ -16,7 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import crossings
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.normal_means import Mean, normal_mean
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.nodes.series import near, on_arrays

@@ -53,8 +53,9 @@ class Real(Function):
 
     is_real = True
 
-    def definition(self) -> Expr:  # pragma: no cover - every head overrides it
-        raise TypeError(f"{type(self).__name__} has no elementary form")
+    def definition(self) -> Expr:
+        """The same function in elementary heads; itself, where it has no such form."""
+        return self
 
     def _eval_evalf(self, prec: int) -> Expr | None:
         """A number where the arguments are numbers: SymPy knows digits of elementary heads alone."""
@@ -79,9 +80,6 @@ class step(Real):
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return DiracDelta(self.args[0])
-
-    def definition(self) -> Expr:
-        return self
 
 
 class relu(Real):
@@ -210,9 +208,6 @@ class softplus(Real):
     def fdiff(self, argindex: int = 1) -> Expr:
         return sigmoid(self.args[0])
 
-    def definition(self) -> Expr:
-        return self
-
     def _eval_evalf(self, prec: int) -> Expr | None:
         x = self.args[0]
         if not x.is_number:
@@ -237,6 +232,30 @@ class gelu(Real):
     def definition(self) -> Expr:
         x = self.args[0]
         return x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2
+
+
+class truncated(Real):
+    """√2 erfinv(erf(c/√2) erf(x/√2)): of a standard normal x, a standard normal variable within ±c."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, c: Expr) -> Expr | None:
+        if x.is_zero:
+            return S.Zero
+        return -cls(-x, c) if x.could_extract_minus_sign() else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        if argindex != 1:
+            raise sympy.ArgumentIndexError(self, argindex)
+        x, c = self.args
+        return sympy.erf(c / sympy.sqrt(2)) * sympy.exp((self**2 - x**2) / 2)
+
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        x, c = (a / sympy.sqrt(2) for a in self.args)
+        if not (x.is_number and c.is_number):
+            return None
+        return (sympy.sqrt(2) * sympy.erfinv(sympy.erf(c) * sympy.erf(x)))._eval_evalf(prec)
 
 
 class stop_gradient(Real):
@@ -281,11 +300,6 @@ JUMPS = (step, sympy.sign, where)
 KINKS = (sympy.Abs, relu, leaky_relu, maximum, minimum)
 #: heads that are not smooth
 BENT = (*JUMPS, *KINKS)
-#: heads that are constants or lines but for where their argument is small; a peak is an exponential of −x²
-TURNING = (
-    *(sympy.tanh, sympy.sech, sympy.cosh, sympy.asinh, sympy.atan, sympy.erf, sympy.erfc, sympy.exp),
-    *(sigmoid, softplus, gelu),
-)
 
 
 def elementary(expr: Expr) -> Expr:
@@ -310,8 +324,3 @@ def kinks(expr: Expr) -> set[Expr]:
     for node in expr.atoms(maximum, minimum):
         found.add(node.args[0] - node.args[1])
     return found
-
-
-def smooth_slope(expr: Expr, variable: sympy.Symbol) -> Expr:
-    """The derivative between the jumps."""
-    return expr.diff(variable).replace(DiracDelta, lambda *_: S.Zero)

@@ -21,35 +21,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.functions import Real
-
-
-class truncated(Real):
-    """√2 erfinv(erf(c/√2) erf(x/√2)): of a standard normal x, a standard normal variable within ±c."""
-
-    nargs = 2
-
-    @classmethod
-    def eval(cls, x: Expr, c: Expr) -> Expr | None:
-        if x.is_zero:
-            return S.Zero
-        return -cls(-x, c) if x.could_extract_minus_sign() else None
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        if argindex != 1:
-            raise sympy.ArgumentIndexError(self, argindex)
-        x, c = self.args
-        return sympy.erf(c / sympy.sqrt(2)) * sympy.exp((self**2 - x**2) / 2)
-
-    def definition(self) -> Expr:
-        return self
-
-    def _eval_evalf(self, prec: int) -> Expr | None:
-        x, c = (a / sympy.sqrt(2) for a in self.args)
-        if not (x.is_number and c.is_number):
-            return None
-        return (sympy.sqrt(2) * sympy.erfinv(sympy.erf(c) * sympy.erf(x)))._eval_evalf(prec)
-
+from tplimits.program.nodes.functions import truncated
 
 #: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived
 GIVEN = "given"

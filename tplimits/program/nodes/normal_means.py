@@ -27,6 +27,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import zeros
 from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.properties import TURNING
 from tplimits.program.nodes.rules import density, legendre, panels
 
 #: beyond ±38 the normal density is zero in double precision; nodes beyond a share of it are outermost
@@ -295,7 +296,7 @@ def _cuts(
     integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate
 ) -> tuple[list[float], list[float]]:
     """Where the integrand has kinks and jumps, and where it turns or has poles or peaks: the panels are short there."""
-    bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*functions.TURNING)}
+    bases, turning = _bases(integrand), {node.args[0] for node in integrand.atoms(*TURNING)}
     line = numpy.linspace(-RADIUS, RADIUS, 32 * RADIUS + 1)
 
     def at(place: Expr, x: Array) -> Any:

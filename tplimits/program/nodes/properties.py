@@ -18,7 +18,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.functions import truncated
 
 
 class Growth(Enum):
@@ -120,6 +120,8 @@ LINEAR = _having(lambda f: f.growth in (_LOGARITHMIC, _LINEAR))
 EXPONENTIAL = _having(lambda f: f.growth is _EXPONENTIAL)
 #: analytic on the whole line
 ENTIRE = _having(lambda f: _ENTIRE in f.traits)
+#: constants, lines or without a scale but for where their argument is small; a peak is an exponential of −x²
+TURNING = tuple(head for head in ENTIRE if head not in (sympy.sin, sympy.cos, truncated))
 #: f(−x) = −f(x), and f(−x) = f(x); odd ones with the sign of their argument
 ODD, EVEN = _having(lambda f: f.symmetry is _ODD), _having(lambda f: f.symmetry is _EVEN)
 SIGNED = _having(lambda f: f.symmetry is _ODD and f.rises_from is _EVERYWHERE)
