@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+import tplimits as tp
 from tplimits.progress import reporting
 
 
@@ -27,3 +31,10 @@ def test_a_bar_on_request(capsys):
         report.plan(1, "pilot")
         report.advance(1)
     assert "pilot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("progress", ["yes", 1, np.ones(2)], ids=["text", "one", "array"])
+def test_what_asks_for_no_progress_is_refused(progress):
+    refused = pytest.raises(tp.EvaluationError, match=r"progress=.*: give True, False, None, or a function of")
+    with refused, reporting(progress):
+        pass

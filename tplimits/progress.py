@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import rich.console
 import rich.progress
 
+from tplimits.errors import EvaluationError, shown
+
 #: called with (work done, work in all, what is being done)
 Callback = Callable[[float, float, str], None]
 #: True and False switch the bar on and off, None shows it in a terminal
@@ -42,9 +44,18 @@ class Report:
         self._callback(self._done, self._total, self._text)
 
 
+def refuse_unknown(progress: object) -> None:
+    """EvaluationError for what asks for no progress that there is."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise EvaluationError(
+            f"progress={shown(progress)}: give True, False, None, or a function of (work done, work in all, text)."
+        )
+
+
 @contextmanager
 def reporting(progress: Progress) -> Iterator[Report]:
-    """A Report for the duration of some work; see `Progress` for what may be asked."""
+    """A Report for the duration of some work; see `Progress` for what may be asked, EvaluationError for the rest."""
+    refuse_unknown(progress)
     if callable(progress):
         yield Report(progress)
     elif progress or (progress is None and sys.stderr.isatty()):

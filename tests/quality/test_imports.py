@@ -32,7 +32,7 @@ ONLY = {
     "version": (),
     "errors": (),
     "arrays": (),
-    "progress": (),
+    "progress": ("errors",),
     "pictures": ("errors",),
     "pages": ("version", "errors"),
     "zoo": ("errors", "arrays", "program", "watch"),

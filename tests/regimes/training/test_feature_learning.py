@@ -292,6 +292,12 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
         ADAM.evaluate(X, **SMALL, checkpoint=file, executor=ProcessPoolExecutor(1))
 
 
+@pytest.mark.parametrize("asked", [{"executor": 3}, {"progress": np.ones(2)}], ids=["executor", "progress"])
+def test_who_runs_it_and_whom_to_tell_are_checked(asked):
+    with pytest.raises(tp.EvaluationError, match=r"=.*: give "):
+        ADAM.evaluate(X, **SMALL, **asked)
+
+
 # -- what a run holds -------------------------------------------------------------------------------
 
 

@@ -307,6 +307,8 @@ BAD = {
     "ratio": ({"ratios": {"k": 2}}, "widths of `biased` besides n are none"),
     "shape": ({"error": lambda f: f[:1]}, "error= gave an array of shape"),
     "diverges": ({"error": lambda f: 1e200 * f, "lr": 1e200, "steps": 3}, "step [12]: the outputs are not finite"),
+    "no executor": ({"executor": 3}, "executor=3: give an executor"),
+    "no progress": ({"progress": "yes"}, "progress='yes': give True, False"),
     "two": ({"checkpoint": "a.npz", "executor": ThreadPoolExecutor(1)}, "checkpoints are written by one process"),
 }
 

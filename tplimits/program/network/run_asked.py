@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.given import sent_to
+from tplimits.program.nodes.given import sent_to, working_executor
+from tplimits.progress import Progress, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,11 @@ class RunAsked:
     conditioning: Any = "white"
     checkpoint: Any = None
 
-    def refuse_executor(self, executor: Executor | None) -> None:
-        """EvaluationError where an executor cannot do this: with a checkpoint, or functions that cannot be sent."""
+    def refuse_runner(self, executor: Executor | None, progress: Progress) -> None:
+        """EvaluationError for what is no executor or no progress, and for work that an executor cannot do: what has a
+        checkpoint, or functions that cannot be sent."""
+        refuse_unknown(progress)  # runs that are no work would never ask for it
+        working_executor(executor, EvaluationError)
         if executor is not None and self.checkpoint is not None:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."

@@ -239,7 +239,7 @@ class MaximalLimit(TrainingLimit):
             ]
             return mean_of_draws(runs, tuple(starts[next(iter(starts))]))
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
-        run.refuse_executor(executor)
+        run.refuse_runner(executor, progress)
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
         paths = numpy.array([one.f for one in found])

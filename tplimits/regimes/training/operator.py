@@ -188,9 +188,9 @@ class TangentLimit(TrainingLimit):
         """
         operator, given = self._at_zeros(named_once(constants, named, "evaluate()", EvaluationError))
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
-        run.refuse_executor(executor)
+        run.refuse_runner(executor, progress)
         start = self.regime.f0 if f0 is None else f0
-        asked = numbers.operator_request.tangent_request(operator, run, start, executor, f0 is None)
+        asked = numbers.operator_request.tangent_request(operator, run, start, f0 is None)
         f, stderr, runs = numbers.operator.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs, seed=seed)
 
@@ -225,5 +225,5 @@ class TangentLimit(TrainingLimit):
         """
         operator, given = self._at_zeros(named_once(constants, named, "sign_kernel()", EvaluationError))
         run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
-        asked = numbers.operator_request.tangent_request(operator, run, None, None)
+        asked = numbers.operator_request.tangent_request(operator, run, None)
         return numbers.operator.sign_gram_of(asked)

@@ -31,7 +31,7 @@ def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
 def asked(network, particles=512, ratios=None, decay=0.0, **more):
     operator = tp.derive(network, tp.NeuralTangent(ADAM, weight_decay=decay)).operator
     run = RunAsked(X, lambda f: f, 0.1, 2, {}, ratios, particles, 2, 0, 64)
-    return tangent_request(operator, run, None, None)
+    return tangent_request(operator, run, None)
 
 
 def test_fresh_columns_are_odd_and_orthogonal_to_what_is_seen():

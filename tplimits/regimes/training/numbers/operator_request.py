@@ -18,7 +18,7 @@ from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.schedules import Rate, Schedule, as_data, moving, parted, path, scheduled
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.given import real_array, working_executor
+from tplimits.program.nodes.given import real_array
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers, resting
@@ -140,9 +140,7 @@ class TangentRequest(Settings):
         return {**{s: numpy.repeat(values, self.inputs) for s, values in multiples.items()}, **data}
 
 
-def tangent_request(
-    operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any, silent: bool = False
-) -> TangentRequest:
+def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, silent: bool = False) -> TangentRequest:
     """Everything checked; EvaluationError names what is wrong.
 
     Networks that are `silent` without training have the outputs `f0` at all times, and no others to draw.
@@ -151,7 +149,6 @@ def tangent_request(
     common = checked(operator.network, operator.optimizers, asked)
     given = common["given"]
     sampling = {"draws": given.pop("draws")} if "draws" in given else {}
-    working_executor(executor, EvaluationError)
     _known(operator.whole, given)
     need_numbers(operator.optimizers)
     optimizers = FrozenDict(resting(operator.optimizers, common["rates"], common["steps"]))
