@@ -146,3 +146,10 @@ def test_means_are_moved_by_their_errors_up_or_down():
             error = (3 * 2.0**-52 if i == 2 else 0.5) * (1 + 0.06 * (i % 5))
             assert known[m] - (1.0 + i) == pytest.approx(error if sign == "+" else -error, rel=0.3 if i == 2 else 1e-9)
         assert targets == {"t": 2 * known[b]} and known[b] == known[means[0]] + 3
+
+
+def test_passes_that_agreed_by_chance_before_they_moved():
+    """Two first passes may both be 0, where the grid is too coarse for what there is; the third sees it."""
+    assert passes._disagreement([0.0, 0.0, 1e-3]) == 1e-3
+    assert passes._disagreement([0.0, 0.0, 1e-3, 1e-3]) == pytest.approx(1e-3), "not settled by one agreement"
+    assert passes._disagreement([0.0, 0.0, 0.0]) == 0.0

@@ -179,7 +179,7 @@ def _disagreement(values: list[float]) -> float:
     errors: list[float] = []
     for now in map(abs, moves):
         before, last = errors[-2:] if len(errors) > 1 else (1.0, 0.0)
-        rate = min(1.0, last / before) if last else 0.0
+        rate = last / before if last < before else 1.0
         expected = last * (rate if rate > _KINKED else rate**2)
         errors.append(now if now < _NO_CHANCE * expected else max(now, expected))
     return errors[-1]
