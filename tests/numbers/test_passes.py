@@ -151,5 +151,5 @@ def test_means_are_moved_by_their_errors_up_or_down():
 def test_passes_that_agreed_by_chance_before_they_moved():
     """Two first passes may both be 0, where the grid is too coarse for what there is; the third sees it."""
     assert passes._disagreement([0.0, 0.0, 1e-3]) == 1e-3
-    assert passes._disagreement([0.0, 0.0, 1e-3, 1e-3]) == pytest.approx(1e-3), "not settled by one agreement"
+    assert passes._disagreement([0.0, 0.0, 1e-3, 1.5e-3]) == pytest.approx(1e-3), "as large as the move before it"
     assert passes._disagreement([0.0, 0.0, 0.0]) == 0.0
