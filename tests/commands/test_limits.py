@@ -1,4 +1,4 @@
-"""Sizes that a program leaves no choice of need no --size."""
+"""Sizes that a program leaves no choice of need no --size; numbers of some of what a program has."""
 
 from __future__ import annotations
 
@@ -46,3 +46,27 @@ def test_where_other_sizes_would_do_none_is_taken():
     assert inferred(some) == inferred(summed) == inferred(both) == {}
     assert inferred(known) == {"layer": 2}
     assert inferred(known.bind(layer=4)) == {}
+
+
+DOUBTFUL = """
+import tplimits as tp
+
+@tp.program
+def zero(W: tp.Matrix, x: tp.Vector):
+    h = W @ x
+    s = tp.avg(h*tp.tanh(h)) - tp.avg(1 - tp.tanh(h)**2)*tp.avg(h*h)
+    return tp.avg(tp.step(s)*h), tp.avg(h*h)
+"""
+
+
+def test_quantities_that_have_a_number_can_be_asked_for_alone(tmp_path, capsys):
+    (tmp_path / "z.py").write_text(DOUBTFUL, encoding="utf-8")
+    command = ["evaluate", f"{tmp_path / 'z.py'}:zero"]
+    assert main(command) == 2
+    assert "evaluate(only=('return[1]', 's',))" in capsys.readouterr().err.replace("\n", " ")
+    assert main([*command, "--only", "return[1]", "--only", "s"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["quantity", "return[1]", "s"]
+    assert main([*command, "--only", "z"]) == 2
+    assert "the labels are return[0], return[1], s" in capsys.readouterr().err
+    assert main([*command, "--particles", "0"]) == 2, "0 is a number that was given"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from tplimits.terminal import show, table, working
 class EvaluateOptions(limits.NumberOptions):
     """What is said about a regime, its numbers and where they are kept."""
 
+    only: of.Only = field(default_factory=list)
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="training: go on from here")] = None
 
 

@@ -149,7 +149,10 @@ def _refuse_others(program: Program) -> None:
 def inputs(kind: type[Regime], options: NumberOptions) -> dict[str, Any]:
     """The arguments of `evaluate` and `check` that are read from files, and numbers of training."""
     taken = kind.inputs or ()
-    found: dict[str, Any] = {n: getattr(options, n) for n in ("method", "particles", "replicates") if n in taken}
+    settings = ("method", "particles", "replicates", "only")
+    found: dict[str, Any] = {
+        n: value for n, value in vars(options).items() if n in settings and n in taken and value != []
+    }
     if "X1" in taken:
         if not 1 <= len(options.data) <= 2:
             raise TyperException("kernels are between the inputs in --data FILE: one batch, or two.")

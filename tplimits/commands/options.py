@@ -15,6 +15,7 @@ Sets = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="a 
 Sizes = Annotated[list[str], typer.Option("--size", metavar="AXIS=SIZE", help="the size of a finite axis")]
 Ratios = Annotated[list[str], typer.Option("--ratio", metavar="WIDTH=RATIO", help="a width relative to n")]
 Method = Annotated[str | None, typer.Option(help="width: auto, exact, quadrature or particles")]
+Only = Annotated[list[str], typer.Option("--only", metavar="LABEL", help="width: this one alone")]
 Particles = Annotated[int | None, typer.Option(help="particles of one replicate")]
 Replicates = Annotated[int | None, typer.Option(help="independent runs of particles, for the error")]
 Infinite = Annotated[

@@ -44,7 +44,7 @@ class Width:
     formerly: ClassVar[str | None] = None
     takes: ClassVar[str] = "program"
     options: ClassVar[tuple[str, ...]] = ()
-    inputs: ClassVar[tuple[str, ...] | None] = ("method", "particles", "replicates")
+    inputs: ClassVar[tuple[str, ...] | None] = ("method", "particles", "replicates", "only")
 
     def derive(self, program: Program) -> WidthLimit:
         """Kets and scalars; ProgramError for infinite axes."""
