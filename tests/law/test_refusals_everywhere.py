@@ -12,6 +12,7 @@ import re
 
 import numpy as np
 import pytest
+import sympy
 from scipy import integrate
 
 import tplimits as tp
@@ -114,6 +115,7 @@ def share(h):
     return avg(h * tp.tanh(h)) / (avg(1 - tp.tanh(h) ** 2) * avg(h * h))
 
 
+UNREAL = "is not real at the limit of its arguments"
 JUMP, POLE, ROOT = "lands on a jump of", "is not finite at the limit of its arguments", "stands under"
 TOUCHES = "is negative at finite width is not decided"
 MOVES = "is removable only at the limit of .*, which moves at finite width"
@@ -135,6 +137,7 @@ OF_GRADIENTS = {
         JUMP: ("jump of",),
         POLE: ("pole of", "like n"),
         ROOT: ("root of", "like n"),
+        UNREAL: ("root of",),
         TOUCHES: ("root of",),
         MOVES: ("moment of",),
         MOMENT: ("moment of",),
@@ -227,6 +230,14 @@ REFUSED = {
     "the same, powers outside": (lambda x, y, z, h, W: z * tp.sqrt(tp.n) * avg((W @ y) * h), FLUCTUATION),
     "there and back": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg((W @ y) * (W @ (W.T @ z)))), FLUCTUATION),
     "its own image": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg(tp.tanh(h) * (W @ y))), FLUCTUATION),
+    # scalars whose limit is outside of the domain: squares of imaginary values are real
+    "sqrt of a negative limit": (lambda x, y, z, h, W: z * tp.sqrt(avg(x * x) - 2), UNREAL),
+    "log of a negative limit": (lambda x, y, z, h, W: z * tp.log(avg(h * h) - 2), UNREAL),
+    "power of a negative limit": (lambda x, y, z, h, W: x * (avg(x * x) - 2) ** 0.3, UNREAL),
+    "inverse root of a negative limit": (lambda x, y, z, h, W: x / tp.sqrt(avg(h * y) - 1), UNREAL),
+    "sqrt of a negative mean": (lambda x, y, z, h, W: y * tp.sqrt(avg(tp.tanh(h) ** 2) - 1), UNREAL),
+    "arcsine beyond 1": (lambda x, y, z, h, W: z * tp.elementwise(sympy.asin)(2 * avg(x * x)), UNREAL),
+    "x^x of a negative limit": (lambda x, y, z, h, W: z * (avg(x * x) - 2) ** (avg(h * h) - 2), UNREAL),
 }
 
 
@@ -250,7 +261,8 @@ UNWRITTEN = (
     "not covered: a nonlinear function of several dense layers|is itself random in this block|a function of the state|"
     "is used and its transpose|no average of mean zero of products with the state alone|has no expansion in powers|"
     "is zero to every order that is kept|the kink is passed where V decides|"
-    "holds moments of an activation that have no closed form|is not continuous, or not finite, where V passes"
+    "holds moments of an activation that have no closed form|is not continuous, or not finite, where V passes|"
+    "of several scalars is not covered"
 )
 WRITTEN_FOR_BLOCKS = (
     *("/", "0/0", "log", "/square", "/root", "sqrt", "power 3/2", "1/x", "1/x²", "|x|^(−1/2)", "h/x", "exp(x²)"),

@@ -1,10 +1,12 @@
 """Roots: what stands under a root, or in an arcsine, stays where the function is real.
 
-    √θ_n → √θ   needs θ > 0, or θ_n ≥ 0 at every width
+    √θ_n → √θ   needs θ > 0, or θ_n ≥ 0 at every width;   log θ_n → log θ   needs θ > 0
 
 A scalar that tends to the end of the domain with either sign leaves it at finite width with positive probability,
 however large the width.  So do entries of a vector: h² + s with s → 0 is negative where h is small, of n entries there
-is always such a one, and a single one leaves the mean without a number.
+is always such a one, and a single one leaves the mean without a number.  A scalar whose limit is negative makes no
+number at any large width, and no square of a root or logarithm, by which kernels are made of it, shows that: (√−1)² is
+the real number −1.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from __future__ import annotations
 import sympy
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds, keeps_off
-from tplimits.law.hypotheses.reader import Doubt, Reader
+from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
-from tplimits.program.nodes.entries import reads_vectors
+from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.entries import entries, reads_vectors
 from tplimits.program.parts import found
 
 #: what may be real on a part of the line only
 HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
+#: digits to which the limit of a scalar is told from a negative number
+_DIGITS = 40
 
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
@@ -31,7 +37,10 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     ends += [
         (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and _may_be_negative(reader, a)
     ]
-    return doubts + [doubt for node, a in ends for doubt in _touching(reader, node, a, where)]
+    for node, argument in ends:
+        judge = _touching if reads_vectors(argument) else _outside
+        doubts += judge(reader, node, argument, where)
+    return doubts
 
 
 def _may_be_negative(reader: Reader, argument: Expr) -> bool:
@@ -40,8 +49,6 @@ def _may_be_negative(reader: Reader, argument: Expr) -> bool:
 
 def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:
     """The doubt where entries whose limit comes as near to 0 as one likes may be negative at finite width."""
-    if not reads_vectors(argument):
-        return []
     kept, later = _without_zeros(reader, argument)
     limit = reader.limit(kept)
     # exp(h) + s is positive with a bound 0 that no entry comes near, unlike h² + s
@@ -53,6 +60,32 @@ def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Do
         f"`{reader.written(argument)}` comes as near to 0 as one likes"
     )
     return [Doubt("root", reader.shown(node), where, reason, later=not touches)]
+
+
+def _outside(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:
+    """NoLimitError where a scalar tends to a negative number, the doubt where that cannot be told.
+
+    Of vectors, which leave a domain with positive probability, the hypothesis on moments is asked.
+    """
+    limit = reader.limit(argument)
+    if bounds(limit)[0].is_extended_nonnegative:
+        return []
+    value = value_of(limit, _DIGITS) if limit.is_number else None
+    try:
+        values = (
+            [(v.number, v.error) for v in reader.values(argument)] if value is None else [(value, reader.tolerance)]
+        )
+    except Unreadable as error:
+        reason = f"whether `{reader.shown(argument)}` tends to a negative number is not decided: {error.reason}"
+        return [Doubt("root", reader.shown(node), where, reason, error.later)]
+    negative = next((v.number for v in seen if v.number + v.error < 0), None)
+    if negative is None:
+        return []
+    raise NoLimitError(
+        f"{where}: `{reader.shown(node)}` is not real at the limit of its arguments: `{reader.shown(argument)}` tends "
+        f"to {negative:.6g} (hypothesis: ψ is real and continuous near the limits of its scalars). Keep what stands "
+        "under a root or in a logarithm positive, or take its absolute value."
+    )
 
 
 def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
@@ -92,6 +125,6 @@ def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
         if not node.is_Pow:
             # arcsine, arccosine and artanh are real for |u| ≤ 1
             ends.append((node, 1 - node.args[0] ** 2))
-        elif node.exp.is_Rational and not node.exp.is_Integer:
+        elif not node.exp.is_integer and (node.exp.is_number or entries(node.exp)):
             ends.append((node, node.base))
     return sorted(ends, key=str) if len(ends) > 1 else ends

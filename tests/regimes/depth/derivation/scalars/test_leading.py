@@ -200,3 +200,36 @@ def test_a_mean_of_too_low_an_order_is_the_reason_where_the_next_one_is_not_cove
     block = bent.plain(lambda Y: tp.step(Y) * Y.rename(token="key", key="token"))
     with pytest.raises(tp.NoLimitError, match=r"of order n\^\(-1/2\).*: over a depth proportional to n it adds up"):
         tp.derive(block, tp.Proportional())
+
+
+BIAS = np.array([[0.3, -0.2], [0.1, 0.4]])
+
+
+@pytest.mark.parametrize(
+    "F",
+    [
+        lambda Y: tp.relu(Y) ** 2,
+        lambda Y: tp.sin(Y) * tp.relu(Y),
+        lambda Y: tp.relu(Y) * tp.tanh(Y),
+        lambda Y: (tp.exp(Y) - 1) * tp.relu(Y),
+        lambda Y: tp.step(Y) * tp.sin(Y) ** 2,
+        lambda Y: tp.relu(Y * tp.sin(Y)) * tp.step(Y),
+    ],
+    ids=["square", "sin", "tanh", "exp", "step", "sign"],
+)
+def test_smooth_factors_beside_a_kink_that_is_off_the_mean(F):
+    """All are relu(Y)² to order 1/n, and n times its mean is that of a Gaussian with a mean."""
+
+    @tp.block
+    def attention(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, WV: tp.Matrix):
+        Y = tp.avg((Q @ x) * (K @ x).rename(token="key")) + tp.constant(BIAS, axes=("token", "key")) / tp.sqrt(tp.n)
+        v = WV @ x
+        return 0.8 * x + 0.6 * (v + tp.sum(F(Y) * v.rename(token="key"), over="key"))
+
+    spread = np.sqrt(np.outer(np.diag(V), np.diag(V)))
+    density = np.exp(-((BIAS / spread) ** 2) / 2) / np.sqrt(2 * np.pi)
+    below = np.vectorize(lambda z: float(sympy.N((1 + sympy.erf(z / sympy.sqrt(2))) / 2)))(BIAS / spread)
+    one = 0.36 * ((BIAS**2 + spread**2) * below + BIAS * spread * density) @ V
+    sde = tp.derive(attention, tp.Proportional())
+    # numbers of kinks of one Gaussian are good to some 1e-4
+    np.testing.assert_allclose(sde.drift_at(V), one + one.T, rtol=5e-4)

@@ -67,7 +67,10 @@ def _grown(expr: Expr, root: Symbol) -> int:
             return -int(exponent)
         return int(exponent) * max(0, _grown(base, root)) if exponent.is_Integer and exponent.is_positive else 0
     below = [_grown(a, root) for a in expr.args]
-    return sum(below) if expr.is_Mul else max(below, default=0)
+    if expr.is_Mul:
+        return sum(below)
+    # sin(y/√n) is as small as y/√n, but that is told by its powers: before they are there, it takes none away
+    return max(below if expr.is_Add else [0, *below], default=0)
 
 
 def _is_smooth(expr: Expr) -> bool:
