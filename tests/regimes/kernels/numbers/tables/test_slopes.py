@@ -1,4 +1,4 @@
-"""Functions that are linear on both sides of 0 have a short way to small distances; what bends elsewhere, too, has not."""
+"""Functions that are linear on both sides of 0 have a short way to small distances, and no others."""
 
 from __future__ import annotations
 
