@@ -19,9 +19,10 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.parity import parity
+from tplimits.program.nodes.properties import WAVES
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.parts import remembered
 
@@ -31,8 +32,8 @@ NODES = 16
 _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
-#: how far zeros are searched at least, and at most where functions may have many
-_SEARCHED, _MOST_SEARCHED = 64.0, 4096.0
+#: how far zeros are searched at least, where nothing is said, and up to where by small steps; more places are too many
+_LEAST_SEARCHED, _SEARCHED, _MOST_SEARCHED, _MOST = 16.0, 64.0, 4096.0, 4096
 #: by how much rounding moves a double root of a polynomial off the real line, relative to it
 _DOUBLE = 1e-6
 #: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
@@ -140,14 +141,14 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
 def reach(variances: Array) -> float:
     """How far zeros are searched for: as far as the law of the largest variance goes, in powers of two."""
     far = RADIUS * math.sqrt(float(numpy.max(variances, initial=0.0)))
-    return _SEARCHED if far <= _SEARCHED else 2.0 ** math.ceil(math.log2(far))
+    return 2.0 ** math.ceil(math.log2(max(far, _LEAST_SEARCHED)))
 
 
 @remembered(512)
 def kinked(function: Expr, variable: Symbol, searched: float = _SEARCHED) -> Kinked:
     """The function with its kinks, those of lines and polynomials all, others searched for in |x| ≤ `searched`.
 
-    Raises EvaluationError where there are too many to be found.
+    Raises EvaluationError where they are too many to integrate between them.
     """
     found: set[float] = set()
     # exp(80x)·exp(−100x²) is a number wherever exp(80x) overflows
@@ -178,16 +179,18 @@ def _zeros(argument: Expr, variable: Symbol, searched: float) -> set[float]:
     if argument.is_polynomial(variable):
         return {*zeros(Kinked(argument, variable, ()), _line(_SEARCHED)), *_far_roots(argument, variable)}
     near = min(searched, _MOST_SEARCHED)
-    found = zeros(Kinked(argument, variable, ()), _line(near))
+    line = _line(near)
     if near < searched:
-        if any(abs(x) > near / 2 for x in found):
-            raise EvaluationError(
-                f"`{argument}` is zero at {len(found)} places at least, too many to integrate between them all over "
-                f"{searched:.0f} units of {variable}. Scale its argument, or the inputs, down."
-            )
-        far = near * (searched / near) ** numpy.linspace(0.0, 1.0, int(64 * _SEARCHED))
-        found += zeros(Kinked(argument, variable, ()), numpy.concatenate([-far[::-1], far]))
-    return set(found)
+        far = near * (searched / near) ** numpy.linspace(0.0, 1.0, line.size)[1:]
+        line = numpy.concatenate([-far[::-1], line, far])
+    waves = [Kinked(n.args[0], variable, ()) for n in argument.atoms(*WAVES)]
+    found = set(zeros(Kinked(argument, variable, ()), between_waves(waves, line)))
+    if len(found) > _MOST:
+        raise EvaluationError(
+            f"`{argument}` is zero at {len(found)} places, too many to integrate between them: scale the argument of its "
+            "waves, or the inputs, down."
+        )
+    return found
 
 
 def _line(searched: float) -> Array:

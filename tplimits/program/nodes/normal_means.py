@@ -25,9 +25,9 @@ from sympy import Expr, S, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.properties import TURNING
+from tplimits.program.nodes.properties import TURNING, WAVES
 from tplimits.program.nodes.rules import density, legendre, panels
 
 #: beyond ±38 the normal density is zero in double precision; nodes beyond a share of it are outermost
@@ -307,7 +307,8 @@ def _cuts(
         for place in exprs:
             # a kink in the variable of a mean inside is smoothed away by it
             if variable in place.free_symbols and place.free_symbols <= {variable, *known}:
-                found += zeros(functools.partial(at, place), line)
+                waves = (functools.partial(at, n.args[0]) for n in place.atoms(*WAVES))
+                found += zeros(functools.partial(at, place), between_waves(waves, line))
         return [x for x in found if math.isfinite(x)]
 
     # of a fraction and of an exponential a peak stands where they turn themselves
