@@ -207,9 +207,7 @@ class MomentFunction:
         if len(unsettled):
             unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         for n in unsettled:
-            f, h = (
-                steady(e, v, c[n]) for e, v, c in zip(self.factors[term], self.variables, (c11, c22), strict=True)
-            )
+            f, h = (steady(e, v, c[n]) for e, v, c in zip(self.factors[term], self.variables, (c11, c22), strict=True))
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sympy import Expr, Symbol
 
-from tplimits.law.gaussians import independent
 from tplimits.arrays import Array
+from tplimits.law.gaussians import independent
 from tplimits.numbers.moments.panels import Kinked, kinked, reach
 from tplimits.numbers.near_zero import continued
 from tplimits.program.parts import remembered

@@ -66,8 +66,8 @@ def between_waves(waves: Iterable[Callable[[Array], Any]], line: Array) -> Array
         parts = numpy.maximum(parts, numpy.ceil(numpy.where(numpy.isfinite(moved), moved, 1.0)))
     if parts.sum() > _POINTS:
         raise EvaluationError(
-            f"a function turns {parts.sum() * _PHASE / numpy.pi:.0f} times between {line[0]:.3g} and {line[-1]:.3g}, too "
-            "often for its kinks, poles and peaks to be found: scale the argument of its waves down."
+            f"a function turns {parts.sum() * _PHASE / numpy.pi:.0f} times between {line[0]:.3g} and {line[-1]:.3g}, "
+            "too often for its kinks, poles and peaks to be found: scale the argument of its waves down."
         )
     many = parts.astype(numpy.intp)
     place = numpy.repeat(numpy.arange(many.size), many)
