@@ -139,8 +139,8 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
     """
     if not deviation or not may_lie_far_out(f.function):
         return
-    z, w = nodes_between(edges)
-    values = abs(f(deviation * z))
+    z, w = nodes_between(with_kinks(edges, f.cuts, numpy.array([deviation]))[0])
+    values = abs(f.weighed(deviation * z, w))
     # as shares of the largest one: squares of small numbers are no doubles
     sizes = (values / (values.max() or 1.0)) ** power * w * density(z)
     # what lies just inside the edge tells what lies outside, also where nothing of it is a double

@@ -32,7 +32,7 @@ NODES = 16
 _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
-#: how far zeros are searched at least, where nothing is said, and up to where by small steps; more places are too many
+#: how far zeros are searched at least, if nothing is said, and up to where by small steps; more places are too many
 _LEAST_SEARCHED, _SEARCHED, _MOST_SEARCHED, _MOST = 16.0, 64.0, 4096.0, 4096
 #: by how much rounding moves a double root of a polynomial off the real line, relative to it
 _DOUBLE = 1e-6
@@ -187,8 +187,8 @@ def _zeros(argument: Expr, variable: Symbol, searched: float) -> set[float]:
     found = set(zeros(Kinked(argument, variable, ()), between_waves(waves, line)))
     if len(found) > _MOST:
         raise EvaluationError(
-            f"`{argument}` is zero at {len(found)} places, too many to integrate between them: scale the argument of its "
-            "waves, or the inputs, down."
+            f"`{argument}` is zero at {len(found)} places, too many to integrate between them: scale the argument of "
+            "its waves, or the inputs, down."
         )
     return found
 
