@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy
 import pytest
 import sympy
@@ -18,6 +19,18 @@ a, b, c = sympy.symbols("a b c", real=True)
 def test_values_have_many_digits():
     found = high_precision(sympy.sqrt(a) - b, {a: sympy.Integer(2), b: Rational(7, 5)})
     assert abs(found - (sympy.sqrt(2) - Rational(7, 5)).evalf(60)) < sympy.Float("1e-25")
+
+
+@pytest.mark.parametrize("rate", [10, 50])
+def test_large_terms_that_cancel_keep_their_digits(rate):
+    k, v = Rational(rate, 2), sympy.Float(0.39429449039784126, 17)
+    halves = k * a * sympy.exp(2 * k**2 * a) * sympy.erf(k * sympy.sqrt(2 * a)), -k * a * sympy.exp(2 * k**2 * a)
+    found = high_precision(sympy.Add(*halves, sympy.sqrt(a / (2 * sympy.pi))), {a: v})
+    with mpmath.workdps(40):  # E e^(−rate h) relu(h), h of variance v
+        s = mpmath.sqrt(mpmath.mpf(0.39429449039784126))
+        places = [0, 1 / (rate * s), 4 / (rate * s), 20 / (rate * s), 100 / (rate * s)]
+        expected = mpmath.quad(lambda g: s * g * mpmath.exp(-rate * s * g) * mpmath.npdf(g), places)
+    assert float(found) == pytest.approx(float(expected), rel=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,11 @@ def power(a):
 
 CONSTANTS = {
     "|g|^(-2/5)": (lambda g: tp.abs(g) ** sympy.Rational(-2, 5), power(-0.4)),
+    "|g|^(-9/10), half of it nearer than 1/1000": (lambda g: tp.abs(g) ** sympy.Rational(-9, 10), power(-0.9)),
+    "falling fast from a kink": (
+        lambda g: 1000 * tp.exp(-50 * g) * tp.relu(g),
+        by_mpmath(lambda g: 1000 * max(g, 0) * mpmath.exp(-50 * max(g, 0)), 0, 0.02, 0.1, 0.5),
+    ),
     "|g|^(-1/2), no second moment": (lambda g: 1 / tp.sqrt(tp.abs(g)), power(-0.5)),
     "log|g|": (lambda g: tp.log(tp.abs(g)), -(np.euler_gamma + math.log(2)) / 2),
     "narrow pole": (
@@ -34,6 +39,7 @@ CONSTANTS = {
     "far exponential": (lambda g: tp.exp(20 * g), math.exp(200)),
     "peak": (lambda g: tp.exp(-1000 * (g - 1) ** 2), math.exp(-1000 / 2001) / math.sqrt(2001)),
     "wave": (lambda g: tp.cos(30 * g) ** 2, 0.5),
+    "jumps of a fast wave": (lambda g: tp.step(tp.sin(100 * g) - sympy.S.Half), 1 / 3),
     "kink": (lambda g: tp.relu(tp.exp(g) - 2), by_mpmath(lambda g: max(mpmath.exp(g) - 2, 0), mpmath.log(2))),
     "modulus": (
         lambda g: tp.abs(tp.tanh(g) - TENTH),

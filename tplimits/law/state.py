@@ -21,6 +21,7 @@ from tplimits.law.kets import Ket, Key, Reference, Step, key_of
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
+from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -307,7 +308,7 @@ def _is_nothing(value: Expr) -> bool:
 @remembered(4096)
 def _digits(value: Expr) -> Expr:
     """Remembered: deep programs hold the same few numbers in many layers."""
-    return value.evalf(_DIGITS)
+    return in_digits(value, _DIGITS)
 
 
 def width_ratio(width: str) -> Expr:

@@ -17,6 +17,7 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
@@ -51,7 +52,8 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
 
     A correlation of integrated moments can pass 1 by rounding where a Gram is singular.
     """
-    value = _digits(expr.xreplace(dict(known)))
+    read = {s: sympy.sympify(known[s]) for s in expr.free_symbols if s in known}
+    value = _digits(expr, tuple(sorted(read.items(), key=lambda item: item[0].name)))
     if value.is_Number and value.is_finite:
         return value
     if value.free_symbols:
@@ -69,9 +71,11 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
 
 
 @remembered(4096)
-def _digits(expr: Expr) -> Expr:
+def _digits(expr: Expr, known: tuple[tuple[Symbol, Expr], ...]) -> Expr:
     """Passes at many resolutions ask again and again for what no integral moves."""
-    return expr.evalf(_DIGITS)
+    value = in_digits(expr.xreplace(dict(known)), _DIGITS)
+    # decimals were calculated with in their own digits: enough to see what is no number
+    return in_digits(expr, _DIGITS, dict(known)) if known and value.is_Number and value.is_finite else value
 
 
 def double(value: Expr, expr: Expr) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from tplimits.program.nodes.crossings import crossings, zeros
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.crossings import between_waves, crossings, zeros
 
 LINE = numpy.linspace(-4, 4, 65)
 STEP = LINE[1] - LINE[0]
@@ -52,3 +53,20 @@ def test_rows_have_their_own_zeros():
     for offset, row in zip(offsets.ravel(), found.reshape(4, -1), strict=True):
         expected = [0.03 - offset**0.5, 0.03 + offset**0.5] if offset > 0 else []
         assert row[row < 9] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("rate", [3, 200, 1000])
+def test_all_zeros_of_a_fast_wave(rate):
+    line = between_waves([lambda x: rate * x**2], LINE)
+    found = zeros(lambda x: numpy.sin(rate * x**2) - 0.5, line)
+    turns = numpy.arange(rate * 16 // 6 + 1)
+    squares = (
+        numpy.concatenate([(numpy.pi / 6 + 2 * numpy.pi * turns), (5 * numpy.pi / 6 + 2 * numpy.pi * turns)]) / rate
+    )
+    places = numpy.sqrt(squares[squares < 16])
+    assert set(LINE) <= set(line) and numpy.allclose(found, numpy.sort([*places, *-places]), atol=1e-9)
+
+
+def test_too_fast_waves_are_refused():
+    with pytest.raises(EvaluationError, match="too often"):
+        between_waves([lambda x: 1e7 * x], LINE)

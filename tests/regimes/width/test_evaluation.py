@@ -150,3 +150,27 @@ def test_the_derivation_with_nothing_closed_is_made_once(monkeypatch):
     for a in (1.0, 2.0, 3.0):
         assert limit.evaluate("quadrature", a=a)["return"].value == pytest.approx(a**2 / 2, rel=1e-12)
     assert made == [{"table": (), "with_dots": True, "data": {}}]
+
+
+@pytest.mark.parametrize("rate", [10, 50])
+def test_closed_forms_of_large_terms_that_cancel(rate):
+    """E e^(−rate y) relu(y) (1 + tanh(y)/10) is e^(rate²σ²/2) times what is left of a sum, and an integral."""
+
+    @tp.program
+    def falling(x: tp.Vector, W: tp.Matrix):
+        y = W @ tp.tanh(W @ x)
+        return tp.avg(tp.exp(-rate * y) * tp.relu(y) * (1 + tp.tanh(y) / 10))
+
+    with mpmath.workdps(30):
+        line = [-12, -4, 0, 4, 12]
+        s = mpmath.sqrt(mpmath.quad(lambda g: mpmath.tanh(g) ** 2 * mpmath.npdf(g), line))
+
+        def function(g):
+            y = s * g
+            return mpmath.exp(-rate * y) * y * (1 + mpmath.tanh(y) / 10) * mpmath.npdf(g)
+
+        expected = float(mpmath.quad(function, [0, *(k / (rate * s) for k in (1, 4, 20, 100))]))
+    limit = tp.derive(falling)
+    for method in ("auto", "quadrature"):
+        found = limit.evaluate(method=method)["return"]
+        assert abs(found.value - expected) <= max(4 * found.error, 1e-12 * expected) < 1e-8 * expected

@@ -26,6 +26,8 @@ from tplimits.program.nodes import functions
 MOST_DEGREE = 4
 #: sums of leading terms that count as none, relative to the terms
 _CANCELLED = 1e-9
+#: coefficients of exponentials beyond stand in the exponent: e^(x − 1000) may be large where e^(−1000) has no double
+_LARGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,12 @@ class Gate:
 
 @dataclass(frozen=True)
 class Wave:
-    """coefficient · kind(rate x), kind one of sin, cos, exp."""
+    """coefficient · kind(rate x), kind one of sin, cos, exp; of exp coefficient · e^(rate x + offset)."""
 
     coefficient: float
     kind: str
     rate: float
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class _Collected:
         self.x = x
         self.powers: dict[tuple[int, float], float] = defaultdict(float)
         self.gates: dict[tuple[int, float, float], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.waves: dict[tuple[str, float], float] = defaultdict(float)
+        self.waves: dict[tuple[str, float], Expr] = defaultdict(lambda: sympy.S.Zero)
         # kinks as steps times polynomials, so that terms of one kind add up under one key
         whole = functions.elementary(function)
         if not _may_be_atoms(whole, x):
@@ -109,13 +112,13 @@ class _Collected:
             self._collect(term)
 
     def _collect(self, term: Expr) -> None:
-        coefficient, degree, tilt = 1.0, 0, 0.0
+        coefficient, degree, tilt = sympy.S.One, 0, 0.0
         gate: tuple[str, Expr] | None = None
         wave: tuple[str, float] | None = None
         for factor in sympy.Mul.make_args(term):
             base, exponent = (factor, sympy.S.One) if isinstance(factor, sympy.exp) else factor.as_base_exp()
             if self.x not in factor.free_symbols:
-                coefficient *= _real(factor)
+                coefficient *= factor
             elif base == self.x and exponent.is_Integer and exponent > 0:
                 degree += int(exponent)
             elif isinstance(base, functions.step) and exponent.is_Integer and exponent > 0:
@@ -136,7 +139,7 @@ class _Collected:
 
     def _file(
         self,
-        coefficient: float,
+        number: Expr,
         degree: int,
         tilt: float,
         gate: tuple[str, Expr] | None,
@@ -147,8 +150,10 @@ class _Collected:
         if wave is not None:
             if degree or tilt or gate is not None:
                 raise NoAtoms
-            self.waves[wave] += coefficient
-        elif gate is None:
+            self.waves[wave] += number
+            return
+        coefficient = _real(number)
+        if gate is None:
             self.powers[degree, tilt] += coefficient
         elif gate[0] == "step":
             side = self.gates[degree, 0.0, tilt]
@@ -194,7 +199,7 @@ class _Collected:
             else:
                 found.append(Gate(positive, negative, degree, softness, tilt))
         found += [Power(c, degree, tilt) for (degree, tilt), c in self.powers.items() if c != 0]
-        found += [Wave(c, kind, rate) for (kind, rate), c in self.waves.items() if c != 0]
+        found += [_wave(kind, rate, c) for (kind, rate), c in self.waves.items() if c != 0]
         uneven = any(isinstance(a, Wave) and a.kind != "sin" for a in found)
         if uneven and any(isinstance(a, Power) and a.degree % 2 == 0 for a in found):
             raise NoAtoms  # cos x − 1 and the like: the terms cancel at small variance
@@ -234,11 +239,18 @@ def _leading_of_smooth(atom: Power | Gate | Wave) -> tuple[int, float]:
     return atom.degree + 1, (right - left) / math.sqrt(2 * math.pi * atom.softness)
 
 
+def _wave(kind: str, rate: float, number: Expr) -> Wave:
+    size = abs(number)
+    if kind != "exp" or not size.is_comparable or 1 / _LARGE < size < _LARGE:
+        return Wave(_real(number), kind, rate)
+    return Wave(1.0 if number > 0 else -1.0, kind, rate, _real(sympy.log(size)))
+
+
 def _real(expr: Expr) -> float:
     try:
         value = float(expr)
     except (TypeError, OverflowError):
         raise NoAtoms from None
-    if value == 0 != expr:  # e^(x − 1000) may be large where e^(−1000) has no double
+    if value == 0 != expr or not math.isfinite(value):
         raise NoAtoms
     return value

@@ -250,7 +250,7 @@ def _power_wave(writer: Writer, a: Power, b: Wave, law: Pair) -> list[str]:
     if b.kind != "exp" and a.degree % 2 != (b.kind == "sin"):
         return []
     sign = "0.5" if b.kind == "exp" else "(-0.5)"
-    damping = writer.let(writer.call("exp", f"{sign}*{b.rate**2!r}*{law.second}"))
+    damping = writer.let(writer.call("exp", _offset(f"{sign}*{b.rate**2!r}*{law.second}", b.offset)))
     shift = writer.let(f"{b.rate!r}*{law.cross}")
     found = []
     for k in range(a.degree % 2, a.degree + 1, 2) if b.kind != "exp" else range(a.degree + 1):
@@ -263,6 +263,10 @@ def _power_wave(writer: Writer, a: Power, b: Wave, law: Pair) -> list[str]:
     return found
 
 
+def _offset(exponent: str, offset: float) -> str:
+    return f"{exponent} + {number(offset)}" if offset else exponent
+
+
 def _waves(writer: Writer, a: Wave, b: Wave, law: Pair) -> list[str]:
     """Exponents without cancellation: (αs)² + (βs')² − 2|αβ c12| = (|α|s − |β|s')² + 2|αβ|(ss' − |c12|)."""
     if a.kind != b.kind:
@@ -270,7 +274,7 @@ def _waves(writer: Writer, a: Wave, b: Wave, law: Pair) -> list[str]:
     both, c = a.rate * b.rate, a.coefficient * b.coefficient
     if a.kind == "exp":
         exponent = f"{a.rate**2 / 2!r}*{law.first} + {b.rate**2 / 2!r}*{law.second} + {number(both)}*{law.cross}"
-        return [product(c, writer.let(writer.call("exp", exponent)))]
+        return [product(c, writer.let(writer.call("exp", _offset(exponent, a.offset + b.offset))))]
     size = writer.let(writer.call("sqrt", f"{law.first}*{law.second}"))
     distance = writer.let(writer.call("fabs", law.cross))
     deviations = [writer.let(writer.call("sqrt", s)) for s in (law.first, law.second)]

@@ -19,6 +19,8 @@ from tplimits.program.nodes.rules import density, hermite
 _INNER = 9.0
 _SMOOTH = 0.25
 _ROUNDING = 1e-14
+#: nodes of an outer panel, most halvings of panels towards a kink, values of the inner function that are too many
+_COUNT, _LEVELS, _MOST = 16, 60, 1e9
 
 
 def nested(f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float) -> tuple[float, float]:
@@ -29,7 +31,9 @@ def nested(f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float)
     if c11 == 0:
         zero = numpy.zeros(1)
         return float(f(zero)[0] * h(zero)[0]), 0.0
-    fine, size, unseen = _outer(f, h, c11, c12, c22, det, 16, 24)
+    if len(f.cuts) + _LEVELS * len(h.kinks) > _MOST / (_COUNT**2 * (1 + len(h.near))):
+        return 0.0, math.inf  # too many places where something changes on its own scale, between too many others
+    fine, size, unseen = _outer(f, h, c11, c12, c22, det, _COUNT, 24)
     coarse, *_ = _outer(f, h, c11, c12, c22, det, 12, 18)
     return fine, abs(fine - coarse) + _ROUNDING * size + UNSEEN * unseen
 
@@ -47,7 +51,7 @@ def _outer(
         centre = kink / slope if slope else math.inf
         if abs(centre) < RADIUS:
             # panels halve towards the kink down to the width on which the smoothed function varies
-            levels = max(0, min(60, math.ceil(math.log2(1 / width)))) if width > 0 else 0
+            levels = max(0, min(_LEVELS, math.ceil(math.log2(1 / width)))) if width > 0 else 0
             reach = 0.5 ** numpy.arange(1, levels + 3)
             parts += [centre - reach, centre + reach, numpy.array([centre])]
     edges = numpy.unique(numpy.clip(numpy.concatenate(parts), -RADIUS, RADIUS))

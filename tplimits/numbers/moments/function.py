@@ -113,7 +113,7 @@ class MomentFunction:
         """Hermite coefficients of f (`side` 0) or h (`side` 1) of one term at variances (N,)."""
         factor = self.factors[term][side]
         single = factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE})
-        return remembered_rows(steady(single, _ONE), variances, orders)
+        return remembered_rows(steady(single, _ONE, variances), variances, orders)
 
     def _check(self, entries: Sequence[Array], det: Array | None) -> None:
         size = len(self.variables)
@@ -158,8 +158,10 @@ class MomentFunction:
 
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
         """How large the exponents of a formula are, whose rounding the value multiplies."""
-        rates = [a.rate for pair in self.pairs for side in pair for a in side if isinstance(a, Wave)]
-        return max(r * r for r in rates) * (c11 + c22) if rates else 0.0
+        waves = [a for pair in self.pairs for side in pair for a in side if isinstance(a, Wave)]
+        if not waves:
+            return 0.0
+        return max(a.rate**2 for a in waves) * (c11 + c22) + 2 * max(abs(a.offset) for a in waves)
 
     def _nearness(self, c11: Array, c12: Array, c22: Array) -> Array | float:
         """1, and more where growing exponentials come near infinite means: det(I + C diag(p, q)) is rounded by then."""
@@ -205,7 +207,7 @@ class MomentFunction:
         if len(unsettled):
             unsettled = self._settled_alike(term, (c11, c22, det, rho), (value, error), unsettled)
         for n in unsettled:
-            f, h = (steady(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
+            f, h = (steady(e, v, c[n]) for e, v, c in zip(self.factors[term], self.variables, (c11, c22), strict=True))
             better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
             if better[1] < error[n]:
                 value[n], error[n] = better
@@ -219,7 +221,7 @@ class MomentFunction:
         for sign in (1, -1):
             one = pairs[(det[pairs] == 0) & (c11[pairs] == c22[pairs]) & (rho[pairs] * sign > 0)]
             at = zip(self.factors[term], self.variables, (_ONE, sign * _ONE), strict=True)
-            f, h = (steady(function.xreplace({variable: place}), _ONE) for function, variable, place in at)
+            f, h = (steady(function.xreplace({variable: place}), _ONE, c11[one]) for function, variable, place in at)
             if len(one) and not (f.undefined or h.undefined):  # E f² may be infinite, where E |f| is not
                 value[one], error[one] = _mean_of_one(f.function * h.function, _ONE, c11[one])
                 pairs = numpy.setdiff1d(pairs, one[error[one] <= _SETTLED * abs(value[one])])
@@ -236,7 +238,7 @@ class MomentFunction:
 
 def _mean_of_one(function: Expr, variable: Symbol, variances: Array) -> tuple[Array, Array]:
     distinct, place = numpy.unique(variances, return_inverse=True)
-    rows = hermite_rows(steady(function, variable), distinct, orders=(1,))
+    rows = hermite_rows(steady(function, variable, distinct), distinct, orders=(1,))
     return rows.coefficients[place, 0], 4 * rows.error[place]
 
 

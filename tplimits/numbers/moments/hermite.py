@@ -137,16 +137,18 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
 
     That of relu(z − 20) lies there too, and is nothing: without exponentials the density outruns what is beyond.
     """
-    if not may_lie_far_out(f.function):
+    if not deviation or not may_lie_far_out(f.function):
         return
-    z, w = nodes_between(edges)
-    sizes = abs(f(deviation * z)) ** power * w * density(z)
-    # what lies just inside the edge tells what lies outside
-    if sizes[abs(z) > RADIUS - 0.5].sum() > _OUTSIDE * sizes.sum():
+    z, w = nodes_between(with_kinks(edges, f.cuts, numpy.array([deviation]))[0])
+    values = abs(f.weighed(deviation * z, w))
+    # as shares of the largest one: squares of small numbers are no doubles
+    sizes = (values / (values.max() or 1.0)) ** power * w * density(z)
+    # what lies just inside the edge tells what lies outside, also where nothing of it is a double
+    if sizes[abs(z) > RADIUS - 0.5].sum() >= _OUTSIDE * sizes.sum():
         raise FarOutError(
             f"moment not established: the mean of `{f.function}` to the power {power} lies further out than quadrature "
-            f"looks, at {RADIUS:.0f} standard deviations. Narrow the argument of the exponential, or give it a form "
-            "whose mean is closed."
+            f"looks, at {RADIUS:.0f} standard deviations, or is too small for a double. Narrow the argument of the "
+            "exponential, or give it a form whose mean is closed."
         )
 
 

@@ -19,9 +19,10 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.forms import factors, singular, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.parity import parity
+from tplimits.program.nodes.properties import WAVES
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.parts import remembered
 
@@ -31,7 +32,8 @@ NODES = 16
 _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
-_SEARCHED = 64.0
+#: how far zeros are searched at least, if nothing is said, and up to where by small steps; more places are too many
+_LEAST_SEARCHED, _SEARCHED, _MOST_SEARCHED, _MOST = 16.0, 64.0, 4096.0, 4096
 #: by how much rounding moves a double root of a polynomial off the real line, relative to it
 _DOUBLE = 1e-6
 #: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
@@ -136,16 +138,25 @@ def _equal(sign: int, one: Expr, other: Expr) -> bool:
     return bool(one.is_comparable and other.is_comparable and apart <= sympy.Float(10) ** (4 - _DIGITS) * size)
 
 
+def reach(variances: Array) -> float:
+    """How far zeros are searched for: as far as the law of the largest variance goes, in powers of two."""
+    far = RADIUS * math.sqrt(float(numpy.max(variances, initial=0.0)))
+    return 2.0 ** math.ceil(math.log2(max(far, _LEAST_SEARCHED)))
+
+
 @remembered(512)
-def kinked(function: Expr, variable: Symbol) -> Kinked:
-    """The function with its kinks, searched for in |x| ≤ 64."""
+def kinked(function: Expr, variable: Symbol, searched: float = _SEARCHED) -> Kinked:
+    """The function with its kinks, those of lines and polynomials all, others searched for in |x| ≤ `searched`.
+
+    Raises EvaluationError where they are too many to integrate between them.
+    """
     found: set[float] = set()
     # exp(80x)·exp(−100x²) is a number wherever exp(80x) overflows
     function = function.replace(lambda e: e.is_Mul, _of_one_exponential)
     # poles are edges as well: a panel across one would sum both infinite sides
     for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
-        found.update(_zeros(argument, variable))
-    turning = _turns(function, variable)
+        found.update(_zeros(argument, variable, searched))
+    turning = _turns(function, variable, searched)
     return Kinked(function, variable, tuple(sorted({*found, *turning})), tuple(turning.items()))
 
 
@@ -158,21 +169,36 @@ def _of_one_exponential(product: Expr) -> Expr:
     return sympy.Mul(*rest, sympy.exp(sympy.Add(*(f.args[0] for f in exponentials))))
 
 
-def _zeros(argument: Expr, variable: Symbol) -> set[float]:
+def _zeros(argument: Expr, variable: Symbol, searched: float) -> set[float]:
     """Where an argument is zero: anywhere if it is a line or a polynomial, else where it is searched."""
     if variable not in argument.free_symbols:
         return set()
     slope = argument.diff(variable)
     if slope.is_number and slope != 0:
         return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
-    line = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
-    return {*zeros(Kinked(argument, variable, ()), line), *_far_roots(argument, variable)}
+    if argument.is_polynomial(variable):
+        return {*zeros(Kinked(argument, variable, ()), _line(_SEARCHED)), *_far_roots(argument, variable)}
+    near = min(searched, _MOST_SEARCHED)
+    line = _line(near)
+    if near < searched:
+        far = near * (searched / near) ** numpy.linspace(0.0, 1.0, line.size)[1:]
+        line = numpy.concatenate([-far[::-1], line, far])
+    waves = [Kinked(n.args[0], variable, ()) for n in argument.atoms(*WAVES)]
+    found = set(zeros(Kinked(argument, variable, ()), between_waves(waves, line)))
+    if len(found) > _MOST:
+        raise EvaluationError(
+            f"`{argument}` is zero at {len(found)} places, too many to integrate between them: scale the argument of "
+            "its waves, or the inputs, down."
+        )
+    return found
+
+
+def _line(searched: float) -> Array:
+    return numpy.linspace(-searched, searched, int(64 * searched) + 1)
 
 
 def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
     """Those of a polynomial beyond where zeros are searched, of a double one what rounding leaves of it."""
-    if not argument.is_polynomial(variable):
-        return set()
     found = numpy.roots([float(c) for c in sympy.Poly(argument, variable).all_coeffs()])
     real = found[(abs(found.imag) <= _DOUBLE * abs(found)) & (abs(found.real) > _SEARCHED)].real
     return set(real.tolist())
@@ -183,7 +209,7 @@ def _smooth_slope(expr: Expr, variable: Symbol) -> Expr:
     return expr.diff(variable).replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)
 
 
-def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
+def _turns(function: Expr, variable: Symbol, searched: float) -> dict[float, float]:
     """Where a smooth function turns within a small part of a panel, and the distance on which it does."""
     bases = {n.base if n.is_Pow else n.args[0] for n in function.atoms(sympy.Pow, sympy.log) if not n.is_polynomial()}
     # a power or a logarithm turns where what it is of is as large again, others where their argument changes by 1
@@ -193,7 +219,7 @@ def _turns(function: Expr, variable: Symbol) -> dict[float, float]:
     found: dict[float, float] = {}
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())
-        for t in _zeros(place, variable):
+        for t in _zeros(place, variable, searched):
             at = abs(float(f(numpy.array(t))))
             apart = abs(abs(f(t + numpy.array(_GRADES))) - at) > (at if relative else 1.0)
             width = _GRADES[min(int(apart.sum()), len(_GRADES) - 1)]

@@ -8,19 +8,22 @@ either side is followed to its bottom, and where f has the other sign there the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
+from tplimits.errors import EvaluationError
 
 #: halvings of a bracket, and golden sections to the bottom of a dip: to the root of the rounding of its place
 _BISECTIONS, _SECTIONS = 46, 40
 _GOLDEN = (5**0.5 - 1) / 2
 #: a dip is followed where straight lines on both sides meet below this share of the least of its values
 _SHALLOW = 0.3
+#: how far a wave moves between two points that are looked at; so many points are too many
+_PHASE, _POINTS = numpy.pi / 8, 1 << 21
 
 #: values (…, points) at points (points,) or, others for each function, (…, points)
 Functions = Callable[[Array], Array]
@@ -48,6 +51,28 @@ def zeros(function: Callable[[Array], Any], line: Array) -> list[float]:
     touched = line[nothing[1:-1] & ~(nothing[:-2] & nothing[2:])]
     changed = crossings(values, line, numpy.nan, line.size)
     return sorted({float(x) for x in (*touched, *changed) if not numpy.isnan(x)})
+
+
+def between_waves(waves: Iterable[Callable[[Array], Any]], line: Array) -> Array:
+    """The line with so many more points that no argument of a wave moves far between two neighbours.
+
+    step(sin(200 x) − ½) has jumps everywhere, of which points 1/64 apart see every other one or none.  Raises
+    EvaluationError where they would be too many.
+    """
+    parts = numpy.ones(line.size - 1)
+    for wave in waves:
+        with numpy.errstate(all="ignore"):
+            moved = abs(numpy.diff(numpy.broadcast_to(wave(line), line.shape))) / _PHASE
+        parts = numpy.maximum(parts, numpy.ceil(numpy.where(numpy.isfinite(moved), moved, 1.0)))
+    if parts.sum() > _POINTS:
+        raise EvaluationError(
+            f"a function turns {parts.sum() * _PHASE / numpy.pi:.0f} times between {line[0]:.3g} and {line[-1]:.3g}, "
+            "too often for its kinks, poles and peaks to be found: scale the argument of its waves down."
+        )
+    many = parts.astype(numpy.intp)
+    place = numpy.repeat(numpy.arange(many.size), many)
+    inside = numpy.arange(place.size) - numpy.repeat(numpy.cumsum(many) - many, many)
+    return numpy.append(line[place] + numpy.diff(line)[place] * inside / many[place], line[-1])
 
 
 def _places(marks: Marks, most: int) -> tuple[Marks, NDArray[numpy.intp]]:

@@ -96,8 +96,9 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         for a in expr.args[1:]:
             value = value + evaluate(a, known, memo)
     elif isinstance(expr, sympy.Mul):
-        value = evaluate(expr.args[0], known, memo)
-        for a in expr.args[1:]:
+        first, *rest = number_first(expr)
+        value = evaluate(first, known, memo)
+        for a in rest:
             value = value * evaluate(a, known, memo)
     elif isinstance(expr, sympy.Pow):
         value = _power(evaluate(expr.base, known, memo), expr.exp, known, memo)
@@ -137,6 +138,19 @@ def _times(total: Expr, factor: Expr) -> Expr:
 
 
 @remembered(1 << 14)
+def number_first(product: Expr) -> tuple[Expr, ...]:
+    """The factors of a product, its numbers as one: 10^280 and e^(−800) are doubles together, neither is alone.
+
+    >>> number_first(_g * sympy.exp(-8) * 100)
+    (100*exp(-8), g)
+    """
+    numbers = [f for f in product.args if f.is_number and not f.has(GaussMean)]
+    if len(numbers) < 2:
+        return product.args
+    return (sympy.Mul(*numbers), *(f for f in product.args if f not in numbers))
+
+
+@remembered(1 << 14)
 def _number(expr: Expr) -> float | None:
     """A number without means inside as one, None for other expressions."""
     if not expr.is_number or expr.has(GaussMean):
@@ -172,10 +186,17 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if missing:
         raise EvaluationError(f"`{missing[0]}` in {mean} has no value.")
     values = {s: numpy.asarray(known[s], dtype=numpy.float64) for s in others}
-    numbers: dict[Expr, Expr] = {s: as_number(float(v)) for s, v in values.items() if v.ndim == 0}
-    integrand, variable = mean.args[0].xreplace(numbers), mean.args[1]
     moving = {s: v for s, v in values.items() if v.ndim}
-    return _on_arrays(integrand, variable, moving) if moving else constant_mean(integrand, variable).value
+    if not moving:
+        return mean_of_numbers(mean, values).value
+    numbers: dict[Expr, Expr] = {s: as_number(float(v)) for s, v in values.items() if v.ndim == 0}
+    return _on_arrays(mean.args[0].xreplace(numbers), mean.args[1], moving)
+
+
+def mean_of_numbers(mean: GaussMean, known: Mapping[Expr, Any]) -> Mean:
+    """A mean ± its error where each symbol in it is one number."""
+    numbers: dict[Expr, Expr] = {s: as_number(float(known[s])) for s in mean.free_symbols}
+    return constant_mean(mean.args[0].xreplace(numbers), mean.args[1])
 
 
 def as_number(number: float) -> Expr:

@@ -25,9 +25,9 @@ from sympy import Expr, S, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.crossings import zeros
+from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.properties import TURNING
+from tplimits.program.nodes.properties import DEGREES, FADING, TURNING, WAVES
 from tplimits.program.nodes.rules import density, legendre, panels
 
 #: beyond ±38 the normal density is zero in double precision; nodes beyond a share of it are outermost
@@ -46,6 +46,8 @@ _DIVERGENT = 1 - 1e-6
 _SAME, _LARGE = 1e-9, 600.0
 #: why there is no number
 _NOT_SEEN = "is not seen to be a finite real number: keep the function away from its pole, or bound it"
+#: heads that are exactly 0 on one side, and not only too small for a double
+_NOTHING_BELOW = tuple(head for head in FADING if head in DEGREES)
 #: terms into which a function is taken apart
 _TERMS = 64
 #: an expression on arrays (`evaluate` of this package, which reads means from here)
@@ -110,8 +112,14 @@ def _overflows(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], eva
 def _as_it_is(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
     """By the panels of its charts."""
 
+    nothing = [f for f in sympy.Mul.make_args(integrand) if isinstance(f, _NOTHING_BELOW)]
+
     def line(x: Array) -> Array:
-        return numpy.broadcast_to(evaluate(integrand, {**known, variable: x}), x.shape) * density(x)
+        values = numpy.broadcast_to(evaluate(integrand, {**known, variable: x}), x.shape) * density(x)
+        for factor in () if numpy.isfinite(values).all() else nothing:
+            # exp(−50g) relu(g) is 0 also where the exponential is no double
+            values = numpy.where(evaluate(factor, {**known, variable: x}) == 0, 0.0, values)
+        return values
 
     poles = _poles(integrand, variable)
     ends = [float(pole) for pole in poles]
@@ -307,7 +315,8 @@ def _cuts(
         for place in exprs:
             # a kink in the variable of a mean inside is smoothed away by it
             if variable in place.free_symbols and place.free_symbols <= {variable, *known}:
-                found += zeros(functools.partial(at, place), line)
+                waves = (functools.partial(at, n.args[0]) for n in place.atoms(*WAVES))
+                found += zeros(functools.partial(at, place), between_waves(waves, line))
         return [x for x in found if math.isfinite(x)]
 
     # of a fraction and of an exponential a peak stands where they turn themselves

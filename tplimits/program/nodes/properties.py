@@ -120,8 +120,10 @@ LINEAR = _having(lambda f: f.growth in (_LOGARITHMIC, _LINEAR))
 EXPONENTIAL = _having(lambda f: f.growth is _EXPONENTIAL)
 #: analytic on the whole line
 ENTIRE = _having(lambda f: _ENTIRE in f.traits)
+#: periodic in their argument
+WAVES = (sympy.sin, sympy.cos, sympy.tan)
 #: constants, lines or without a scale but for where their argument is small; a peak is an exponential of −x²
-TURNING = tuple(head for head in ENTIRE if head not in (sympy.sin, sympy.cos, truncated))
+TURNING = tuple(head for head in ENTIRE if head not in (*WAVES, truncated))
 #: f(−x) = −f(x), and f(−x) = f(x); odd ones with the sign of their argument
 ODD, EVEN = _having(lambda f: f.symmetry is _ODD), _having(lambda f: f.symmetry is _EVEN)
 SIGNED = _having(lambda f: f.symmetry is _ODD and f.rises_from is _EVERYWHERE)

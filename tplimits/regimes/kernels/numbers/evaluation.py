@@ -37,7 +37,7 @@ from tplimits.regimes.kernels.numbers.squares import many_squares, squares
 from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables.extents import step_of
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
-from tplimits.regimes.kernels.numbers.tables.moment import OutOfRangeError
+from tplimits.regimes.kernels.numbers.tables.moment import OutOfRangeError, error_of_constants
 from tplimits.regimes.kernels.numbers.tables.singular import blocks
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
     keep_pages()
-    pieces = pieces_of(asked, tuple(kernels))
+    pieces, least = pieces_of(asked, tuple(kernels)), _error_of_constants(asked)
     with reporting(progress) as report:
         report.plan(many_squares(asked, pieces.step), "tiles of pairs")
         for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
@@ -102,7 +102,7 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
             if asked.symmetric and rows == columns:
                 values = [symmetric(v) for v in values]
-            yield Tile(rows, columns, values, error)
+            yield Tile(rows, columns, values, max(error, least))
             report.advance(1)
 
 
@@ -285,7 +285,7 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
         fused = _fused(asked)
         if fused is not None:
             refuse_infinite(asked, KERNELS, list(fused))
-            return fused
+            return KernelPair(*fused, *[_error_of_constants(asked)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -294,6 +294,13 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
                 put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
+
+
+def _error_of_constants(asked: GramRequest) -> float:
+    """The largest error of the means that no input moves."""
+    derivation = asked.derivation
+    exprs = (derivation.nngp, derivation.ntk, *(t.definition for t in derivation.needed))
+    return error_of_constants(exprs, asked.constants)
 
 
 def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:

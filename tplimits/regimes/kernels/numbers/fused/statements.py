@@ -17,6 +17,7 @@ from sympy import Expr
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum, Kron
+from tplimits.program.nodes.evaluate import evaluate, number_first
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused.determinants import Determinants
@@ -118,14 +119,14 @@ class Text:
 
     def _joined(self, expr: Expr) -> str:
         self._moments([a for a in expr.atoms(Moment) if a in expr.args or any(a in b.args for b in expr.args)])
-        parts = [self.value(a) for a in expr.args]
+        parts = [self.value(a) for a in (number_first(expr) if isinstance(expr, sympy.Mul) else expr.args)]
         sign = " + " if isinstance(expr, sympy.Add) else "*"
         # sums in the order of the terms: another order has another last digit
         return self.let("join", sign.join(sorted(parts)) if sign == "*" else sign.join(parts))
 
     def _number(self, expr: Expr) -> str:
         if expr.is_number and not expr.has(sympy.Function):
-            return number(float(expr))
+            return number(float(evaluate(expr, {})))
         return self.numbers.setdefault(expr, f"P[{len(self.numbers)}]")
 
     def _row(self, expr: Expr, side: int) -> str:

@@ -13,7 +13,7 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate, number_first
 from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -100,7 +100,7 @@ class Frame:
         if expr.is_number or isinstance(expr, GaussMean):
             return Labelled(numpy.asarray(float(evaluate(expr, self.tables.constants))))
         if isinstance(expr, sympy.Mul):
-            return contracted([self.value(a) for a in expr.args], frozenset())
+            return contracted([self.value(a) for a in number_first(expr)], frozenset())
         if isinstance(expr, sympy.Add):
             return mapped(added, [self.value(a) for a in expr.args])
         if isinstance(expr, sympy.Pow):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -11,6 +11,8 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.evaluate import mean_of_numbers
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.leaves import Moment
@@ -72,6 +74,13 @@ def evaluated_moment(
         found[here], one = _called(function_of(integral, constants, tuple(map(float, row))), [c[here] for c in flat])
         error = max(error, one)
     return found.reshape(shape), error
+
+
+def error_of_constants(exprs: Iterable[Expr], constants: Mapping[Expr, float]) -> float:
+    """The largest error of a mean that no input moves; one inside of another counts where it is a number itself."""
+    means = {mean for expr in exprs for mean in expr.atoms(GaussMean)}
+    alone = (mean for mean in means if all(s in constants for s in mean.free_symbols))
+    return max((mean_of_numbers(mean, constants).error for mean in alone), default=0.0)
 
 
 def _refuse_cancelled(variances: Array, function: MomentFunction) -> None:
