@@ -18,6 +18,8 @@ from tplimits.numbers.expansion.nodes import Field, Frame, aligned, mapped, plus
 
 #: least values and squared slopes this small, beside those around, are 0; nodes beyond are met by no neuron
 _ZERO, _STILL, _MET = 1e-5, 1e-6, 6.0
+#: what has no side
+_ROUNDING = 1e-11
 #: rows of nodes that are more than this share of neurons
 _SHARE = 1e-3
 #: points that are looked at where they are spread, and what is near to 0 there, beside the median
@@ -66,11 +68,15 @@ def _turned(nodes: Array, u: Array, squares: Array, marks: int) -> tuple[Array, 
     order = numpy.argsort(nodes, axis=-1)
     stands = order >= nodes.shape[-1] - marks
     g, v, q = (numpy.take_along_axis(a, order, axis=-1) for a in (nodes, u, squares))
-    size, side = numpy.abs(v), numpy.sign(v)
-    dips = side[..., :-2] * side[..., 2:] > 0
+    size, index = numpy.abs(v), numpy.broadcast_to(numpy.arange(g.shape[-1]), g.shape)
+    # nodes on a kink are within rounding of 0, on either side: those beside them tell
+    side = numpy.where(size > _ROUNDING * max(1.0, size.max()), numpy.sign(v), 0.0)
+    before = numpy.maximum.accumulate(numpy.where(side == 0, 0, index), axis=-1)
+    after = numpy.minimum.accumulate(numpy.where(side == 0, index[..., -1:], index)[..., ::-1], axis=-1)[..., ::-1]
+    left, right = (numpy.take_along_axis(side, a, axis=-1) for a in (before[..., :-2], after[..., 2:]))
+    dips = (left * right > 0) & (left * side[..., 1:-1] >= 0) & (numpy.abs(g[..., 1:-1]) < _MET)
     dips &= (size[..., 1:-1] <= size[..., :-2]) & (size[..., 1:-1] <= size[..., 2:])
-    dips &= (size[..., 1:-1] < numpy.maximum(size[..., :-2], size[..., 2:])) & (numpy.abs(g[..., 1:-1]) < _MET)
-    dips &= side[..., 1:-1] * side[..., 2:] >= 0
+    dips &= size[..., 1:-1] < numpy.maximum(size[..., :-2], size[..., 2:])
     # what lies between two nodes may be far below both
     at = numpy.where(dips, size[..., 1:-1], numpy.inf).argmin(axis=-1)[..., None]
     has = numpy.take_along_axis(dips, at, axis=-1)[..., 0]
