@@ -22,6 +22,7 @@ from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
+from tplimits.law.hypotheses.root import INVERSES, ends_of_domains
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
@@ -41,6 +42,8 @@ _CHOOSING = (functions.maximum, functions.minimum, functions.where)
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
+#: stands for what a function reads
+_ARGUMENT = sympy.Dummy(real=True)
 #: shares of a power that a first summand takes, a second one the rest
 _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 #: so many functions are written by their branches, one inside the other
@@ -119,6 +122,8 @@ class _Analysis:
             return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
         if isinstance(expr, sympy.Pow):
             return self._power(expr.base, expr.exp, [])
+        if isinstance(expr, INVERSES):
+            return self._inverse(expr)
         return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
 
     def _bounded(self, expr: Expr) -> Tail:
@@ -221,17 +226,39 @@ class _Analysis:
     def _exponential(self, exponent: Expr) -> Tail:
         return exponential(exponent, self.growth(exponent), self.gaussians)
 
-    def _logarithm(self, argument: Expr) -> Tail:
-        low, _ = bounds(argument)
+    def _leaving(self, end: Expr, told: str, doubt: str) -> Tail | None:
+        """The tail of what is real where `end` is not negative; None where it is that nowhere."""
+        if not bounds(end)[0].is_extended_negative:
+            return None
         # certain only with a point where it was seen to be negative; the interval bound alone may be loose
-        if low.is_extended_negative and self.signs.takes_negative(argument):
-            return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
-        if low.is_extended_negative:
-            return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
+        if self.signs.takes_negative(end):
+            return Tail(Growth.INFINITE, reason=f"{told} is not real with positive probability", unreal=True)
+        return Tail(Growth.UNKNOWN, reason=doubt, unreal=True)
+
+    def _inverse(self, expr: Expr) -> Tail:
+        """Arcsine and arccosine, bounded where they are real, and artanh, a difference of logarithms there."""
+        ((_, end),) = ends_of_domains(expr.func(_ARGUMENT))
+        argument = expr.args[0]
+        doubt = f"whether {argument} leaves the domain of {type(expr).__name__} is not decided"
+        left = self._leaving(end.xreplace({_ARGUMENT: argument}), str(expr), doubt)
+        if left is not None:
+            return left
+        if isinstance(expr, sympy.atanh):
+            return of_sum([self._logarithm(1 + argument), self._logarithm(1 - argument)])
+        return self._bounded(expr)
+
+    def _logarithm(self, argument: Expr) -> Tail:
+        left = self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided")
+        if left is not None:
+            return left
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+        if (
+            bounds(argument)[0] > 0
+            or locus(argument, self.gaussians) is not None
+            or not argument.has(*_JUMPING, functions.relu)
+        ):
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
@@ -255,11 +282,10 @@ class _Analysis:
         inner = self.growth(base)
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
-        if not power.is_Integer and low.is_extended_negative:
-            if self.signs.takes_negative(base):
-                reason = f"({base})**({power}) is not real with positive probability"
-                return Tail(Growth.INFINITE, reason=reason, unreal=True)
-            return Tail(Growth.UNKNOWN, reason=f"the sign of {base} under a root is not decided", unreal=True)
+        doubt = f"the sign of {base} under a root is not decided"
+        left = None if power.is_Integer else self._leaving(base, f"({base})**({power})", doubt)
+        if left is not None:
+            return left
         if inner.unreal:
             return inner
         if power > 0:

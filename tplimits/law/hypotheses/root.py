@@ -19,7 +19,8 @@ from tplimits.program.nodes.entries import reads_vectors
 from tplimits.program.parts import found
 
 #: what may be real on a part of the line only
-HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
+INVERSES: tuple[type, ...] = (sympy.asin, sympy.acos, sympy.atanh)
+HEADS: tuple[type, ...] = (sympy.Pow, *INVERSES)
 
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
