@@ -10,6 +10,7 @@ import sympy
 from sympy import Rational, sqrt
 
 import tplimits as tp
+from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
@@ -460,3 +461,19 @@ def test_inverse_functions_that_leave_their_domain_are_said_to(head, inside):
 
     with pytest.raises(tp.NoLimitError, match="is not real with positive probability"):
         tp.derive(inverse)
+
+
+def test_artanh_has_moments_and_its_exponential_none():
+    """exp(2 artanh s) = (1 + s)/(1 − s) has a pole of second order in h where s = sin h is 1."""
+
+    @tp.program
+    def grown(W: tp.Matrix, x: tp.Vector):
+        y = tp.elementwise(sympy.atanh)(tp.sin(W @ x))
+        return tp.avg(y**2), tp.avg(tp.exp(2 * y))
+
+    with pytest.raises(EvaluationError, match="moment not established"):
+        tp.derive(grown).evaluate(only=("return[1]",))
+    law = Gaussians()
+    x = law.add("x", InitialSource(0, ()))
+    grown_tail = tail(sympy.atanh(sympy.sin(x)), law)
+    assert (grown_tail.kind, grown_tail.degree) == (Growth.POLYNOMIAL, 1)
