@@ -46,6 +46,8 @@ _LOOKED, _SHALLOW, _FEW = 33, 0.5, 100
 _NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
 _MEANT = 0.3
+#: nodes this near to one another are one
+_TOGETHER = 1e-9
 #: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
 _FLAT, _WEIGHS = 0.2, 10
 
@@ -176,7 +178,8 @@ class Kinks:
                 *(numpy.take_along_axis(a, first[..., None] + numpy.arange(2), axis=-1) for a in (g, v)),
             )
             crosses = here.any(axis=-1)
-            for row in map(tuple, numpy.argwhere(crosses & ~numpy.isfinite(root * slope))):
+            crowded = (numpy.diff(near[0], axis=-1) < _TOGETHER).any(axis=-1) | ~numpy.isfinite(root * slope)
+            for row in map(tuple, numpy.argwhere(crosses & crowded)):
                 root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
             root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
             zeros.append(_Zero(root, slope, *near))
@@ -254,8 +257,8 @@ def _between(root: Array, slope: Array, g: Array, v: Array) -> tuple[Array, Arra
 
 def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
-    differ, first = numpy.unique(g, return_index=True)
-    start = int(numpy.clip(numpy.searchsorted(differ, g[change]) + 1 - NEAR // 2, 0, len(differ) - NEAR))
+    first = numpy.flatnonzero(numpy.append(True, numpy.diff(g) > _TOGETHER))
+    start = int(numpy.clip(numpy.searchsorted(first, change, "right") - NEAR // 2, 0, len(first) - NEAR))
     window = first[start : start + NEAR]
     root, slope = zero_of(g[window], v[window])
     return float(root), float(slope)
