@@ -42,8 +42,6 @@ _CHOOSING = (functions.maximum, functions.minimum, functions.where)
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
-#: stands for what a function reads
-_ARGUMENT = sympy.Dummy(real=True)
 #: shares of a power that a first summand takes, a second one the rest
 _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 #: so many functions are written by their branches, one inside the other
@@ -237,19 +235,14 @@ class _Analysis:
 
     def _inverse(self, expr: Expr) -> Tail:
         """Arcsine and arccosine, bounded where they are real, and artanh, a difference of logarithms there."""
-        ((_, end),) = ends_of_domains(expr.func(_ARGUMENT))
-        argument = expr.args[0]
-        doubt = f"whether {argument} leaves the domain of {type(expr).__name__} is not decided"
-        left = self._leaving(end.xreplace({_ARGUMENT: argument}), str(expr), doubt)
-        if left is not None:
-            return left
-        if isinstance(expr, sympy.atanh):
+        argument, end = expr.args[0], next(a for node, a in ends_of_domains(expr) if node == expr)
+        left = self._leaving(end, str(expr), f"whether {argument} leaves its domain is not decided")
+        if left is None and isinstance(expr, sympy.atanh):
             return of_sum([self._logarithm(1 + argument), self._logarithm(1 - argument)])
-        return self._bounded(expr)
+        return left or self._bounded(expr)
 
     def _logarithm(self, argument: Expr) -> Tail:
-        left = self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided")
-        if left is not None:
+        if left := self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided"):
             return left
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
@@ -283,8 +276,7 @@ class _Analysis:
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
         doubt = f"the sign of {base} under a root is not decided"
-        left = None if power.is_Integer else self._leaving(base, f"({base})**({power})", doubt)
-        if left is not None:
+        if not power.is_Integer and (left := self._leaving(base, f"({base})**({power})", doubt)):
             return left
         if inner.unreal:
             return inner
