@@ -228,18 +228,17 @@ class _Analysis:
         """The tail of what is real where `end` is not negative; None where it is that nowhere."""
         if not bounds(end)[0].is_extended_negative:
             return None
-        # certain only with a point where it was seen to be negative; the interval bound alone may be loose
-        if self.signs.takes_negative(end):
+        if self.signs.takes_negative(end):  # certain only where it was seen; the interval bound alone may be loose
             return Tail(Growth.INFINITE, reason=f"{told} is not real with positive probability", unreal=True)
         return Tail(Growth.UNKNOWN, reason=doubt, unreal=True)
 
     def _inverse(self, expr: Expr) -> Tail:
         """Arcsine and arccosine, bounded where they are real, and artanh, a difference of logarithms there."""
         argument, end = expr.args[0], next(a for node, a in ends_of_domains(expr) if node == expr)
-        left = self._leaving(end, str(expr), f"whether {argument} leaves its domain is not decided")
-        if left is None and isinstance(expr, sympy.atanh):
-            return of_sum([self._logarithm(1 + argument), self._logarithm(1 - argument)])
-        return left or self._bounded(expr)
+        if left := self._leaving(end, str(expr), f"whether {argument} leaves its domain is not decided"):
+            return left
+        logarithms = [sympy.log(1 + argument), sympy.log(1 - argument)] if isinstance(expr, sympy.atanh) else []
+        return of_sum([self._bounded(expr), *map(self.growth, logarithms)])
 
     def _logarithm(self, argument: Expr) -> Tail:
         if left := self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided"):
