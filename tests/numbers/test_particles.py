@@ -34,6 +34,18 @@ def widths(W: tp.Matrix["k", "n"], x: tp.Vector):
     return tp.avg(x * z), tp.avg(z * z)
 
 
+def test_the_bias_of_few_particles_is_taken_off():
+    """The square of Avg(x y) is 1/64 on average over 64 particles, and twice that over their halves."""
+
+    @tp.program
+    def square(x: tp.Vector, y: tp.Vector):
+        return tp.avg(x * y) ** 2
+
+    asked = {"particles": 64, "replicates": 600, "conditioning": "lazy"}
+    number = tp.derive(square).evaluate("particles", **asked)["return"]
+    assert abs(number.value) < 4 * number.error and number.error < 1 / 64 / 8
+
+
 def populations(white, size=64, seed=0):
     rows, columns = numpy.random.default_rng(seed).spawn(2)
     return Population(Normals(rows, size), white), Population(Normals(columns, size), white)

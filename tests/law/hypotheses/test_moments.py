@@ -5,10 +5,12 @@ from __future__ import annotations
 import mpmath
 import numpy
 import pytest
+import scipy.special
 import sympy
 from sympy import Rational, sqrt
 
 import tplimits as tp
+from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
@@ -428,3 +430,50 @@ def test_poles_at_one_form_are_one_pole(law):
     assert tail(other * sympy.Abs(x) ** Rational(-1, 8), law).established
     assert not tail(other * sympy.Abs(x) ** Rational(-1, 3), law).established
     assert tail(other * sympy.Abs(y) ** Rational(-1, 3), law).established
+
+
+@pytest.mark.parametrize(
+    ("head", "inside", "plain"),
+    [
+        (sympy.asin, tp.sin, lambda u: numpy.arcsin(numpy.sin(u))),
+        (sympy.asin, tp.tanh, lambda u: numpy.arcsin(numpy.tanh(u))),
+        (sympy.acos, tp.erf, lambda u: numpy.arccos(scipy.special.erf(u))),
+        (sympy.atanh, lambda x: tp.tanh(x) / 2, lambda u: numpy.arctanh(numpy.tanh(u) / 2)),
+    ],
+)
+def test_inverse_functions_of_what_stays_in_their_domain(head, inside, plain):
+    @tp.program
+    def inverse(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return tp.avg(tp.elementwise(head)(inside(h)) * h)
+
+    u = numpy.linspace(-9, 9, 200_001)
+    true = (plain(u) * u * numpy.exp(-(u**2) / 2)).sum() * (u[1] - u[0]) / numpy.sqrt(2 * numpy.pi)
+    assert abs(tp.derive(inverse).evaluate()["return"].value - true) < 1e-8
+
+
+@pytest.mark.parametrize("head", [sympy.asin, sympy.acos, sympy.atanh])
+@pytest.mark.parametrize("inside", [lambda x: x, lambda x: 2 * tp.sin(x)])
+def test_inverse_functions_that_leave_their_domain_are_said_to(head, inside):
+    @tp.program
+    def inverse(x: tp.Vector):
+        return tp.avg(tp.erf(tp.elementwise(head)(inside(x))))
+
+    with pytest.raises(tp.NoLimitError, match="is not real with positive probability"):
+        tp.derive(inverse)
+
+
+def test_artanh_has_moments_and_its_exponential_none():
+    """exp(2 artanh s) = (1 + s)/(1 − s) has a pole of second order in h where s = sin h is 1."""
+
+    @tp.program
+    def grown(W: tp.Matrix, x: tp.Vector):
+        y = tp.elementwise(sympy.atanh)(tp.sin(W @ x))
+        return tp.avg(y**2), tp.avg(tp.exp(2 * y))
+
+    with pytest.raises(EvaluationError, match="moment not established"):
+        tp.derive(grown).evaluate(only=("return[1]",))
+    law = Gaussians()
+    x = law.add("x", InitialSource(0, ()))
+    grown_tail = tail(sympy.atanh(sympy.sin(x)), law)
+    assert (grown_tail.kind, grown_tail.degree) == (Growth.POLYNOMIAL, 1)

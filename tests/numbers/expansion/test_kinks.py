@@ -319,3 +319,14 @@ def test_scalars_and_what_touches_its_kink():
                     kinks.delta(x)
             else:
                 assert kinks.delta(x) is None
+
+
+@pytest.mark.parametrize("apart", [1e-13, 1e-14, 1e-15])
+def test_a_zero_at_which_places_fall_together_keeps_its_slope(apart):
+    """Between two places that are all but one, as of relu(z) + c for small c, lie as many nodes as between others."""
+    place, beside = 0.28, numpy.linspace(0.05, 3, 12)
+    crowd = place + apart * numpy.linspace(0, 1, 12)
+    nodes = numpy.sort(numpy.concatenate([place - beside, crowd, place + beside]))
+    values = (nodes + 0.72) - 1  # with the rounding that numbers of order 1 have
+    (found,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
+    assert abs(found.root[0] - place) < 1e-9 and abs(found.slope[0] - 1) < 1e-6

@@ -32,6 +32,17 @@ def test_how_wide_is_wide_enough(found):
         tp.derive(vanishing, tp.FiniteWidth()).width_for("return")
 
 
+def test_one_network_is_no_nearer_than_all_are_on_average():
+    """Avg(x)² is 1/n on average, and fluctuates by as little: b = 1, C = 0."""
+
+    @tp.program
+    def square(x: tp.Vector):
+        return tp.avg(x) ** 2
+
+    found = tp.derive(square, tp.FiniteWidth()).width_for("return", absolute=0.01)
+    assert (found.mean, found.network) == (100, 100)
+
+
 def test_ratios_of_widths():
     found = tp.derive(two_widths, tp.FiniteWidth())
     assert abs(float(found.bias("return[1]", ratios={"k": 0.5})) + 0.17129345) < 1e-7

@@ -174,3 +174,20 @@ def test_closed_forms_of_large_terms_that_cancel(rate):
     for method in ("auto", "quadrature"):
         found = limit.evaluate(method=method)["return"]
         assert abs(found.value - expected) <= max(4 * found.error, 1e-12 * expected) < 1e-8 * expected
+
+
+@pytest.mark.parametrize(("closed", "plain", "taken"), [(1e-4, 1e-6, 0.2), (1e-6, 1e-4, 0.1), (1e-10, 1e-12, 0.1)])
+def test_of_a_rough_closed_form_and_its_integral_the_one_with_the_smaller_error_is_taken(
+    monkeypatch, closed, plain, taken
+):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.relu(W @ x))
+
+    limit = tp.derive(program)
+    found = evaluation._Evaluation(limit.program, limit.state, {}, "auto", lambda chosen: {})
+    numbers = {True: Number(0.1, closed, "exact"), False: Number(0.2, plain, "quadrature")}
+    monkeypatch.setattr(
+        evaluation._Evaluation, "_integrated", lambda self, state, chosen: {"return": numbers[state is self.state]}
+    )
+    assert found._best_integrated(limit.observables)["return"].value == taken

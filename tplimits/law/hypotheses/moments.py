@@ -22,6 +22,7 @@ from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
+from tplimits.law.hypotheses.root import INVERSES, ends_of_domains
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
@@ -119,6 +120,8 @@ class _Analysis:
             return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
         if isinstance(expr, sympy.Pow):
             return self._power(expr.base, expr.exp, [])
+        if isinstance(expr, INVERSES):
+            return self._inverse(expr)
         return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
 
     def _bounded(self, expr: Expr) -> Tail:
@@ -221,17 +224,33 @@ class _Analysis:
     def _exponential(self, exponent: Expr) -> Tail:
         return exponential(exponent, self.growth(exponent), self.gaussians)
 
+    def _leaving(self, end: Expr, told: str, doubt: str) -> Tail | None:
+        """The tail of what is real where `end` is not negative; None where it is that nowhere."""
+        if not bounds(end)[0].is_extended_negative:
+            return None
+        if self.signs.takes_negative(end):  # certain only where it was seen; the interval bound alone may be loose
+            return Tail(Growth.INFINITE, reason=f"{told} is not real with positive probability", unreal=True)
+        return Tail(Growth.UNKNOWN, reason=doubt, unreal=True)
+
+    def _inverse(self, expr: Expr) -> Tail:
+        """Arcsine and arccosine, bounded where they are real, and artanh, a difference of logarithms there."""
+        argument, end = expr.args[0], next(a for node, a in ends_of_domains(expr) if node == expr)
+        if left := self._leaving(end, str(expr), f"whether {argument} leaves its domain is not decided"):
+            return left
+        logarithms = [sympy.log(1 + argument), sympy.log(1 - argument)] if isinstance(expr, sympy.atanh) else []
+        return of_sum([self._bounded(expr), *map(self.growth, logarithms)])
+
     def _logarithm(self, argument: Expr) -> Tail:
-        low, _ = bounds(argument)
-        # certain only with a point where it was seen to be negative; the interval bound alone may be loose
-        if low.is_extended_negative and self.signs.takes_negative(argument):
-            return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
-        if low.is_extended_negative:
-            return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
+        if left := self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided"):
+            return left
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+        if (
+            bounds(argument)[0] > 0
+            or locus(argument, self.gaussians) is not None
+            or not argument.has(*_JUMPING, functions.relu)
+        ):
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
@@ -255,11 +274,9 @@ class _Analysis:
         inner = self.growth(base)
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
-        if not power.is_Integer and low.is_extended_negative:
-            if self.signs.takes_negative(base):
-                reason = f"({base})**({power}) is not real with positive probability"
-                return Tail(Growth.INFINITE, reason=reason, unreal=True)
-            return Tail(Growth.UNKNOWN, reason=f"the sign of {base} under a root is not decided", unreal=True)
+        doubt = f"the sign of {base} under a root is not decided"
+        if not power.is_Integer and (left := self._leaving(base, f"({base})**({power})", doubt)):
+            return left
         if inner.unreal:
             return inner
         if power > 0:

@@ -23,7 +23,8 @@ from tplimits.program.nodes.entries import entries, reads_vectors
 from tplimits.program.parts import found
 
 #: what may be real on a part of the line only
-HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
+INVERSES: tuple[type, ...] = (sympy.asin, sympy.acos, sympy.atanh)
+HEADS: tuple[type, ...] = (sympy.Pow, *INVERSES)
 #: digits to which the limit of a scalar is told from a negative number
 _DIGITS = 40
 

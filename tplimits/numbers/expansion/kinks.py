@@ -16,6 +16,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, zero_of
 from tplimits.numbers.expansion.nodes import (
     APART,
     OTHER,
@@ -30,22 +31,23 @@ from tplimits.numbers.expansion.nodes import (
     times,
 )
 from tplimits.numbers.expansion.plateaus import Mask, flat_nodes, plateaus
+from tplimits.numbers.expansion.touching import touches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Set
 
     from tplimits.numbers.expansion.jets import Jet
 
 #: an argument this small, beside 1, is at its kink
 AT_KINK = 1e-9
-#: nodes that a zero is interpolated on, and steps of Newton's method there
-_NEAR, _STEPS = 8, 6
 #: places between two nodes that are looked at where a parabola falls below a share of the least value, in few rows
 _LOOKED, _SHALLOW, _FEW = 33, 0.5, 100
 #: a place where no neuron is, for what does not cross its kink
 _NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
 _MEANT = 0.3
+#: nodes this near to one another are one
+_TOGETHER = 1e-9
 #: a share of nodes that lies at a kink, and the share of neurons, in tolerances, that nodes at a crossing stay below
 _FLAT, _WEIGHS = 0.2, 10
 
@@ -66,6 +68,12 @@ class Kinks:
                 raise self._singular("the limit of its argument, a scalar that moves")
             return None
         self._refuse_flat(x)
+        if touches(self.frame, u, x.slopes.values()):
+            raise NoLimitError(
+                f"{self.told} has a kink that its argument comes to without crossing it, and moves there: at finite "
+                "width a share of neurons crosses it, and its mean is off by more than a multiple of 1/n (hypothesis: "
+                "kinks are crossed where arguments move). Keep the argument away from the kink."
+            )
         if self.frame.divides:
             return self._divided(u)
         if _level(u.values) == 0:
@@ -162,14 +170,16 @@ class Kinks:
         for i in range(most):
             here = changes & (numpy.cumsum(changes, axis=-1) == i + 1)
             first = here.argmax(axis=-1)
-            start = numpy.clip(first + 1 - _NEAR // 2, 0, g.shape[-1] - _NEAR)
-            window = start[..., None] + numpy.arange(_NEAR)
+            start = numpy.clip(first + 1 - NEAR // 2, 0, g.shape[-1] - NEAR)
+            window = start[..., None] + numpy.arange(NEAR)
             near = tuple(numpy.take_along_axis(a, window, axis=-1) for a in (g, v))
             root, slope = _between(
-                *_zero(*near), *(numpy.take_along_axis(a, first[..., None] + numpy.arange(2), axis=-1) for a in (g, v))
+                *zero_of(*near),
+                *(numpy.take_along_axis(a, first[..., None] + numpy.arange(2), axis=-1) for a in (g, v)),
             )
             crosses = here.any(axis=-1)
-            for row in map(tuple, numpy.argwhere(crosses & ~numpy.isfinite(root * slope))):
+            crowded = (numpy.diff(near[0], axis=-1) < _TOGETHER).any(axis=-1) | ~numpy.isfinite(root * slope)
+            for row in map(tuple, numpy.argwhere(crosses & crowded)):
                 root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
             root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
             zeros.append(_Zero(root, slope, *near))
@@ -231,7 +241,7 @@ class _Zero:
         g, v = self.nodes.copy(), self.values.copy()
         numpy.put_along_axis(g, far, place[..., None], axis=-1)
         numpy.put_along_axis(v, far, value[..., None], axis=-1)
-        root, slope = _zero(g, v, place)
+        root, slope = zero_of(g, v, place)
         # what runs through eight values of a steep function may be anything: then it is where it was found first
         inside = there & (root >= self.nodes[..., 0]) & (root <= self.nodes[..., -1])
         return numpy.where(inside, root, self.root), numpy.where(inside, slope, self.slope)
@@ -247,10 +257,10 @@ def _between(root: Array, slope: Array, g: Array, v: Array) -> tuple[Array, Arra
 
 def _apart(g: Array, v: Array, change: int) -> tuple[float, float]:
     """The same among nodes that differ, where two places, at which a variable is divided, fall together."""
-    differ, first = numpy.unique(g, return_index=True)
-    start = int(numpy.clip(numpy.searchsorted(differ, g[change]) + 1 - _NEAR // 2, 0, len(differ) - _NEAR))
-    window = first[start : start + _NEAR]
-    root, slope = _zero(g[window], v[window])
+    first = numpy.flatnonzero(numpy.append(True, numpy.diff(g) > _TOGETHER))
+    start = int(numpy.clip(numpy.searchsorted(first, change, "right") - NEAR // 2, 0, len(first) - NEAR))
+    window = first[start : start + NEAR]
+    root, slope = zero_of(g[window], v[window])
     return float(root), float(slope)
 
 
@@ -280,46 +290,13 @@ def _hides(g: Array, v: Array, marks: int) -> bool:
         for row in map(tuple, numpy.argwhere(dips)[:_FEW]):
             known = numpy.flatnonzero(stands[row[:-1]])
             low, high = max(known[known <= row[-1]], default=-1), min(known[known > row[-1]], default=g.shape[-1])
-            if high - low <= _NEAR:
+            if high - low <= NEAR:
                 continue
-            first = int(numpy.clip(row[-1] + 1 - _NEAR // 2, low + 1, high - _NEAR))
-            near, values = (a[row[:-1]][first : first + _NEAR] for a in (g, v))
+            first = int(numpy.clip(row[-1] + 1 - NEAR // 2, low + 1, high - NEAR))
+            near, values = (a[row[:-1]][first : first + NEAR] for a in (g, v))
             start, end = g[row[:-1]][row[-1]], g[row[:-1]][row[-1] + 2]
             places = numpy.append(start + (end - start) * numpy.linspace(0, 1, _LOOKED), vertex[row])
-            turned = _value(_table(near, values), near, places)[0] * side[row]
+            turned = polynomial(differences(near, values), near, places)[0] * side[row]
             if turned.min() < -AT_KINK * numpy.abs(values).max():
                 return True
     return False
-
-
-def _table(g: Array, v: Array) -> list[Array]:
-    """Divided differences, of Newton's form of the polynomial through these values."""
-    table = [v[..., i] for i in range(_NEAR)]
-    for k in range(1, _NEAR):
-        for i in range(_NEAR - 1, k - 1, -1):
-            table[i] = (table[i] - table[i - 1]) / (g[..., i] - g[..., i - k])
-    return table
-
-
-def _value(table: Sequence[Array], nodes: Array, x: Array) -> tuple[Array, Array]:
-    """Such a polynomial and its slope."""
-    value, slope = table[-1], numpy.zeros_like(x)
-    for i in range(_NEAR - 2, -1, -1):
-        slope = slope * (x - nodes[i]) + value
-        value = value * (x - nodes[i]) + table[i]
-    return value, slope
-
-
-def _zero(g: Array, v: Array, start: Array | None = None) -> tuple[Array, Array]:
-    """The zero of an interpolating polynomial near the middle of its nodes, and the slope there."""
-    with numpy.errstate(all="ignore"):  # nodes may coincide where a place is beyond all: no zero is there
-        table = _table(g, v)
-    middle = _NEAR // 2
-    low, high = v[..., middle - 1], v[..., middle]
-    span = numpy.where(high == low, 1.0, high - low)
-    x = g[..., middle - 1] - low * (g[..., middle] - g[..., middle - 1]) / span if start is None else start
-    slope, nodes = span, numpy.moveaxis(g, -1, 0)
-    for _ in range(_STEPS):
-        value, slope = _value(table, nodes, x)
-        x = x - value / numpy.where(slope == 0, 1.0, slope)
-    return x, slope

@@ -11,7 +11,14 @@ from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.sizes import Size, _power, multiplied_by_powers, product, size_of
+from tplimits.regimes.classification.derivation.sizes import (
+    Size,
+    _power,
+    as_power,
+    multiplied_by_powers,
+    product,
+    size_of,
+)
 
 HALF = Fraction(1, 2)
 N = sympy.Symbol("n", positive=True)
@@ -111,6 +118,18 @@ def test_what_a_growing_power_multiplies():
     }.items():  # fmt: skip
         assert multiplied_by_powers(body, frozenset([N])) == wanted, body
     assert multiplied_by_powers(N * x, frozenset()) == {}
+
+
+def test_what_is_left_of_a_sum_shares_a_growing_power():
+    """n (cos(s) − 1) is −(√n s)²/2, n (sin(s) − s) is −(n^(1/3) s)³/6; beside relu(t), of order 1, it is n relu(t)."""
+    s, t = (Entry(sympy.Integer(i), NO_NEURON) for i in (2, 3))
+    third, whole = Fraction(1, 3), Fraction(1)
+    for factor, power in {
+        sympy.cos(s) - 1: HALF, sympy.exp(s) - 1 - s: HALF, sympy.sin(s) - s: third, sympy.exp(s) - 1: whole,
+        sympy.cos(s) - 1 + relu(t): whole, s + sympy.cos(t): whole,
+    }.items():  # fmt: skip
+        assert multiplied_by_powers(N * factor * x, frozenset([N]))[s] == power, factor
+        assert as_power(factor) == 1 / power
 
 
 def vanishing_gate(at):
