@@ -22,19 +22,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import sympy
-from sympy import Expr, Rational, S
+from sympy import DiracDelta, Expr, Rational, S
 
 from tplimits.errors import NoLimitError
+from tplimits.program.nodes.parity import parity
 from tplimits.regimes.depth.algebra.forms import Form, Resolved, collected
 from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
 from tplimits.regimes.depth.algebra.powers import (
+    as_function,
     differentiated,
     distinct_tokens,
     label_of,
     merged,
     normal_moment,
     scalar_of,
+    sign_of,
     squared_signs,
     tokens_of,
     with_label,
@@ -213,6 +215,8 @@ class Laws(Cumulants):
 
     def _one(self, kink: Factor) -> Value:
         label = label_of(kink)
+        if label.function != 1:
+            return self._whole(kink, label)
         # σ^(p − d) times a number: derivatives by R lower the power of its deviation
         number = normal_moment(label.power, label.sign, label.derivatives)
         if number == 0:
@@ -227,29 +231,46 @@ class Laws(Cumulants):
             return [(number, ())]
         return [(number, ((mean_label(Deviation(variance[0], power, len(tokens))), tokens, 0),))]
 
+    def _whole(self, kink: Factor, label: KinkLabel) -> Value:
+        """The mean of a function that is no power."""
+        if sign_of(label) == -1:
+            return []
+        middle = label.function.xreplace({U: S.Zero})
+        # σ(R) − 1/2 is odd
+        if not (label.power or label.sign) and parity(label.function - middle, U) == -1:
+            return [(middle, ())]
+        self._insist_on_function(kink)
+        place = dict(zip(tokens_of(kink, 0), kink[1], strict=True))
+        variance, tokens = _on_tokens([self._own(kink, 0)], place)
+        mean = GaussianMean((as_function(label),), tuple(variance), len(tokens))
+        return [(S.One, ((mean_label(mean), tokens, 0),))]
+
+    def _insist_on_function(self, *kinks: Factor) -> None:
+        """Refuse derivatives that are no functions."""
+        if any(y.derivatives or y.function.has(DiracDelta) for y in map(label_of, kinks)):
+            raise EntangledError(
+                "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
+                "and a third average that depends on both; give the scalars matrices of their own.",
+                self.matrices(kinks),
+            )
+
     def _two(self, a: Factor, b: Factor) -> Value:
         (number, first), (other, second) = (without_derivatives(label_of(f)) for f in (a, b))
         number = number * other
         # a product of one odd and one even function of two Gaussians has mean zero
-        if number == 0 or (first.sign + first.derivatives + second.sign + second.derivatives) % 2:
+        if number == 0 or sign_of(first) * sign_of(second) == -1:
             return []
-        if first.derivatives or second.derivatives:
-            raise EntangledError(
-                "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
-                "and a third average that depends on both; give the scalars matrices of their own.",
-                self.matrices((a, b)),
-            )
+        a, b = with_label(a, first), with_label(b, second)
+        self._insist_on_function(a, b)
         cross = self._cross(a, b)
         tied = self._tied(cross, a, b)
         if not tied:
-            return [(number * c, f) for c, f in self._pair(a, b, first, second, cross)]
+            return [(number * c, f) for c, f in self._pair(a, b, cross)]
         # members of families: independent unless they are the same
-        apart = [
-            (x * y, (*f, *g)) for x, f in self._one(with_label(a, first)) for y, g in self._one(with_label(b, second))
-        ]
+        apart = [(x * y, (*f, *g)) for x, f in self._one(a) for y, g in self._one(b)]
         same = tuple(("I", (x, y), 0) for x, y in tied)
         bare = Form({tuple(f for f in factors if not _ties(f, tied, a, b)): c for factors, c in cross.terms.items()})
-        together = self._pair(a, b, first, second, bare)
+        together = self._pair(a, b, bare)
         return [
             *((number * c, f) for c, f in apart),
             *((number * c, (*f, *same)) for c, f in together),
@@ -279,10 +300,10 @@ class Laws(Cumulants):
     def _dimensions(self, kink: Factor) -> tuple[int, ...]:
         return self.model.scalars[scalar_of(kink)].dimensions
 
-    def _pair(self, a: Factor, b: Factor, first: KinkLabel, second: KinkLabel, cross: Form) -> Value:
+    def _pair(self, a: Factor, b: Factor, cross: Form) -> Value:
         place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
         laws, tokens = _on_tokens([self._own(a, 0), cross, self._own(b, 1)], place)
-        functions = tuple(abs(U) ** f.power * (sympy.sign(U) if f.sign else 1) for f in (first, second))
+        functions = (as_function(label_of(a)), as_function(label_of(b)))
         return [(S.One, ((mean_label(GaussianMean(functions, tuple(laws), len(tokens))), tokens, 0),))]
 
 
