@@ -36,10 +36,10 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     Weight,
     axes_of,
     insist_on_a_limit,
-    insist_on_a_second_moment,
     kept,
     limit_of,
 )
+from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment
 from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:

@@ -38,8 +38,9 @@ from tplimits.regimes.depth.algebra.tables import exactly
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
-from tplimits.regimes.depth.derivation.laws import Laws, freed
+from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
+from tplimits.regimes.depth.derivation.placing import freed
 from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.scalars import (
     SYMBOLIC,
@@ -144,10 +145,8 @@ class Around:
             scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
         except NoLimitError:
             return None
-        if fixed.terms or order:
-            return None
         label = kink_label(scalar, S.Zero, False, 0, self.function.xreplace({ARGUMENT: U}))
-        return self.lowering.one((label, at, 0))
+        return None if fixed.terms or order else self.lowering.one((label, at, 0))
 
     def high_power(self, power: int) -> Poly | None:
         """y^power as that of one scalar, not as (power − 1)!! pairings; None where y is not Gaussian around 0."""

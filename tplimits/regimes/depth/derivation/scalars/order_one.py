@@ -23,7 +23,6 @@ from sympy import Add, Dummy, Expr, Mul, Pow, Rational, S, Symbol, expand
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.sharp import sharp_divisors
-from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import (
     ArrayEntry,
     AxisSum,
@@ -31,7 +30,6 @@ from tplimits.program.nodes.entries import (
     N,
     entries,
     free_axes,
-    reads_vectors,
     width_symbol,
     with_names,
 )
@@ -44,9 +42,9 @@ from tplimits.regimes.depth.algebra.expansions import ARGUMENT
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
 from tplimits.regimes.depth.derivation.not_covered import LargeWeightError
-from tplimits.regimes.depth.derivation.scalars.continuity import in_words, insist_on_continuity, one_term
-from tplimits.regimes.depth.derivation.scalars.growth import growth
+from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
+from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment, names, tail
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
@@ -176,7 +174,7 @@ def _apart(lowering: Lowering, written: Expr) -> list[Expr]:
     terms = [t for a in Add.make_args(written.xreplace(names)) for t in _multiplied_out(a)]
     sizes = (N, *map(width_symbol, lowering.program.widths))
     whole = kept_together(
-        terms, sizes, lambda base: base.has(*back), lambda term: _tail(lowering, term.xreplace(back)).established
+        terms, sizes, lambda base: base.has(*back), lambda term: tail(lowering, term.xreplace(back)).established
     )
     return [term.xreplace(back) for term in whole]
 
@@ -316,7 +314,7 @@ def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
     for term in Add.make_args(expand(_of_n(lowering, written))):
         # 1/(1 + n S²) as n⁻¹/(S² + 1/n): what the limit divides by, and the power that hides it
         for base, left in sharp_divisors(in_front(term), lambda entry: True):
-            divisor, zero = (with_names(e, _names(term).__getitem__, indexed=False) for e in (base, left))
+            divisor, zero = (with_names(e, names(term).__getitem__, indexed=False) for e in (base, left))
             raise NoLimitError(
                 f"{lowering.where}: `{divisor}`, S being √n times an average, is kept off 0 by less and less of it as "
                 f"n grows, and where `{zero}` is nearly 0 the function is far larger than it is elsewhere: its mean "
@@ -324,37 +322,7 @@ def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
             )
 
 
-def _names(expr: Expr) -> dict[Expr, str]:
-    """What messages call the averages in an expression."""
-    return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
-
-
 def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
     insist_on_continuity(lowering, function)
     insist_on_a_second_moment(lowering, function, reason)
-
-
-def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
-    """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
-    found = _tail(lowering, function)
-    if not found.established:
-        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
-        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
-        told = with_names(function.xreplace(words), _names(function.xreplace(words)).__getitem__, indexed=False)
-        # the reader calls what stands in a moment by the copy of the input it belongs to
-        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
-        if any(map(reads_vectors, entries(function))):
-            what = "S an entry of a dense layer,"
-        else:
-            what = "S being √n times an average, is random of order 1 in every layer, and as a random weight it"
-        raise NoLimitError(f"{lowering.where}: `{told}`, {what} {known} second moment: {why}{larger and '; '}{larger}")
-
-
-def _tail(lowering: Lowering, function: Expr) -> Tail:
-    plain = one_term(function)
-    # V is given, and positive where it is divided by
-    state = [e for e in entries(plain) if e.source == lowering.program.state]
-    plain = plain.xreplace(dict.fromkeys(state, S.One))
-    drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
-    return growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])
