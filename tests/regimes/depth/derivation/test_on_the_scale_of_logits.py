@@ -78,7 +78,7 @@ def test_the_law_of_one_layer_of_real_weights():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (lambda Y: Y**2 / (Y**2 + 1 / tp.n) / root(), "as random as y is"),
+        (lambda Y: Y**2 / (Y**2 + 1 / tp.n) / root(), r"of order n\^\(-1/2\), where κ"),
         (lambda Y: 1 / (tp.n * Y), "has a pole at y = 0"),
         (lambda Y: tp.sign(Y - 1 / root()) / root(), "passed at random, or where V decides"),
     ],

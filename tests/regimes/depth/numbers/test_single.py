@@ -159,3 +159,24 @@ def test_a_mean_that_vanishes_is_zero():
 
     value, error = tp.derive(odd, tp.Proportional()).drift_estimate_at(V, γ=0.6)
     assert np.abs(value).max() < 1e-12 and not error.any()
+
+
+def test_a_maximum_is_a_sum_of_functions_of_one_scalar():
+    """max(u, w) = (u + w + |u − w|)/2, and E |d d′| is known of Gaussian differences d."""
+    mix = np.array([[0.0, 1, 0], [0, 0, 1], [0.5, 0.5, 0]])
+
+    @tp.block
+    def neighbours(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        h = W @ x
+        mixed = tp.sum(tp.constant(mix, axes=("token", "key")) * h.rename(token="key"), over="key")
+        return x + 3 * (U @ tp.maximum(h, mixed)) / tp.sqrt(tp.n)
+
+    def wanted(added, taken):
+        sums, differences = added @ V @ added.T, taken @ V @ taken.T
+        σ = np.sqrt(np.diag(differences))
+        ρ = np.clip(differences / np.outer(σ, σ), -1, 1)
+        return 9 * (sums + np.outer(σ, σ) * 2 / np.pi * (np.sqrt(1 - ρ**2) + ρ * np.arcsin(ρ))) / 4
+
+    value, error = tp.derive(neighbours, tp.Proportional()).drift_estimate_at(V)
+    assert np.abs(value - wanted(np.eye(3) + mix, np.eye(3) - mix)).max() < 1e-9 and not error.any()
+    assert np.abs(value - wanted(np.eye(3) + mix, np.eye(3) - mix.T)).max() > 0.1

@@ -12,7 +12,6 @@ import numpy
 import sympy
 from sympy import Expr, S
 
-from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.parts import remembered
@@ -224,7 +223,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             continue
         for label, _, _ in factors:
             if label[0] == "Y" and order < MOST:
-                raise NoLimitError(model.weights[label].refusal)
+                raise model.weights[label].too_large()
         moments = written_out(factors)
         # no value, but its order is known: a verdict may be possible without it
         if moments is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from sympy import Rational
+from sympy import Expr, Rational, S, srepr
 
 from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly
 
@@ -39,18 +39,21 @@ def centred_label(matrix: int) -> str:
 
 
 class KinkLabel(str):
-    """The label of ∂^derivatives |R|^power, times sgn(R) if `sign`, R a scalar of the model."""
+    """The label of ∂^derivatives f(R) |R|^power, times sgn(R) if `sign`, R a scalar of the model and f in `U`."""
 
     scalar: int
     power: Rational
     sign: bool
     derivatives: int
+    function: Expr
 
 
-def kink_label(scalar: int, power: Rational, sign: bool, derivatives: int = 0) -> KinkLabel:
-    """The label of a power of a scalar."""
-    found = KinkLabel(f"G|{scalar}|{power}|{'s' if sign else 'p'}|{derivatives}")
+def kink_label(scalar: int, power: Rational, sign: bool, derivatives: int = 0, function: Expr = S.One) -> KinkLabel:
+    """The label of a function of a scalar."""
+    whole = "" if function == 1 else f"|{srepr(function)}"
+    found = KinkLabel(f"G|{scalar}|{power}|{'s' if sign else 'p'}|{derivatives}{whole}")
     found.scalar, found.power, found.sign, found.derivatives = scalar, power, sign, derivatives
+    found.function = function
     return found
 
 

@@ -1,4 +1,4 @@
-"""Powers of scalars with a kink as factors, ∂^d |R|^p sgn(R)^s: their products, derivatives and normal moments."""
+"""Functions of scalars as factors, ∂^d f(R) |R|^p sgn(R)^s: their products, derivatives and normal moments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Dummy, Expr, Rational, S
 
-from tplimits.regimes.depth.algebra.means import LOCAL
+from tplimits.program.nodes.parity import parity
+from tplimits.regimes.depth.algebra.means import LOCAL, U
 from tplimits.regimes.depth.algebra.model import KinkLabel, kink_label
 
 if TYPE_CHECKING:
@@ -52,14 +53,15 @@ def merged(kinks: Sequence[Factor]) -> list[Factor]:
         label, key = label_of(kink), (scalar_of(kink), kink[1])
         if key in found and not label.derivatives and not label_of(found[key]).derivatives:
             other = label_of(found[key])
-            both = kink_label(label.scalar, label.power + other.power, label.sign != other.sign, 0)
-            found[key] = with_label(kink, both)
+            power, function = label.power + other.power, label.function * other.function
+            found[key] = with_label(kink, kink_label(label.scalar, power, label.sign != other.sign, 0, function))
         elif key in found:
             rest.append(kink)
         else:
             found[key] = kink
     # 1 is left out, not its derivatives, which are 0
-    kept = [f for f in found.values() if label_of(f).power or label_of(f).sign or label_of(f).derivatives]
+    labels = [(f, label_of(f)) for f in found.values()]
+    kept = [f for f, y in labels if y.power or y.sign or y.derivatives or y.function != 1]
     return [*kept, *rest]
 
 
@@ -72,15 +74,28 @@ def squared_signs(kinks: Sequence[Factor]) -> list[Factor]:
 def differentiated(kink: Factor) -> Factor:
     """∂ of a factor by its scalar."""
     label = label_of(kink)
-    return with_label(kink, kink_label(label.scalar, label.power, label.sign, label.derivatives + 1))
+    if label.function != 1 and not (label.power or label.sign):
+        return with_label(kink, kink_label(label.scalar, label.power, False, 0, label.function.diff(U)))
+    moved = kink_label(label.scalar, label.power, label.sign, label.derivatives + 1, label.function)
+    return with_label(kink, moved)
 
 
 def without_derivatives(label: KinkLabel) -> tuple[Expr, KinkLabel]:
-    """∂ |R|^p sgn^s = p |R|^(p − 1) sgn^(1 − s), as long as that is a function."""
+    """∂ |R|^p sgn^s = p |R|^(p − 1) sgn^(1 − s), as long as that is a function; others are left as they are."""
     number, power, sign, left = S.One, label.power, label.sign, label.derivatives
-    while left and number != 0 and (power > 0 or not sign):
+    while left and number != 0 and (power > 0 or not sign) and label.function == 1:
         number, power, sign, left = number * power, power - 1, not sign, left - 1
-    return number, kink_label(label.scalar, power, sign, left)
+    return number, kink_label(label.scalar, power, sign, left, label.function)
+
+
+def sign_of(label: KinkLabel) -> int:
+    """1 for an even function of its scalar, −1 for an odd one, and 0 for others."""
+    return (parity(label.function, U) or 0) * (-1) ** (label.sign + label.derivatives)
+
+
+def as_function(label: KinkLabel) -> Expr:
+    """The function of a label without derivatives, in `U`."""
+    return label.function * abs(U) ** label.power * (sympy.sign(U) if label.sign else 1)
 
 
 def normal_moment(power: Expr, sign: bool, derivatives: int) -> Expr:

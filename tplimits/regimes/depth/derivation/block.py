@@ -24,8 +24,9 @@ from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
+from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Taken
 from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
-from tplimits.regimes.depth.derivation.not_covered import EntangledError, NoFormulasError
+from tplimits.regimes.depth.derivation.not_covered import EntangledError, LargeWeightError, NoFormulasError
 from tplimits.regimes.depth.derivation.orientations import with_rows
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
@@ -77,29 +78,35 @@ def derive_block(
 
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
+    taken, first = AS_WRITTEN, None
     if weighed:
-        matrices = frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix))
-        return _lowered_limit(program, fixed, in_stack, sequences, matrices)
-    try:
-        return _lowered_limit(program, fixed, in_stack, sequences)
-    except EntangledError as error:
-        first, weighing = error, error.matrices
-    # what cannot be averaged apart is random together; where that has no limit either, the plainer reason is told
+        taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))
     while True:
         try:
-            return _lowered_limit(program, fixed, in_stack, sequences, weighing)
-        except EntangledError as error:
-            if error.matrices <= weighing:
-                raise first from None
-            weighing |= error.matrices
-        except NoLimitError:
-            raise first from None
+            return _lowered_limit(program, fixed, in_stack, sequences, taken)
+        except NoLimitError as error:
+            # what cannot be averaged apart is random together, and what is larger than a weight may be has a mean as a
+            # factor; where that has no limit either, the plainer reason is told: for a factor, what it adds up to
+            first = first or error
+            more = _taken_anew(taken, error)
+            if weighed or more == taken:
+                raise error if taken.as_factors and error.verdict else first from None
+            taken = more
+
+
+def _taken_anew(taken: Taken, refused: NoLimitError) -> Taken:
+    """How functions of scalars are taken after a refusal."""
+    if isinstance(refused, EntangledError):
+        return taken._replace(as_weights=taken.as_weights | refused.matrices)
+    if isinstance(refused, LargeWeightError):
+        return taken._replace(as_factors=taken.as_factors | refused.matrices)
+    return taken
 
 
 def _lowered_limit(
-    program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighing: frozenset[int] = frozenset()
+    program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, taken: Taken
 ) -> BlockLimit:
-    layer = lowered(program, fixed, weighing)
+    layer = lowered(program, fixed, taken)
     try:
         if sequences and layer.model.weights:  # that there is no limit at all is the plainer reason
             _limit(program, fixed, layer, in_stack)

@@ -74,7 +74,8 @@ class _Sequence:
         if label[0] == "F":
             return self.layer(self.model.layers[label]).label
         if isinstance(label, KinkLabel):
-            return kink_label(self.scalar(label.scalar), label.power, label.sign, label.derivatives)
+            scalar = self.scalar(label.scalar)
+            return kink_label(scalar, label.power, label.sign, label.derivatives, label.function)
         return label
 
     def layer(self, layer: Layer) -> Layer:

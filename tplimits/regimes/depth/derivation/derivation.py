@@ -36,7 +36,7 @@ from tplimits.regimes.depth.algebra.products import (
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.laws import Laws
-from tplimits.regimes.depth.derivation.lowering import Lowering
+from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Lowering, Taken
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.reading import Reading, dimensions
 
@@ -143,9 +143,9 @@ class OneLayer:
         found = self._by_order(totalled(self.contraction.joined([*plain, *near]), total))
         for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
             if label[0] == "Y":
-                raise NoLimitError(
-                    f"{self.model.weights[label].refusal} Here the noise of a layer holds the function too, as where "
-                    "it multiplies the state or what is of order 1; such noise is not derived."
+                raise self.model.weights[label].too_large(
+                    " Here the noise of a layer holds the function too, as where it multiplies the state or what is of "
+                    "order 1; such noise is not derived."
                 )
         return found
 
@@ -280,12 +280,12 @@ def totalled(a: Sum, b: Sum) -> Sum:
     return found
 
 
-def lowered(program: Program, fixed: tuple[str, ...] = (), weighing: frozenset[int] = frozenset()) -> OneLayer:
-    """A block in the index algebra, with its coefficients in one ring; `weighing` as in `Lowering`."""
+def lowered(program: Program, fixed: tuple[str, ...] = (), taken: Taken = AS_WRITTEN) -> OneLayer:
+    """A block in the index algebra, with its coefficients in one ring; functions of scalars `taken` as told."""
     sizes = dimensions(program, fixed)
     limit, known = MOST, None
     while limit <= _LARGEST:
-        lowering = Lowering(program, sizes, limit, weighing)
+        lowering = Lowering(program, sizes, limit, taken)
         state = lowering.template(program.returns[0])
         polys = [state, *lowering.model.operands.values()]
         # a part of size n^(1/2) or more takes away from the orders that are known; V′ V′ holds it four times

@@ -17,24 +17,25 @@ n^(−1/2): E G(R) = E G(N) + κ₃ E ∂³G(N)/6 + (σ′²) E ∂²G(N)/2, whi
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import sympy
-from sympy import Expr, Rational, S
+from sympy import DiracDelta, Expr, Rational, S
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.algebra.forms import Form, Resolved, collected
-from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
+from tplimits.program.nodes.parity import parity
+from tplimits.regimes.depth.algebra.forms import Form, Resolved
+from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, GaussianMean, U, mean_label
 from tplimits.regimes.depth.algebra.powers import (
+    as_function,
     differentiated,
     distinct_tokens,
     label_of,
     merged,
     normal_moment,
     scalar_of,
+    sign_of,
     squared_signs,
     tokens_of,
     with_label,
@@ -46,6 +47,7 @@ from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.contraction import end, identify
 from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
+from tplimits.regimes.depth.derivation.placing import freed, on_tokens, simple_power
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.model import KinkLabel
@@ -213,13 +215,15 @@ class Laws(Cumulants):
 
     def _one(self, kink: Factor) -> Value:
         label = label_of(kink)
+        if label.function != 1:
+            return self._whole(kink, label)
         # σ^(p − d) times a number: derivatives by R lower the power of its deviation
         number = normal_moment(label.power, label.sign, label.derivatives)
         if number == 0:
             return []
         power = label.power - label.derivatives
-        variance, tokens = _on_tokens([self._own(kink, 0)], dict(zip(tokens_of(kink, 0), kink[1], strict=True)))
-        simple = _simple_power(variance[0], power)
+        variance, tokens = on_tokens([self._own(kink, 0)], dict(zip(tokens_of(kink, 0), kink[1], strict=True)))
+        simple = simple_power(variance[0], power)
         if simple is not None:
             change = {LOCAL + i: token for i, token in enumerate(tokens)}
             return [(number * simple[0], renamed(simple[1], change))]
@@ -227,29 +231,46 @@ class Laws(Cumulants):
             return [(number, ())]
         return [(number, ((mean_label(Deviation(variance[0], power, len(tokens))), tokens, 0),))]
 
+    def _whole(self, kink: Factor, label: KinkLabel) -> Value:
+        """The mean of a function that is no power."""
+        if sign_of(label) == -1:
+            return []
+        middle = label.function.xreplace({U: S.Zero})
+        # σ(R) − 1/2 is odd
+        if not (label.power or label.sign) and parity(label.function - middle, U) == -1:
+            return [(middle, ())]
+        self._insist_on_function(kink)
+        place = dict(zip(tokens_of(kink, 0), kink[1], strict=True))
+        variance, tokens = on_tokens([self._own(kink, 0)], place)
+        mean = GaussianMean((as_function(label),), tuple(variance), len(tokens))
+        return [(S.One, ((mean_label(mean), tokens, 0),))]
+
+    def _insist_on_function(self, *kinks: Factor) -> None:
+        """Refuse derivatives that are no functions."""
+        if any(y.derivatives or y.function.has(DiracDelta) for y in map(label_of, kinks)):
+            raise EntangledError(
+                "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
+                "and a third average that depends on both; give the scalars matrices of their own.",
+                self.matrices(kinks),
+            )
+
     def _two(self, a: Factor, b: Factor) -> Value:
         (number, first), (other, second) = (without_derivatives(label_of(f)) for f in (a, b))
         number = number * other
         # a product of one odd and one even function of two Gaussians has mean zero
-        if number == 0 or (first.sign + first.derivatives + second.sign + second.derivatives) % 2:
+        if number == 0 or sign_of(first) * sign_of(second) == -1:
             return []
-        if first.derivatives or second.derivatives:
-            raise EntangledError(
-                "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
-                "and a third average that depends on both; give the scalars matrices of their own.",
-                self.matrices((a, b)),
-            )
+        a, b = with_label(a, first), with_label(b, second)
+        self._insist_on_function(a, b)
         cross = self._cross(a, b)
         tied = self._tied(cross, a, b)
         if not tied:
-            return [(number * c, f) for c, f in self._pair(a, b, first, second, cross)]
+            return [(number * c, f) for c, f in self._pair(a, b, cross)]
         # members of families: independent unless they are the same
-        apart = [
-            (x * y, (*f, *g)) for x, f in self._one(with_label(a, first)) for y, g in self._one(with_label(b, second))
-        ]
+        apart = [(x * y, (*f, *g)) for x, f in self._one(a) for y, g in self._one(b)]
         same = tuple(("I", (x, y), 0) for x, y in tied)
         bare = Form({tuple(f for f in factors if not _ties(f, tied, a, b)): c for factors, c in cross.terms.items()})
-        together = self._pair(a, b, first, second, bare)
+        together = self._pair(a, b, bare)
         return [
             *((number * c, f) for c, f in apart),
             *((number * c, (*f, *same)) for c, f in together),
@@ -279,10 +300,10 @@ class Laws(Cumulants):
     def _dimensions(self, kink: Factor) -> tuple[int, ...]:
         return self.model.scalars[scalar_of(kink)].dimensions
 
-    def _pair(self, a: Factor, b: Factor, first: KinkLabel, second: KinkLabel, cross: Form) -> Value:
+    def _pair(self, a: Factor, b: Factor, cross: Form) -> Value:
         place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
-        laws, tokens = _on_tokens([self._own(a, 0), cross, self._own(b, 1)], place)
-        functions = tuple(abs(U) ** f.power * (sympy.sign(U) if f.sign else 1) for f in (first, second))
+        laws, tokens = on_tokens([self._own(a, 0), cross, self._own(b, 1)], place)
+        functions = (as_function(label_of(a)), as_function(label_of(b)))
         return [(S.One, ((mean_label(GaussianMean(functions, tuple(laws), len(tokens))), tokens, 0),))]
 
 
@@ -292,37 +313,6 @@ def _refuse_large(values: Sequence[Any]) -> None:
             "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1, and "
             "makes its noise one of order 1; divide it by sqrt(n)."
         )
-
-
-def freed(form: Form) -> Form:
-    """A form in tokens of a definition, in α, β, …"""
-    return Form({renamed(f, {LOCAL + k: k - 4 for k in range(4)}): c for f, c in form.terms.items()})
-
-
-def _on_tokens(forms: Sequence[Form], place: dict[int, int]) -> tuple[list[Terms], tuple[int, ...]]:
-    """Forms with their tokens called LOCAL, LOCAL + 1, …, and the indices these are."""
-    held = sorted({i for form in forms for factors in form.terms for _, at, _ in factors for i in at if i < 0})
-    tokens = tuple(dict.fromkeys(place[i] for i in held))
-    change = {i: LOCAL + tokens.index(place[i]) for i in held}
-    found = []
-    for form in forms:
-        terms = collected((renamed(f, change), c) for f, c in form.terms.items()).terms
-        found.append(tuple(terms.items()))
-    return found, tokens
-
-
-def _simple_power(variance: Terms, power: Expr) -> tuple[Expr, Factors] | None:
-    """A power of a product of variances of tokens as one; None for other variances."""
-    if len(variance) != 1 or not (power.is_Integer and power >= 0):
-        return None
-    ((factors, coefficient),) = variance
-    if any(n != "V" or at[0] != at[1] for n, at, _ in factors):
-        return None
-    roots = Counter(at[0] for _, at, _ in factors for _ in range(int(power)))
-    found: list[Factor] = []
-    for token, count in roots.items():
-        found += [("V", (token, token), 0)] * (count // 2) + [("s", (token,), 0)] * (count % 2)
-    return coefficient ** (power / 2), tuple(found)
 
 
 def _ties(factor: Factor, tied: Sequence[tuple[int, int]], a: Factor, b: Factor) -> bool:

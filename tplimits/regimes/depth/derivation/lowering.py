@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import sympy
 from sympy import Expr, S
@@ -66,17 +66,25 @@ if TYPE_CHECKING:
 Env = Mapping[Expr, int]
 
 
-class Lowering:
-    """One block, lowered; series are kept up to ε^limit.
+class Taken(NamedTuple):
+    """The matrices whose functions of scalars are all taken as weights (`order_one`), none as a series or a factor,
+    and those whose functions n^(−1/2) F(S) of one average are factors (`laws`)."""
 
-    All functions of scalars that hold a matrix of `weighing` are weights (`order_one`), none is a series or a factor.
-    """
+    as_weights: frozenset[int] = frozenset()
+    as_factors: frozenset[int] = frozenset()
+
+
+AS_WRITTEN = Taken()
+
+
+class Lowering:
+    """One block, lowered; series are kept up to ε^limit."""
 
     def __init__(
-        self, program: Program, dimensions: tuple[Dimension, ...], limit: int, weighing: frozenset[int] = frozenset()
+        self, program: Program, dimensions: tuple[Dimension, ...], limit: int, taken: Taken = AS_WRITTEN
     ) -> None:
         self.program, self.limit, self.reading = program, limit, Reading(program)
-        self.weighing = weighing
+        self.taken = taken
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
         names = {p: s.name for p, s in enumerate(program)}
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)

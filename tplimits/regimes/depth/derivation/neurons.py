@@ -36,10 +36,10 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     Weight,
     axes_of,
     insist_on_a_limit,
-    insist_on_a_second_moment,
     kept,
     limit_of,
 )
+from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment
 from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         scalars = {e for e in entries(found) if e.neuron == NO_NEURON and e.source != lowering.program.state}
         settled = sorted(rest | scalars - set(entries(limit)), key=str)
         # in powers of what settles all digits are known: draws are for what has no series
-        if settled and not lowering.weighing:
+        if settled and not lowering.taken.as_weights:
             return None
         _insist_beside(lowering, found, settled, refused)
         return limit

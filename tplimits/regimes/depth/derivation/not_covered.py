@@ -29,6 +29,17 @@ class EntangledError(NoLimitError):
         self.matrices = frozenset(matrices)
 
 
+class LargeWeightError(NoLimitError):
+    """Functions of scalars of order 1, of some `matrices`, where they alone are more than 1/n, or make noise.
+
+    As factors they have a mean of their own, which may vanish, and covariances.
+    """
+
+    def __init__(self, message: str, matrices: Iterable[int]) -> None:
+        super().__init__(message)
+        self.matrices = frozenset(matrices)
+
+
 def no_central_limit(name: str) -> NoFormulasError:
     """The refusal of an average in a weight of order 1 that is not Gaussian of mean zero."""
     return NoFormulasError(

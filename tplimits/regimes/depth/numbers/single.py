@@ -70,7 +70,17 @@ class _SeveralError(Exception):
     """A function of more than one sum of scalars."""
 
 
-def single(weight: Weight) -> Single | None:
+def singles(weight: Weight) -> tuple[Single, ...] | None:
+    """The weight as a sum of functions of one scalar each, as max(S, S′) = S + relu(S′ − S); None where it is none."""
+    if (whole := _single(weight)) is not None:
+        return (whole,)
+    number, function = weight.function.as_coeff_Mul()
+    terms = [_single(replace(weight, function=number * a)) for a in Add.make_args(function)]
+    found = tuple(term for term in terms if term is not None)
+    return found if len(found) == len(terms) else None
+
+
+def _single(weight: Weight) -> Single | None:
     """The weight as a function of one scalar; None where it reads several."""
     found: list[Linear] = []
     try:

@@ -7,6 +7,7 @@ quantile: independent scramblings tell the error.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
-from tplimits.regimes.depth.numbers.single import Single, mean, single
+from tplimits.regimes.depth.numbers.single import Single, mean, singles
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -84,9 +85,9 @@ class Drift:
         return found
 
     @cached_property
-    def singles(self) -> dict[str, Single | None]:
-        """The weights that read one scalar each."""
-        return {label: single(weight) for label, weight in self.limit.weights.items()}
+    def singles(self) -> dict[str, tuple[Single, ...] | None]:
+        """The weights that are sums of functions of one scalar each, as these."""
+        return {label: singles(weight) for label, weight in self.limit.weights.items()}
 
     @property
     def is_drawn(self) -> bool:
@@ -128,9 +129,13 @@ class Drift:
             axes = (*read_axes(program, first), *read_axes(program, second))
             return self._covariance(law[first, second], V, tuple(self._size(program, a) for a in axes))
 
-        return mean(
-            [w for w in map(self.singles.get, labels) if w is not None], at, {**self.values, **self._sizes(program)}
-        )
+        total, values = numpy.zeros(()), {**self.values, **self._sizes(program)}
+        for parts in itertools.product(*(w for w in map(self.singles.get, labels) if w is not None)):
+            found = mean(parts, at, values)
+            if found is None:
+                return None
+            total = total + found
+        return total
 
     def _drawn(self, form: Form, V: Array, replicate: int) -> Array:
         labels = {f[0] for factors in form.terms for f in factors}

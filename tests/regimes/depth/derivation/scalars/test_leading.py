@@ -129,7 +129,7 @@ def test_quotients_that_grow_with_n_beside_a_scalar_of_order_one(weights, limit)
 
 
 def test_what_fluctuates_by_as_much_as_its_mean_is_no_normalisation_by_the_state():
-    block = bent.plain(lambda Y: Y / (1 + tp.n * Y**2))
+    block = bent.plain(lambda Y: tp.sqrt(tp.n) * Y / (1 + tp.n * Y**2))
     with pytest.raises(tp.NoLimitError, match="power -1 has fluctuations of order 1, with variance") as refused:
         tp.derive(block, tp.Proportional())
     assert "normalisation by the state" not in str(refused.value)

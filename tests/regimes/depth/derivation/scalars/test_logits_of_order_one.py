@@ -136,8 +136,10 @@ def test_the_size_of_the_branch_may_stand_inside_of_the_weights():
     rotated = lambda x, v: 0.8 * x + 0.6 * v  # noqa: E731
     means = 0.6 * 0.5 * (V.sum(axis=1)[:, None] + V.sum(axis=1))
     np.testing.assert_allclose(drift(lambda Y: tp.sigmoid(Y) / tp.n, rotated), means, rtol=2e-3)
+    with pytest.raises(tp.NoLimitError, match="adds up to a drift of order sqrt"):
+        drift(lambda Y: tp.relu(Y) / root, rotated)
     with pytest.raises(tp.NoLimitError, match="all that is added to the state"):
-        drift(lambda Y: tp.tanh(Y) / root, rotated)  # a term of order n^(−1/2), whose mean has no closed form
+        drift(lambda Y: tp.maximum(Y, 1) / root, rotated)  # of order n^(−1/2), its mean not seen to be none
 
 
 def test_what_overflows_is_no_number():

@@ -20,7 +20,7 @@ from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.functions import elementary, kinks
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
-from tplimits.regimes.depth.algebra.means import LOCAL
+from tplimits.regimes.depth.algebra.means import LOCAL, U
 from tplimits.regimes.depth.algebra.model import Scalar, kink_label
 from tplimits.regimes.depth.algebra.products import (
     OPEN,
@@ -38,8 +38,9 @@ from tplimits.regimes.depth.algebra.tables import exactly
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
-from tplimits.regimes.depth.derivation.laws import Laws, freed
+from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
+from tplimits.regimes.depth.derivation.placing import freed
 from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.scalars import (
     SYMBOLIC,
@@ -136,6 +137,16 @@ class Around:
                 term = self._power(int(power)) if smooth else self._kink(scalar, at, order, (power, sign))
                 found.append(multiplied(coefficient, term, lowering.limit))
         return lowering.arranged(total([*found, rest]))
+
+    def whole(self) -> Poly | None:
+        """The function of a scalar of size 1, Gaussian in the limit, as one factor; None for other scalars."""
+        fixed, small = self.parts()
+        try:
+            scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
+        except NoLimitError:
+            return None
+        label = kink_label(scalar, S.Zero, False, 0, self.function.xreplace({ARGUMENT: U}))
+        return None if fixed.terms or order else self.lowering.one((label, at, 0))
 
     def high_power(self, power: int) -> Poly | None:
         """y^power as that of one scalar, not as (power − 1)!! pairings; None where y is not Gaussian around 0."""

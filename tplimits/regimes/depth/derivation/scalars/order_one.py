@@ -23,24 +23,28 @@ from sympy import Add, Dummy, Expr, Mul, Pow, Rational, S, Symbol, expand
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.sharp import sharp_divisors
-from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import (
     ArrayEntry,
+    AxisSum,
+    Entry,
     N,
     entries,
     free_axes,
-    reads_vectors,
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.functions import kinks
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector
+from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
-from tplimits.regimes.depth.derivation.scalars.continuity import in_words, insist_on_continuity, one_term
-from tplimits.regimes.depth.derivation.scalars.growth import growth
+from tplimits.regimes.depth.derivation.not_covered import LargeWeightError
+from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
+from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment, names, tail
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
@@ -76,6 +80,10 @@ class Weight:
         """The averages and matrices whose entries it reads, and the state if it reads V."""
         return tuple(sorted({e.source for e in entries(self.function)}))
 
+    def too_large(self, more: str = "") -> LargeWeightError:
+        """The refusal of what is more than a random weight of mean square 1/n."""
+        return LargeWeightError(self.refusal + more, self.matrices)
+
     def met(self, scale: Expr) -> Weight:
         """The weight of a block that meets `scale` times V."""
         of_state = (e for e in entries(self.function) if e.source == self.program.state)
@@ -90,14 +98,16 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
     """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
     here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
     try:
-        if lowering.weighing & _matrices(lowering, Mul(*exprs)):
+        if lowering.taken.as_weights & _matrices(lowering, Mul(*exprs)):
             raise NotSmall(f"{lowering.where}: functions of these scalars are averaged together, as weights.")
         return lowering.of_scalars(exprs, env)
     except NotSmall as reason:
+        lowering.here = here
+        if (factor := _as_factor(lowering, Mul(*exprs), reason, env)) is not None:
+            return [factor]
         # inside of a larger expression of scalars: the whole of it becomes the weight, not this part
         if outer:
             raise
-        lowering.here = here
         return [_weighed(lowering, Mul(*exprs), reason, env)]
     finally:
         lowering.in_scalar = outer
@@ -128,7 +138,7 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
         if size is not None and size < least:
             raise reason
         # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
-        weighed_alone = size is not None and (size <= 0 or bool(lowering.weighing & _matrices(lowering, term)))
+        weighed_alone = size is not None and (size <= 0 or bool(lowering.taken.as_weights & _matrices(lowering, term)))
         ordinary = None if weighed_alone else _ordinary(lowering, term, env)
         # what has a kink stands beside a weight of the same scalars as a weight
         if ordinary is not None and (size is None or not has_kinks(ordinary)):
@@ -164,7 +174,7 @@ def _apart(lowering: Lowering, written: Expr) -> list[Expr]:
     terms = [t for a in Add.make_args(written.xreplace(names)) for t in _multiplied_out(a)]
     sizes = (N, *map(width_symbol, lowering.program.widths))
     whole = kept_together(
-        terms, sizes, lambda base: base.has(*back), lambda term: _tail(lowering, term.xreplace(back)).established
+        terms, sizes, lambda base: base.has(*back), lambda term: tail(lowering, term.xreplace(back)).established
     )
     return [term.xreplace(back) for term in whole]
 
@@ -210,6 +220,25 @@ def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Pol
 def _roots(count: int) -> Expr:
     """n^(count/2)."""
     return N ** Rational(count, 2)
+
+
+def _as_factor(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly | None:
+    """A function of one average, of mean zero in the limit, as a factor; None for others."""
+    if not lowering.taken.as_factors & _matrices(lowering, expr):
+        return None
+    front, core = expr.as_independent(Entry, AxisSum, as_Add=False)
+    written = written_out(lowering, core, {}, itertools.count())
+    read = entries(written)
+    if len(read) != 1 or written.has(ArrayEntry, AxisSum) or not isinstance(lowering.program[read[0].source], Avg):
+        return None
+    size = _size(lowering, written, reason)
+    if size is None or not average(lowering, read[0].source).whole:
+        return None
+    function = weight(lowering, written * _roots(size), reason).function.xreplace({read[0]: ARGUMENT})
+    if kinks(function) and parity(function, ARGUMENT) != -1:  # algebra may not see that its mean vanishes
+        return None
+    whole = lowering.around(function, read[0] * _roots(1), env, {}).whole()
+    return None if whole is None else multiplied(lowering.alone(front / _roots(size), env), whole, lowering.limit)
 
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
@@ -285,7 +314,7 @@ def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
     for term in Add.make_args(expand(_of_n(lowering, written))):
         # 1/(1 + n S²) as n⁻¹/(S² + 1/n): what the limit divides by, and the power that hides it
         for base, left in sharp_divisors(in_front(term), lambda entry: True):
-            divisor, zero = (with_names(e, _names(term).__getitem__, indexed=False) for e in (base, left))
+            divisor, zero = (with_names(e, names(term).__getitem__, indexed=False) for e in (base, left))
             raise NoLimitError(
                 f"{lowering.where}: `{divisor}`, S being √n times an average, is kept off 0 by less and less of it as "
                 f"n grows, and where `{zero}` is nearly 0 the function is far larger than it is elsewhere: its mean "
@@ -293,37 +322,7 @@ def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
             )
 
 
-def _names(expr: Expr) -> dict[Expr, str]:
-    """What messages call the averages in an expression."""
-    return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
-
-
 def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
     """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
     insist_on_continuity(lowering, function)
     insist_on_a_second_moment(lowering, function, reason)
-
-
-def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
-    """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
-    found = _tail(lowering, function)
-    if not found.established:
-        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
-        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
-        told = with_names(function.xreplace(words), _names(function.xreplace(words)).__getitem__, indexed=False)
-        # the reader calls what stands in a moment by the copy of the input it belongs to
-        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
-        if any(map(reads_vectors, entries(function))):
-            what = "S an entry of a dense layer,"
-        else:
-            what = "S being √n times an average, is random of order 1 in every layer, and as a random weight it"
-        raise NoLimitError(f"{lowering.where}: `{told}`, {what} {known} second moment: {why}{larger and '; '}{larger}")
-
-
-def _tail(lowering: Lowering, function: Expr) -> Tail:
-    plain = one_term(function)
-    # V is given, and positive where it is divided by
-    state = [e for e in entries(plain) if e.source == lowering.program.state]
-    plain = plain.xreplace(dict.fromkeys(state, S.One))
-    drawn = {e: Symbol(name, real=True) for e, name in _names(plain).items()}
-    return growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])

@@ -33,7 +33,7 @@ from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.scalars.leading import SEVERAL
 from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.sides import at_array, at_number
-from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
+from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance, variance
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -113,8 +113,8 @@ def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapp
         # (s + y)^p depends on y/s alone
         around = sympy.Add(*_numbers(lowering, fixed))
     if name not in lowering.model.expanded:
-        _, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
-        lowering.model.expanded[name] = covariance[2].scaled(around**-2)
+        spread = variance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+        lowering.model.expanded[name] = spread.scaled(around**-2)
 
 
 def _invisible(small: Poly) -> bool:

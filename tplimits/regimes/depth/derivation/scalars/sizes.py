@@ -13,6 +13,7 @@ from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order
 from tplimits.regimes.depth.algebra.model import ONES
 from tplimits.regimes.depth.algebra.products import (
+    MOST,
     OPEN,
     Factors,
     Poly,
@@ -62,15 +63,27 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
 
     The indices that are not summed are called α, β, …
     """
+    # pert 0: bounds of single terms must not cut what is measured here
+    exact, ring, terms = _in_ring(poly, model, free)
+    exact_terms = [t._replace(pert=0) for t in terms]
+    contraction = Contraction(exact, ring.ring.one)
+    mean, covariance = contraction.mean(exact_terms), contraction.covariance(exact_terms, exact_terms)
+    return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
+
+
+def variance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> Form:
+    """n times the variance of a sum of averages in the limit, what is smaller by its bound left out from the start."""
+    exact, ring, terms = _in_ring(poly, model, free)
+    return by_order(Contraction(exact, ring.ring.one).covariance(terms, terms), exact, ring, arrays)[MOST]
+
+
+def _in_ring(poly: Poly, model: Model, free: frozenset[int]) -> tuple[Model, Ring, list[ProductTerm]]:
+    """A model with its coefficients in one ring with those of a sum, and the terms of it with their indices named."""
     ring = Ring([t.coeff for p in (poly, *model.operands.values()) for t in p.terms])
     exact = replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()})
-    contraction = Contraction(exact, ring.ring.one)
     held = indices(f for t in poly.terms for f in t.factors)
     change = {i: free_index(place) for place, i in enumerate(sorted(held & free))}
-    # pert 0: bounds of single terms must not cut what is measured here
-    terms = [t._replace(factors=renamed(t.factors, change), pert=0) for t in ring.poly(poly).terms]
-    mean, covariance = contraction.mean(terms), contraction.covariance(terms, terms)
-    return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
+    return exact, ring, [t._replace(factors=renamed(t.factors, change)) for t in ring.poly(poly).terms]
 
 
 def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form]:
