@@ -20,8 +20,9 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
-from tplimits.law.hypotheses.exponents import exponential
+from tplimits.law.hypotheses.exponents import exponential, in_exponentials, is_outgrown
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
+from tplimits.law.hypotheses.read_where import condition_of, pieces
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
@@ -54,29 +55,38 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     ways = dict.fromkeys((expr, untruncated(expr)))
     tails = [_by_branches(_Analysis(gaussians), way, _MOST_BRANCHES) for way in ways]
     growth = next((t for t in tails if t.established), tails[0])
+    # what grows exponentially may be divided by what grows as fast: sinh(x)/cosh(x)
+    if growth.kind is Growth.EXPONENTIAL and (way := in_exponentials(expr)) != expr:
+        growth = min(growth, _by_branches(_Analysis(gaussians), way, _MOST_BRANCHES), key=lambda t: t.kind.value)
     # in L^q for q below the power only: at 2 a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
 
 
-def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
-    """|f| is at most the sum over the branches of what it is made of: where nothing else helps."""
+def _by_branches(analysis: _Analysis, expr: Expr, left: int, known: frozenset[Expr] = frozenset()) -> Tail:
+    """|f| is at most the sum over the branches of what it is made of: where nothing else helps.
+
+    What grows exponentially on the whole line may not do so where its branch is read.  `known` are conditions that
+    have told branches apart before.
+    """
     growth = analysis.growth(expr)
-    if growth.kind is not Growth.UNKNOWN or not left:
+    if growth.kind not in (Growth.UNKNOWN, Growth.EXPONENTIAL) or not left:
         return growth
     # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most
-    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f)), key=str)
+    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known), key=str)
     for node in piecewise[:1]:
         sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
         # sign f is 0 for a share of neurons where f is, as relu(h) is
         if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
             sides = (*sides, S.Zero)
-        ways = [put_in(expr, {node: branch}, {}) for branch in sides]
-        whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *NOT_NUMBERS)])
-        # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
-        if whole.established and not any(found(way, *NOT_NUMBERS) for way in ways):
-            return whole
+        told = known | {condition_of(node)}
+        everywhere = [put_in(expr, {node: side}, {}) for side in sides]
+        for ways, past in ((everywhere, known), (pieces(everywhere, node, analysis.random), told)):
+            whole = of_sum([_by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
+            # a branch that divides by 0 is never taken there or is a pole; either way the bound by all branches is none
+            if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
+                return whole
     return growth
 
 
@@ -211,6 +221,9 @@ class _Analysis:
         """What stands beside |f|ᵏ / (|f|ᵐ + non-negative terms)^(k/m), at most 1 as softmax weights are; or None."""
         if not power.is_Rational or not isinstance(base, sympy.Add) or not all(map(never_negative, base.args)):
             return None
+        exponent = next((f.args[0] for f in others if isinstance(f, sympy.exp)), None)
+        if exponent is not None and is_outgrown(exponent, base.args, -power):
+            return [f for f in others if not isinstance(f, sympy.exp)]
         for term in (terms := base.args):
             factors = {sympy.Abs(f) ** -power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])}
             beside = [f for f in others if sympy.Abs(f) not in factors]
