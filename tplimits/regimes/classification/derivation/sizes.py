@@ -10,9 +10,10 @@ the root mean square of entries by n^(−m/2), which is kept apart (`rough`), be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import sympy
 from sympy import DiracDelta, Expr
@@ -22,6 +23,7 @@ from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry
 from tplimits.program.nodes.properties import SATURATING
 from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.bends import Bent, bent
+from tplimits.regimes.classification.derivation.near_limits import side_at, vanishes_at, without_poles
 
 #: a power of n; −∞ is the power of what is zero
 Power = Fraction | float
@@ -83,15 +85,18 @@ def size_of(
     of_entry: Callable[[Entry], Size],
     widths: frozenset[sympy.Symbol],
     arguments: list[Size] | None = None,
+    limits: Mapping[Entry, Expr] = MappingProxyType({}),
 ) -> Size:
     """The size of an expression, given those of the entries that it reads; `widths` are symbols that grow like n.
 
     The sizes of arguments of functions are added to `arguments`, since a saturating function hides them; powers pass
-    through f(λx) = λ f(x), which may be multiplied by what they lack.
+    through f(λx) = λ f(x), which may be multiplied by what they lack.  `limits` are those of scalars where they are
+    numbers: functions are read there.
     """
 
     known: dict[Expr, Size] = {}
     vanishing = frozenset(e for e in entries(expr) if NOTHING < of_entry(e).total < 0)
+    centred = frozenset(e for e, limit in limits.items() if limit == 0 and of_entry(e).total <= 0)
 
     def walk(node: Expr) -> Size:
         if node not in known:  # bodies hold what they read several times, and so do these: trees of them have no end
@@ -109,6 +114,10 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
+        if limits and (near := _at_limits(node, limits, walk, widths)) is not None:
+            return near
+        if centred and isinstance(node, (sympy.Mul, sympy.Add)) and (series := without_poles(node, centred)) is not None:
+            return walk(series)
         if vanishing and (near := _beside_a_constant(node, vanishing, walk)) is not None:
             if arguments is not None and not isinstance(node, HOMOGENEOUS):
                 arguments.append(walk(node.args[0]))
@@ -152,6 +161,22 @@ def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[
     if value == 0:
         return inner
     return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
+
+
+def _at_limits(
+    node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], Size], widths: frozenset[sympy.Symbol]
+) -> Size | None:
+    """A function of scalars on the side where they have their limits, or at a zero of it; None of others."""
+    side = side_at(node, limits)
+    if side is not None:
+        found = walk(side.body)
+        if walk(side.condition).change < exponent_of(side.limit, widths):
+            return found
+        # what has moved as far as its limit may be on the other side
+        return replace(largest([found, _function(node, list(map(walk, node.args)))]), start=found.start)
+    if isinstance(node, sympy.Function) and vanishes_at(node, limits):
+        return replace(_function(node, list(map(walk, node.args))), start=-HALF, fallen=-HALF)
+    return None
 
 
 @dataclass(frozen=True)
