@@ -6,15 +6,21 @@ log s with s → 1 is of the order of s − 1; sin(s)/s with s → 0 is 1 − s�
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import DiracDelta, Expr, S
 
+from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.parts import remembered
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found, put_in, remembered
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: how many Taylor terms are read, and what small entries are multiplied by
 _ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
@@ -48,6 +54,35 @@ def side_at(node: Expr, limits: Mapping[Entry, Expr]) -> Side | None:
     return Side(SIDES[type(node)](*node.args)[sign < 0], condition, limit) if sign else None
 
 
+def at_sides(expr: Expr, limits: Mapping[Entry, Expr], stays: Callable[[Side], bool]) -> Expr:
+    """An expression with the sides that functions are on at the limits of scalars, where these stay on them.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> at_sides(1 + functions.maximum(s - 3, -1), {s: S.One}, lambda side: True)
+    0
+    """
+    while limits:
+        sides = {node: side_at(node, limits) for node in found(expr, *CONDITIONS)}
+        taken = {node: side.body for node, side in sides.items() if side is not None and stays(side)}
+        if not taken:
+            break
+        expr = put_in(expr, taken, {})
+    return expr
+
+
+def without_powers_in_jumps(network: Program, limits: Mapping[int, Expr]) -> Program:
+    """The network with sign(s) for sign(√n s) where s is not 0 in the limit: the same number at every width."""
+    powers, instructions = network.known.width_symbols, []
+    for s in network:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            known = {e: limits[e.source] for e in entries(s.body) if e.source in limits}
+            jumps = [j for j in found(s.body, functions.step, sympy.sign) if side_at(j, known) is not None]
+            bare = {j: j.func(j.args[0].as_independent(*powers, as_Add=False)[0]) for j in jumps}
+            s = replace(s, body=put_in(s.body, bare, {}))
+        instructions.append(s)
+    return network.replace(instructions=tuple(instructions))
+
+
 def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:
     """Whether a function of scalars has a zero at their limits that is none of its argument, as log s at 1."""
     read = entries(node)
@@ -71,18 +106,19 @@ def without_poles(node: Expr, vanishing: frozenset[Entry]) -> Expr | None:
     most = max((order for order, _ in terms), default=0)
     if not most or node.has(AxisSum):
         return None
-    along, found = sympy.Add(*(_STEP ** (most - order) * term for order, term in terms)), []
+    along, taylor = sympy.Add(*(_STEP ** (most - order) * term for order, term in terms)), []
     for k in range(most + _ORDERS + 1):
-        found.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
+        taylor.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
         along = along.diff(_STEP)
-    body = sympy.Add(*found[most:])
-    is_pole = any(term != 0 for term in found[:most])
+    body = sympy.Add(*taylor[most:])
+    # a quotient of two small ones is one of the same order
+    is_pole = any(term != 0 for term in taylor[:most]) or body == sympy.expand(node)
     return None if is_pole or body.has(_STEP, DiracDelta, sympy.nan, sympy.zoo, sympy.oo, *SIDES) else body
 
 
 def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[int, Expr]:
     """(k, t^k times a product of factors along t): its poles at t = 0 are of order k."""
-    order, found = 0, []
+    order, whole = 0, []
     for factor in factors:
         base, power = factor.as_base_exp()
         along = base.xreplace({e: _STEP * e for e in vanishing})
@@ -90,8 +126,8 @@ def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[
             order -= zero * int(power)
             # the quotient by t^k, which has no zero
             along = sympy.Add(*(_taylor(along, k) * _STEP ** (k - zero) for k in range(zero, zero + _ORDERS + 1)))
-        found.append(along**power)
-    return order, sympy.Mul(*found)
+        whole.append(along**power)
+    return order, sympy.Mul(*whole)
 
 
 def _order_of(along: Expr) -> int:

@@ -23,7 +23,7 @@ from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry
 from tplimits.program.nodes.properties import SATURATING
 from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.bends import Bent, bent
-from tplimits.regimes.classification.derivation.near_limits import side_at, vanishes_at, without_poles
+from tplimits.regimes.classification.derivation.near_limits import Side, at_sides, side_at, vanishes_at, without_poles
 
 #: a power of n; −∞ is the power of what is zero
 Power = Fraction | float
@@ -114,7 +114,7 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
-        if limits and (near := _at_limits(node, limits, walk, widths)) is not None:
+        if limits and (near := _at_limits(node, limits, walk)) is not None:
             return near
         if centred and isinstance(node, (sympy.Mul, sympy.Add)) and (series := without_poles(node, centred)) is not None:
             return walk(series)
@@ -140,7 +140,10 @@ def size_of(
             return _saturated(walk(node.args[0] - 1))
         return _function(node, parts)
 
-    return walk(expr)
+    def stays(side: Side) -> bool:
+        return walk(side.condition).change < exponent_of(side.limit, widths)
+
+    return walk(at_sides(expr, limits, stays))
 
 
 def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:
@@ -163,20 +166,18 @@ def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[
     return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
 
 
-def _at_limits(
-    node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], Size], widths: frozenset[sympy.Symbol]
-) -> Size | None:
-    """A function of scalars on the side where they have their limits, or at a zero of it; None of others."""
+def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], Size]) -> Size | None:
+    """A function of scalars that have moved as far as its other side, or at a zero of it; None of others."""
+    if not isinstance(node, sympy.Function):
+        return None
     side = side_at(node, limits)
     if side is not None:
-        found = walk(side.body)
-        if walk(side.condition).change < exponent_of(side.limit, widths):
-            return found
-        # what has moved as far as its limit may be on the other side
-        return replace(largest([found, _function(node, list(map(walk, node.args)))]), start=found.start)
-    if isinstance(node, sympy.Function) and vanishes_at(node, limits):
-        return replace(_function(node, list(map(walk, node.args))), start=-HALF, fallen=-HALF)
-    return None
+        start = walk(side.body).start
+    elif vanishes_at(node, limits):
+        start = -HALF
+    else:
+        return None
+    return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)
 
 
 @dataclass(frozen=True)
