@@ -120,7 +120,7 @@ def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[
     """(k, t^k times a product of factors along t): its poles at t = 0 are of order k."""
     order, whole = 0, []
     for factor in factors:
-        base, power = factor.as_base_exp()
+        base, power = factor.args if isinstance(factor, sympy.Pow) else (factor, S.One)
         along = base.xreplace({e: _STEP * e for e in vanishing})
         if power.is_Integer and power.is_negative and (zero := _order_of(along)):
             order -= zero * int(power)

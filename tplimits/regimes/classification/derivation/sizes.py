@@ -116,7 +116,11 @@ def size_of(
             return walk(node.summand)
         if limits and (near := _at_limits(node, limits, walk)) is not None:
             return near
-        if centred and isinstance(node, (sympy.Mul, sympy.Add)) and (series := without_poles(node, centred)) is not None:
+        if (
+            centred
+            and isinstance(node, (sympy.Mul, sympy.Add))
+            and (series := without_poles(node, centred)) is not None
+        ):
             return walk(series)
         if vanishing and (near := _beside_a_constant(node, vanishing, walk)) is not None:
             if arguments is not None and not isinstance(node, HOMOGENEOUS):

@@ -130,7 +130,10 @@ def _differences(network: Program, s: Instruction) -> list[Expr]:
         (
             total
             for total in s.body.atoms(sympy.Add)
-            if total != s.body and divided.isdisjoint(total.atoms(Entry)) and is_difference(total) and total.free_symbols <= {*free, NO_NEURON}
+            if total != s.body
+            and divided.isdisjoint(total.atoms(Entry))
+            and is_difference(total)
+            and total.free_symbols <= {*free, NO_NEURON}
             if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
         ),
         key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),
