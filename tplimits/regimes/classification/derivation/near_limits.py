@@ -22,6 +22,8 @@ from tplimits.program.parts import found, put_in, remembered
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
+#: of order 1 whatever the argument
+_JUMPS = (functions.step, sympy.sign)
 #: how many Taylor terms are read, and what small entries are multiplied by
 _ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
 
@@ -90,6 +92,42 @@ def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:
         return False
     at = node.args[0].xreplace(dict(limits))
     return bool(at.is_number and at != 0 and node.func(at) == 0)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a sum whose terms cancel where some entries vanish: −s²/2 of cos(s) − 1, of order 2, first."""
+
+    order: int
+    first: Expr
+    body: Expr
+
+
+@remembered(1 << 12)
+def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
+    """The first Taylor terms of a sum that cancels at 0; None of all others.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> left = left_of(sympy.cos(s) - 1, frozenset([s]))
+    >>> left.order, left.first == -(s**2) / 2, left.body == s**4 / 24 - s**2 / 2
+    (2, True, True)
+    """
+    at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
+    there = {a: a.xreplace(at_zero) for a in total.args}
+    # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
+    apart = [a for a, value in there.items() if value == 0 and a.has(*functions.KINKS, *_JUMPS)]
+    along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
+    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *_JUMPS):
+        return None
+    terms = []
+    for k in range(1, _ORDERS + 1):
+        along = along.diff(_STEP)
+        terms.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
+    body = sympy.Add(*terms, *apart)
+    order = next((k for k, term in enumerate(terms, 1) if term != 0), 0)
+    if not order or body.has(sympy.nan, sympy.zoo, sympy.oo, DiracDelta):
+        return None
+    return Left(1, body, body) if apart else Left(order, terms[order - 1], body)
 
 
 @remembered(1 << 12)

@@ -16,14 +16,20 @@ from fractions import Fraction
 from types import MappingProxyType
 
 import sympy
-from sympy import DiracDelta, Expr
+from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
 from tplimits.program.nodes.properties import SATURATING
-from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.bends import Bent, bent
-from tplimits.regimes.classification.derivation.near_limits import Side, at_sides, side_at, vanishes_at, without_poles
+from tplimits.regimes.classification.derivation.near_limits import (
+    Side,
+    at_sides,
+    left_of,
+    side_at,
+    vanishes_at,
+    without_poles,
+)
 
 #: a power of n; −∞ is the power of what is zero
 Power = Fraction | float
@@ -38,8 +44,6 @@ FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 LINEAR_AT_BOTH_ENDS = (functions.gelu,)
 #: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
 JUMPS = (functions.step, sympy.sign)
-#: how far sums that cancel are expanded, and what their small entries are multiplied by there
-_ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
 
 
 @dataclass(frozen=True)
@@ -182,42 +186,6 @@ def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], 
     else:
         return None
     return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)
-
-
-@dataclass(frozen=True)
-class Left:
-    """What is left of a sum whose terms cancel where some entries vanish: −s²/2 of cos(s) − 1, of order 2, first."""
-
-    order: int
-    first: Expr
-    body: Expr
-
-
-@remembered(1 << 12)
-def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
-    """The first Taylor terms of a sum that cancels at 0; None of all others.
-
-    >>> s = Entry(sympy.Integer(0), NO_NEURON)
-    >>> left = left_of(sympy.cos(s) - 1, frozenset([s]))
-    >>> left.order, left.first == -(s**2) / 2, left.body == s**4 / 24 - s**2 / 2
-    (2, True, True)
-    """
-    at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
-    there = {a: a.xreplace(at_zero) for a in total.args}
-    # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
-    apart = [a for a, value in there.items() if value == 0 and a.has(*HOMOGENEOUS, *JUMPS)]
-    along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
-    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *JUMPS):
-        return None
-    terms = []
-    for k in range(1, _ORDERS + 1):
-        along = along.diff(_STEP)
-        terms.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
-    body = sympy.Add(*terms, *apart)
-    order = next((k for k, term in enumerate(terms, 1) if term != 0), 0)
-    if not order or body.has(sympy.nan, sympy.zoo, sympy.oo, DiracDelta):
-        return None
-    return Left(1, body, body) if apart else Left(order, terms[order - 1], body)
 
 
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:
