@@ -45,6 +45,14 @@ KNOWN = {
         lambda x, y: tp.exp(tp.abs(x) - x * x),
         mean(lambda x: math.exp(abs(x) - x * x), 0),
     ),
+    "a pole where another branch is read": (
+        lambda x, y: tp.where(x - 0.1, 1 / x, x),
+        mean(lambda x: 1 / x if x > 0.1 else x, 0.1),
+    ),
+    "an exponential where another branch is read": (
+        lambda x, y: tp.where(-x, tp.exp(x**3), x),
+        mean(lambda x: math.exp(x**3) if x < 0 else x, 0),
+    ),
     # 1 for |x| > |y|, half of all directions; the tangent of an angle below π/4 elsewhere
     "over a maximum": (
         lambda x, y: tp.abs(x) / tp.maximum(tp.abs(x), tp.abs(y)),
@@ -69,7 +77,9 @@ def test_moments_that_exist_are_seen(case):
 #: not certain, or certain to be infinite
 OPEN, INFINITE = "moment not established", "has no finite second moment"
 DOUBTED = {
-    "a branch that is chosen elsewhere": (lambda x, y: tp.where(x - 0.1, 1 / x, x), OPEN),
+    "a branch up to its pole": (lambda x, y: tp.where(x, 1 / x, x), OPEN),
+    "a branch with a pole where it is read": (lambda x, y: tp.where(x + 0.1, 1 / x, x), OPEN),
+    "a branch that grows where it is read": (lambda x, y: tp.where(-x, x, tp.exp(x**3)), OPEN),
     "a minimum of poles": (lambda x, y: tp.minimum(1 / x, 1 / y), OPEN),
     "a logarithm of a pole": (lambda x, y: tp.elementwise(sympy.asinh)(1 / x), OPEN),
     "a maximum with a pole": (lambda x, y: tp.maximum(tp.exp(x * x), 1), INFINITE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import sympy
@@ -12,6 +13,7 @@ from tplimits.law.closed_forms.integrand import eigenvalues
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -54,6 +56,38 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
     if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
         return Tail(Growth.BOUNDED)
     return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+
+
+def in_exponentials(expr: Expr) -> Expr:
+    """With exponentials for sinh and cosh, term by term over what is divided by.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> in_exponentials(sympy.sinh(x) / (1 + sympy.exp(x)))
+    exp(x)/(2*(exp(x) + 1)) - exp(-x)/(2*(exp(x) + 1))
+    """
+    halves = {node: (sympy.exp(node.args[0]) + sign * sympy.exp(-node.args[0])) / 2
+              for head, sign in ((sympy.cosh, 1), (sympy.sinh, -1)) for node in found(expr, head)}  # fmt: skip
+    whole = put_in(expr, halves, {})
+    below = {pole: sympy.Dummy() for pole in found(whole, sympy.Pow) if pole.exp.is_negative and pole.base.is_Add}
+    return put_in(sympy.expand(put_in(whole, below, {})), {name: pole for pole, name in below.items()}, {})
+
+
+def is_outgrown(exponent: Expr, terms: Sequence[Expr], power: Expr) -> bool:
+    """Whether eᵐ (Σ cᵢ e^(mᵢ))^(−p) is bounded for c > 0: where m/p lies between two of the mᵢ.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> [is_outgrown(k * x, [sympy.S.One, sympy.exp(2 * x)], 1) for k in (1, 2, 3)]
+    [True, True, False]
+    """
+    parts = [term.as_coeff_Mul() for term in terms]
+    rates = [rest.args[0] if isinstance(rest, sympy.exp) else S.Zero for c, rest in parts
+             if c.is_positive and (isinstance(rest, sympy.exp) or rest == 1)]  # fmt: skip
+    for low, high in itertools.combinations_with_replacement(rates, 2):
+        left, whole = sympy.expand(exponent - power * low), sympy.expand(power * (high - low))
+        share = S.Zero if left == 0 else S.NegativeOne if whole == 0 else sympy.cancel(left / whole)
+        if share.is_number and share.is_real and 0 <= share <= 1:
+            return True
+    return False
 
 
 def _fast_exponent(exponent: Expr, gaussians: Randomness) -> Tail:

@@ -20,8 +20,9 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
-from tplimits.law.hypotheses.exponents import exponential
+from tplimits.law.hypotheses.exponents import exponential, in_exponentials, is_outgrown
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
+from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.root import INVERSES, ends_of_domains
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
@@ -29,10 +30,8 @@ from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, loc
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.branches import SIDES
-from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
-from tplimits.program.parts import found, holds, longer, put_in
+from tplimits.program.parts import found, holds, longer
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -44,8 +43,6 @@ _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
 #: shares of a power that a first summand takes, a second one the rest
 _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
-#: so many functions are written by their branches, one inside the other
-_MOST_BRANCHES = 4
 
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
@@ -53,31 +50,14 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     # signs and moduli first: |x y| and sign² hide which pole a numerator makes up for
     expr = with_single_abs(without_even_signs(expr, gaussians))
     ways = dict.fromkeys((expr, untruncated(expr)))
-    tails = [_by_branches(_Analysis(gaussians), way, _MOST_BRANCHES) for way in ways]
+    tails = [by_branches(_Analysis(gaussians), way) for way in ways]
     growth = next((t for t in tails if t.established), tails[0])
+    # what grows exponentially may be divided by what grows as fast: sinh(x)/cosh(x)
+    if growth.kind is Growth.EXPONENTIAL and (way := in_exponentials(expr)) != expr:
+        growth = min(growth, by_branches(_Analysis(gaussians), way), key=lambda t: t.kind.value)
     # in L^q for q below the power only: at 2 a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
-    return growth
-
-
-def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
-    """|f| is at most the sum over the branches of what it is made of: where nothing else helps."""
-    growth = analysis.growth(expr)
-    if growth.kind is not Growth.UNKNOWN or not left:
-        return growth
-    # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most
-    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f)), key=str)
-    for node in piecewise[:1]:
-        sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
-        # sign f is 0 for a share of neurons where f is, as relu(h) is
-        if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
-            sides = (*sides, S.Zero)
-        ways = [put_in(expr, {node: branch}, {}) for branch in sides]
-        whole = of_sum([_by_branches(analysis, way, left - 1) for way in ways if not found(way, *NOT_NUMBERS)])
-        # a branch that divides by 0 is never taken there or is a pole; in both cases the bound by all branches is none
-        if whole.established and not any(found(way, *NOT_NUMBERS) for way in ways):
-            return whole
     return growth
 
 
@@ -214,6 +194,9 @@ class _Analysis:
         """What stands beside |f|ᵏ / (|f|ᵐ + non-negative terms)^(k/m), at most 1 as softmax weights are; or None."""
         if not power.is_Rational or not isinstance(base, sympy.Add) or not all(map(never_negative, base.args)):
             return None
+        exponent = next((f.args[0] for f in others if isinstance(f, sympy.exp)), None)
+        if exponent is not None and is_outgrown(exponent, base.args, -power):
+            return [f for f in others if not isinstance(f, sympy.exp)]
         for term in (terms := base.args):
             factors = {sympy.Abs(f) ** -power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])}
             beside = [f for f in others if sympy.Abs(f) not in factors]

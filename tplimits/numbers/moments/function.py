@@ -92,9 +92,8 @@ class MomentFunction:
         closed forms to its rounding.
         """
         given = [numpy.asarray(c) for c in covariances] + ([] if det is None else [numpy.asarray(det)])
-        single = all(a.dtype == numpy.float32 for a in given)
-        extended = any(a.dtype == numpy.longdouble for a in given)
-        kind: Any = numpy.float32 if single else numpy.longdouble if extended else numpy.float64
+        wide: Any = numpy.longdouble if any(a.dtype == numpy.longdouble for a in given) else numpy.float64
+        kind: Any = numpy.float32 if all(a.dtype == numpy.float32 for a in given) else wide
         inner: Any = numpy.longdouble if kind == numpy.longdouble and self.route == "closed" else numpy.float64
         shape = numpy.broadcast_shapes(*(a.shape for a in given))
         flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
@@ -159,9 +158,8 @@ class MomentFunction:
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
         """How large the exponents of a formula are, whose rounding the value multiplies."""
         waves = [a for pair in self.pairs for side in pair for a in side if isinstance(a, Wave)]
-        if not waves:
-            return 0.0
-        return max(a.rate**2 for a in waves) * (c11 + c22) + 2 * max(abs(a.offset) for a in waves)
+        rate, offset = (max(v, default=0.0) for v in ((a.rate**2 for a in waves), (abs(a.offset) for a in waves)))
+        return rate * (c11 + c22) + 2 * offset
 
     def _nearness(self, c11: Array, c12: Array, c22: Array) -> Array | float:
         """1, and more where growing exponentials come near infinite means: det(I + C diag(p, q)) is rounded by then."""

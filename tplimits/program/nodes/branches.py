@@ -25,6 +25,12 @@ SIDES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
     functions.step: lambda x: (S.One, S.Zero),
     sympy.sign: lambda x: (S.One, S.NegativeOne),
 }
+#: what is positive on the first of two sides, and nowhere on the second
+CONDITIONS: dict[type, Callable[..., Expr]] = {
+    **dict.fromkeys(SIDES, lambda x, *_: x),
+    functions.maximum: lambda x, y: x - y,
+    functions.minimum: lambda x, y: y - x,
+}
 #: what jumps are, times their argument
 _KINKS: dict[type, type[Expr]] = {functions.step: functions.relu, sympy.sign: sympy.Abs}
 #: nodes of a difference that is divided

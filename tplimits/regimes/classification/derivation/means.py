@@ -54,7 +54,7 @@ class Means:
     `centred` have the mean zero at the start, `always` whatever values scalars have.  `zeros` are scalars of the
     network whose limit is zero.  `falls` holds the power of 1/n that averages have at the start beside what is
     averaged, where the orders of all scalars in it are counted.  `unknown` holds why a mean is not known; it is taken
-    not to vanish.
+    not to vanish.  `limits` are those of the network's scalars that are numbers whatever data are.
     """
 
     centred: frozenset[int]
@@ -62,6 +62,7 @@ class Means:
     zeros: frozenset[int] = frozenset()
     falls: Mapping[int, Fraction] = field(default_factory=dict, compare=False)
     unknown: Mapping[int, str] = field(default_factory=dict, compare=False)
+    limits: Mapping[int, Expr] = field(default_factory=dict, compare=False)
 
 
 @lru_cache(maxsize=32)
@@ -127,7 +128,15 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
     hidden = disguised(network, scalars.keys() - zeros - always - start)
     averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
     zeros, start = zeros | hidden - averages, start | averages
-    return Means(always | start, always, zeros, falls, {p: why for p, why in unknown.items() if p not in start})
+    small = {network.initial_names[name] for name, _ in starts}
+    # weights that start small take scalars away from the limits of natural ones
+    settled = {
+        p: value
+        for p, value in scalars.items()
+        if value.is_number and value.is_real and not small & networkx.ancestors(network.graph, p)
+    }
+    unknown = {p: why for p, why in unknown.items() if p not in start}
+    return Means(always | start, always, zeros, falls, unknown, settled)
 
 
 def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:

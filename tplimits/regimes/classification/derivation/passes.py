@@ -162,7 +162,8 @@ class Passes:
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
         read = tuple(sizes[e.source].powers for e in entries(body))
-        found, inside = _sized(body, read, vector, self.widths)
+        limits = tuple((e, self.means.limits[e.source]) for e in entries(body) if e.source in self.means.limits)
+        found, inside = _sized(body, read, vector, self.widths, limits)
         arguments += inside
         return found
 
@@ -250,7 +251,11 @@ def _multiplied_out(program: Program, term: Expr) -> Iterator[Expr]:
 
 @remembered(2**16)
 def _sized(
-    body: Expr, read: tuple[tuple[Power, ...], ...], vector: bool, widths: frozenset[sympy.Symbol]
+    body: Expr,
+    read: tuple[tuple[Power, ...], ...],
+    vector: bool,
+    widths: frozenset[sympy.Symbol],
+    limits: tuple[tuple[Entry, Expr], ...],
 ) -> tuple[Size, tuple[Size, ...]]:
     """The size of a body whose entries have these sizes, and of what functions in it are applied to.
 
@@ -269,7 +274,7 @@ def _sized(
         return size if entry.neuron == OWN else replace(size, rough=NOTHING)
 
     inside: list[Size] = []
-    return size_of(body, of_entry, widths, inside), tuple(inside)
+    return size_of(body, of_entry, widths, inside, dict(limits)), tuple(inside)
 
 
 @remembered(4096)

@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
+from tplimits.regimes.classification.derivation.near_limits import left_of
 from tplimits.regimes.classification.derivation.sizes import (
     HALF,
     HOMOGENEOUS,
@@ -30,7 +31,6 @@ from tplimits.regimes.classification.derivation.sizes import (
     as_power,
     distinct,
     exponent_of,
-    left_of,
     multiplied_by_powers,
     size_of,
 )

@@ -10,18 +10,26 @@ the root mean square of entries by n^(−m/2), which is kept apart (`rough`), be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import sympy
-from sympy import DiracDelta, Expr
+from sympy import Expr
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
 from tplimits.program.nodes.properties import SATURATING
-from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.bends import Bent, bent
+from tplimits.regimes.classification.derivation.near_limits import (
+    Side,
+    at_sides,
+    left_of,
+    side_at,
+    vanishes_at,
+    without_poles,
+)
 
 #: a power of n; −∞ is the power of what is zero
 Power = Fraction | float
@@ -36,8 +44,6 @@ FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 LINEAR_AT_BOTH_ENDS = (functions.gelu,)
 #: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
 JUMPS = (functions.step, sympy.sign)
-#: how far sums that cancel are expanded, and what their small entries are multiplied by there
-_ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
 
 
 @dataclass(frozen=True)
@@ -83,15 +89,18 @@ def size_of(
     of_entry: Callable[[Entry], Size],
     widths: frozenset[sympy.Symbol],
     arguments: list[Size] | None = None,
+    limits: Mapping[Entry, Expr] = MappingProxyType({}),
 ) -> Size:
     """The size of an expression, given those of the entries that it reads; `widths` are symbols that grow like n.
 
     The sizes of arguments of functions are added to `arguments`, since a saturating function hides them; powers pass
-    through f(λx) = λ f(x), which may be multiplied by what they lack.
+    through f(λx) = λ f(x), which may be multiplied by what they lack.  `limits` are those of scalars where they are
+    numbers: functions are read there.
     """
 
     known: dict[Expr, Size] = {}
     vanishing = frozenset(e for e in entries(expr) if NOTHING < of_entry(e).total < 0)
+    centred = frozenset(e for e, limit in limits.items() if limit == 0 and of_entry(e).total <= 0)
 
     def walk(node: Expr) -> Size:
         if node not in known:  # bodies hold what they read several times, and so do these: trees of them have no end
@@ -109,6 +118,14 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
+        if limits and (near := _at_limits(node, limits, walk)) is not None:
+            return near
+        if (
+            centred
+            and isinstance(node, (sympy.Mul, sympy.Add))
+            and (series := without_poles(node, centred)) is not None
+        ):
+            return walk(series)
         if vanishing and (near := _beside_a_constant(node, vanishing, walk)) is not None:
             if arguments is not None and not isinstance(node, HOMOGENEOUS):
                 arguments.append(walk(node.args[0]))
@@ -131,7 +148,10 @@ def size_of(
             return _saturated(walk(node.args[0] - 1))
         return _function(node, parts)
 
-    return walk(expr)
+    def stays(side: Side) -> bool:
+        return walk(side.condition).change < exponent_of(side.limit, widths)
+
+    return walk(at_sides(expr, limits, stays))
 
 
 def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:
@@ -154,40 +174,18 @@ def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[
     return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
 
 
-@dataclass(frozen=True)
-class Left:
-    """What is left of a sum whose terms cancel where some entries vanish: −s²/2 of cos(s) − 1, of order 2, first."""
-
-    order: int
-    first: Expr
-    body: Expr
-
-
-@remembered(1 << 12)
-def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
-    """The first Taylor terms of a sum that cancels at 0; None of all others.
-
-    >>> s = Entry(sympy.Integer(0), NO_NEURON)
-    >>> left = left_of(sympy.cos(s) - 1, frozenset([s]))
-    >>> left.order, left.first == -(s**2) / 2, left.body == s**4 / 24 - s**2 / 2
-    (2, True, True)
-    """
-    at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
-    there = {a: a.xreplace(at_zero) for a in total.args}
-    # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
-    apart = [a for a, value in there.items() if value == 0 and a.has(*HOMOGENEOUS, *JUMPS)]
-    along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
-    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *JUMPS):
+def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], Size]) -> Size | None:
+    """A function of scalars that have moved as far as its other side, or at a zero of it; None of others."""
+    if not isinstance(node, sympy.Function):
         return None
-    terms = []
-    for k in range(1, _ORDERS + 1):
-        along = along.diff(_STEP)
-        terms.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
-    body = sympy.Add(*terms, *apart)
-    order = next((k for k, term in enumerate(terms, 1) if term != 0), 0)
-    if not order or body.has(sympy.nan, sympy.zoo, sympy.oo, DiracDelta):
+    side = side_at(node, limits)
+    if side is not None:
+        start = walk(side.body).start
+    elif vanishes_at(node, limits):
+        start = -HALF
+    else:
         return None
-    return Left(1, body, body) if apart else Left(order, terms[order - 1], body)
+    return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)
 
 
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:

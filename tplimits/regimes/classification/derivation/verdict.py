@@ -23,6 +23,7 @@ from tplimits.regimes.classification.derivation.at_start import AtStart, at_star
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
 from tplimits.regimes.classification.derivation.means import LARGEST, behind_jumps, means_of, total_of
+from tplimits.regimes.classification.derivation.near_limits import without_powers_in_jumps
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
@@ -237,7 +238,8 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     refuse_output_that_cancels(network)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
-        network = with_zeros_apart(in_one_spelling(network))
+        network = in_one_spelling(network)
+        network = with_zeros_apart(without_powers_in_jumps(network, means_of(network).limits))
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):

@@ -124,11 +124,16 @@ def _differences(network: Program, s: Instruction) -> list[Expr]:
     if not isinstance(s, (OuterNonlin, ScalarNonlin)):
         return []
     free = {axis_symbol(a) for a in s.axes}
+    # (cos s − 1)/s² is counted as one function of s
+    divided = {e for p in s.body.atoms(sympy.Pow) if p.exp.is_negative for e in p.base.atoms(Entry)}
     return sorted(
         (
             total
             for total in s.body.atoms(sympy.Add)
-            if total != s.body and is_difference(total) and total.free_symbols <= {*free, NO_NEURON}
+            if total != s.body
+            and divided.isdisjoint(total.atoms(Entry))
+            and is_difference(total)
+            and total.free_symbols <= {*free, NO_NEURON}
             if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
         ),
         key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),

@@ -69,7 +69,9 @@ class Coordinate:
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
         told = measured and self.verdict not in (AGREES, OPEN)
-        apart = (self.measured if told else float(self.counted)) - float(self.scale)
+        power, scale = self.measured if told else float(self.counted), float(self.scale)
+        # what is 0 where it is 0 naturally, as a function beyond its bend, is on no side
+        apart = power - scale if power != scale else 0.0
         return 0 if abs(apart) <= (TOLERANCE if told else 0) else 1 if apart > 0 else -1
 
     @property

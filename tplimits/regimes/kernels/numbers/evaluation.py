@@ -282,8 +282,7 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
     if max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None:
-        fused = _fused(asked)
-        if fused is not None:
+        if (fused := _fused(asked)) is not None:
             refuse_infinite(asked, KERNELS, list(fused))
             return KernelPair(*fused, *[_error_of_constants(asked)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
@@ -298,9 +297,8 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
 
 def _error_of_constants(asked: GramRequest) -> float:
     """The largest error of the means that no input moves."""
-    derivation = asked.derivation
-    exprs = (derivation.nngp, derivation.ntk, *(t.definition for t in derivation.needed))
-    return error_of_constants(exprs, asked.constants)
+    made = asked.derivation
+    return error_of_constants((made.nngp, made.ntk, *(t.definition for t in made.needed)), asked.constants)
 
 
 def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:

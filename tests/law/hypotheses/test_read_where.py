@@ -1,0 +1,75 @@
+"""Growth of functions in pieces, and of quotients of exponentials, beside their values far out."""
+
+from __future__ import annotations
+
+import mpmath
+import pytest
+import sympy
+
+from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes import functions
+
+x, y = sympy.symbols("x y", real=True)
+LAW = independent([x, y])
+where, step = functions.where, functions.step
+exp, sinh, cosh = sympy.exp, sympy.sinh, sympy.cosh
+
+#: (function of x, the same in numbers)
+KETS = {
+    "elu": (where(x, x, exp(x) - 1), lambda x: x if x > 0 else mpmath.expm1(x)),
+    "its slope": (step(x) + (1 - step(x)) * exp(x), lambda x: 1 if x > 0 else mpmath.exp(x)),
+    "by steps": (x * step(x) + (exp(2 * x) - 1) * step(-x), lambda x: x if x > 0 else mpmath.expm1(2 * x)),
+    "of another scale": (where(2 * x - 1, x, exp(3 * x)), lambda x: x if x > 0.5 else mpmath.exp(3 * x)),
+    "softplus": (where(x, x + sympy.log(1 + exp(-x)), sympy.log(1 + exp(x))), lambda x: mpmath.log1p(mpmath.exp(x))),
+    "a power and an exponential": (where(x, x**2, exp(3 * x)), lambda x: x**2 if x > 0 else mpmath.exp(3 * x)),
+    "both sides": (where(x, exp(-x), exp(x)), lambda x: mpmath.exp(-abs(x))),
+    "nested": (
+        where(x - 1, x, where(x + 1, exp(x), x**2)),
+        lambda x: x if x > 1 else mpmath.exp(x) if x > -1 else x**2,
+    ),
+    "nested, the other way": (
+        where(x, where(x - 1, x, exp(x)), exp(x)),
+        lambda x: x if x > 1 else mpmath.exp(x),
+    ),
+    "swapped": (where(x, exp(x) - 1, x), lambda x: mpmath.expm1(x) if x > 0 else x),
+    "turned": (where(-x, x, exp(x) - 1), lambda x: x if x < 0 else mpmath.expm1(x)),
+    "from below alone": (where(x + 5, exp(x), x), lambda x: mpmath.exp(x) if x > -5 else x),
+    "nested and swapped": (
+        where(x + 1, where(x - 1, exp(x), x), x**2),
+        lambda x: mpmath.exp(x) if x > 1 else x if x > -1 else x**2,
+    ),
+    "beyond a circle": (where(x**2 - 1, exp(x), x), lambda x: mpmath.exp(x) if abs(x) > 1 else x),
+    "tanh": (sinh(x) / cosh(x), mpmath.tanh),
+    "tanh of a half": (sinh(x) / (1 + cosh(x)), lambda x: mpmath.tanh(x / 2)),
+    "sech": (exp(x) / (1 + exp(2 * x)), lambda x: 1 / (mpmath.exp(x) + mpmath.exp(-x))),
+    "silu": (x * exp(x) / (1 + exp(x)), lambda x: x / (1 + mpmath.exp(-x))),
+    "a slope of sigmoid": (exp(-x) / (1 + exp(-x)) ** 2, lambda x: 1 / (2 * mpmath.cosh(x / 2)) ** 2),
+    "outgrown on one side": (exp(x) / (1 + exp(-x)), lambda x: mpmath.exp(x) / (1 + mpmath.exp(-x))),
+    "outgrown by half": (exp(2 * x) / (1 + exp(x)), lambda x: mpmath.exp(2 * x) / (1 + mpmath.exp(x))),
+    "sinh² / cosh": (sinh(x) ** 2 / cosh(x), lambda x: mpmath.sinh(x) ** 2 / mpmath.cosh(x)),
+}
+
+
+@pytest.mark.parametrize("case", KETS)
+def test_pieces_grow_as_they_do_where_they_are_read(case):
+    ket, value = KETS[case]
+    # no polynomial of degree 2 and these coefficients is above an exponential at 200
+    is_fast = any(abs(value(mpmath.mpf(at))) > 1e6 * (1 + at**2) for at in (-200, 200))
+    assert (tail(ket, LAW).kind is Growth.EXPONENTIAL) == is_fast
+
+
+@pytest.mark.parametrize("case", KETS)
+def test_conditions_on_several_variables_bound_what_grows_along_them(case):
+    """f((x + 2 y)/3) is as f(x), in products with other variables as well."""
+    ket, value = KETS[case]
+    is_fast = any(abs(value(mpmath.mpf(at))) > 1e6 * (1 + at**2) for at in (-200, 200))
+    turned = ket.xreplace({x: (x + 2 * y) / 3})
+    assert (tail(y * turned, LAW).kind is Growth.EXPONENTIAL) == is_fast
+
+
+def test_a_condition_on_another_variable_bounds_nothing():
+    assert tail(where(y, x, exp(x)), LAW).kind is Growth.EXPONENTIAL
+    assert tail(where(x + y, x, exp(x)), LAW).kind is Growth.EXPONENTIAL
+    assert tail(where(x + y, x, exp(x + y)), LAW).kind is Growth.POLYNOMIAL

@@ -1,0 +1,94 @@
+"""Functions of scalars near the limits of these, beside networks in NumPy and the coordinate check."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, Entry
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Size, size_of
+
+avg = tp.avg
+#: of a scalar s = ⟨x y⟩ → 0, or q = ⟨y²⟩ → 1: (function of x and y, whether it has a limit that is not 0)
+SCALARS = {
+    "a logarithm at 1": (lambda x, y: tp.log(avg(y * y)), False),
+    "below a bend": (lambda x, y: tp.relu(avg(y * y) - 2), False),
+    "below a jump": (lambda x, y: tp.step(avg(y * y) - 2), False),
+    "beyond a clamp": (lambda x, y: tp.clip(avg(y * y) - 3, -1, 1) + 1, False),
+    "the other alternative": (lambda x, y: tp.where(avg(y * y) - 2, 1, avg(x * y)), False),
+    "below a jump, times n": (lambda x, y: tp.step(tp.n * (avg(y * y) - 2)), False),
+    "above a jump": (lambda x, y: tp.step(avg(y * y) - 0.5), True),
+    "a sign of √n": (lambda x, y: tp.sign(tp.sqrt(tp.n) * avg(y * y)), True),
+    "a sign of −n": (lambda x, y: tp.sign(tp.n * (avg(y * y) - 2)), True),
+    "sin s / s": (lambda x, y: tp.sin(avg(x * y)) / avg(x * y), True),
+    "tanh s / s": (lambda x, y: tp.tanh(avg(x * y)) / avg(x * y), True),
+    "(exp s − 1)/s": (lambda x, y: (tp.exp(avg(x * y)) - 1) / avg(x * y), True),
+    "(1 − cos s)/s²": (lambda x, y: (1 - tp.cos(avg(x * y))) / avg(x * y) ** 2, True),
+    "(1 − cos s)/s": (lambda x, y: (1 - tp.cos(avg(x * y))) / avg(x * y), False),
+}
+
+
+def network(gate):
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * gate(x, y)
+
+    return gated
+
+
+@pytest.mark.parametrize("case", SCALARS)
+@pytest.mark.parametrize(("parametrization", "regime"), [(tp.NTP, "operator"), (tp.MUP, "feature")])
+def test_powers_are_counted_where_scalars_have_their_limits(case, parametrization, regime):
+    gate, stays = SCALARS[case]
+    assert tp.classify(network(gate), parametrization, tp.SGD()).regime == (regime if stays else "trivial")
+
+
+@pytest.mark.parametrize("case", ["a logarithm at 1", "below a bend", "a sign of √n"])
+def test_finite_networks_agree(case):
+    gate, stays = SCALARS[case]
+    found = tp.classify(network(gate), tp.NTP, tp.SGD())
+    check = found.check((64, 128, 256), seed=1)
+    assert check.agrees
+    assert check.counted_regime == check.measured_regime == found.regime == ("operator" if stays else "trivial")
+
+
+def test_what_may_cross_its_bend_in_training_is_counted():
+    """relu(q − 2) with q → 1 is 0 at the start, and as long as q moves by less than order 1."""
+    q = Entry(sympy.Integer(0), NO_NEURON)
+
+    def size(move):
+        return size_of(functions.relu(q - 2), lambda e: Size(Fraction(0), move), frozenset(), limits={q: sympy.S.One})
+
+    assert (size(-HALF).start, size(-HALF).change) == (NOTHING, NOTHING)
+    assert (size(Fraction(0)).start, size(Fraction(0)).change) == (NOTHING, 0)
+
+
+def changes(n, seed):
+    """The rms change of U in five steps of μP of v x sin(s)/s, s = ⟨x y⟩, at one input."""
+    generator = numpy.random.default_rng(seed)
+    U, y, v = generator.normal(size=(3, n))
+    start = U.copy()
+    for _ in range(5):
+        s = numpy.mean(U * y)
+        gate, slope = numpy.sinc(s / numpy.pi), (s * numpy.cos(s) - numpy.sin(s)) / s**2
+        error = numpy.mean(v * U) * gate - 1
+        through = numpy.mean(v * U) * slope
+        U, y, v = (
+            U - 0.3 * error * (v * gate + through * y),
+            y - 0.3 * error * through * U,
+            v - 0.3 * error * U * gate,
+        )
+    return numpy.sqrt(numpy.mean((U - start) ** 2))
+
+
+def test_networks_with_a_removable_pole_move_by_order_one():
+    sizes = [numpy.mean([changes(n, seed) for seed in range(40)]) for n in (64, 1024)]
+    assert abs(numpy.log2(sizes[1] / sizes[0]) / 4) < 0.05  # n^(1/2) had been counted
+    found = tp.classify(network(SCALARS["sin s / s"][0]), tp.MUP, tp.SGD())
+    assert found.powers(5)["x"] == 0

@@ -1,0 +1,102 @@
+"""Functions of several pieces where each piece is read: what is large beyond that is no part of them.
+
+    where(c, f, g):   f is read where c > 0, there c = relu(c);   g where c ≤ 0, there c = −relu(−c)
+
+With these put in for c a piece is what it is where it is read, and elsewhere as on the boundary: the exponential of
+where(x, x, eˣ − 1) is exp(−relu(−x)), bounded on the whole line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import sympy
+from sympy import Expr
+
+from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
+from tplimits.law.hypotheses.vanishing import almost_never_zero
+from tplimits.program.nodes.branches import CONDITIONS, SIDES
+from tplimits.program.nodes.digits import NOT_NUMBERS
+from tplimits.program.nodes.functions import relu
+from tplimits.program.parts import found, put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
+
+#: so many functions are written by their branches, one inside the other
+_MOST_BRANCHES = 4
+
+
+class Analysis(Protocol):
+    """What judges the growth of functions that are in one piece."""
+
+    gaussians: Randomness
+
+    def random(self, expr: Expr) -> bool:
+        """Whether a variable stands in an expression."""
+
+    def growth(self, expr: Expr) -> Tail:
+        """The tail of an expression."""
+
+
+def by_branches(
+    analysis: Analysis, expr: Expr, left: int = _MOST_BRANCHES, known: frozenset[Expr] = frozenset()
+) -> Tail:
+    """|f| is at most the sum over the branches of what it is made of: where nothing else helps.
+
+    What grows exponentially on the whole line may not do so where its branch is read.  `known` are conditions that
+    have told branches apart before.
+    """
+    growth = analysis.growth(expr)
+    if growth.kind not in (Growth.UNKNOWN, Growth.EXPONENTIAL) or not left:
+        return growth
+    # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most
+    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known), key=str)
+    for node in piecewise[:1]:
+        sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
+        # sign f is 0 for a share of neurons where f is, as relu(h) is
+        if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
+            sides = (*sides, sympy.S.Zero)
+        told = known | {condition_of(node)}
+        everywhere = [put_in(expr, {node: side}, {}) for side in sides]
+        for ways, past in ((everywhere, known), (pieces(everywhere, node, analysis.random), told)):
+            whole = of_sum([by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
+            # a branch that divides by 0 is never taken there or is a pole; either way the bound by all branches is none
+            if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
+                return whole
+    return growth
+
+
+def pieces(sides: Sequence[Expr], node: Expr, varies: Callable[[Expr], bool]) -> list[Expr]:
+    """An expression on the first side of a node and on the second, as it is where it is read; on its boundary as given.
+
+    >>> from tplimits.program.nodes import functions
+    >>> x = sympy.Symbol("x", real=True)
+    >>> pieces([x**2, sympy.exp(x)], functions.where(x, x**2, sympy.exp(x)), lambda e: True)
+    [relu(x)**2, exp(-relu(-x))]
+    """
+    condition = CONDITIONS[type(node)](*node.args)
+    first, second, *boundary = sides
+    read = [_where_positive(first, condition, varies), _where_positive(second, -condition, varies)]
+    return [*read, *boundary]
+
+
+def condition_of(node: Expr) -> Expr:
+    """What tells the sides of a node apart, whichever of them is called the first."""
+    condition: Expr = CONDITIONS[type(node)](*node.args)
+    return -condition if condition.could_extract_minus_sign() else condition
+
+
+def _where_positive(expr: Expr, condition: Expr, varies: Callable[[Expr], bool]) -> Expr:
+    """The expression with relu(c) for a condition c, by one term of it, a variable where there is one."""
+    terms = {term: factor for factor, term in (t.as_coeff_Mul() for t in sympy.Add.make_args(condition))}
+    moving = sorted((t for t in terms if varies(t)), key=lambda t: (not t.is_Symbol, str(t)))
+    for term in moving[:1]:
+        rest = condition - terms[term] * term
+        read = sympy.expand((relu(condition) - rest) / terms[term])
+        # a symbol beside a variable may be 0: multiples of the two together are looked for
+        beside = {m: {*m.args} - {*term.args} for m in found(expr, sympy.Mul) if {*term.args} <= {*m.args}}
+        multiples = {m: left for m, left in beside.items() if term.is_Mul and all(f.is_Atom for f in left)}
+        expr = put_in(expr, {term: read, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
+    return expr

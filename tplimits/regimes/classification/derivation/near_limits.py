@@ -1,0 +1,177 @@
+"""Functions of scalars near the limits of these: the side that is read there, zeros, and poles that are removable.
+
+What a power of n tells of a scalar is how far it is from its limit.  So relu(s) with s → −1 is 0 at every large n, and
+log s with s → 1 is of the order of s − 1; sin(s)/s with s → 0 is 1 − s²/6 + …, however small s is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import DiracDelta, Expr, S
+
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.branches import CONDITIONS, SIDES
+from tplimits.program.nodes.entries import AxisSum, Entry, entries
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found, put_in, remembered
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: of order 1 whatever the argument
+_JUMPS = (functions.step, sympy.sign)
+#: how many Taylor terms are read, and what small entries are multiplied by
+_ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a function with two sides is at the limits of scalars, and the condition that chooses it and its limit."""
+
+    body: Expr
+    condition: Expr
+    limit: Expr
+
+
+def side_at(node: Expr, limits: Mapping[Entry, Expr]) -> Side | None:
+    """The side of a function on which scalars are at their limits; None where it reads others, or is at its kink.
+
+    >>> s, n = Entry(sympy.Integer(0), sympy.Symbol("·")), sympy.Symbol("n", positive=True)
+    >>> side_at(sympy.sign(sympy.sqrt(n) * s), {s: -S.One}).body
+    -1
+    """
+    if type(node) not in CONDITIONS:
+        return None
+    condition = CONDITIONS[type(node)](*node.args)
+    read = entries(condition)
+    if not read or any(e not in limits for e in read):
+        return None
+    limit = condition.xreplace(dict(limits))
+    # powers of n beside a limit have its sign
+    sign = 1 if limit.is_positive else -1 if limit.is_negative else 0
+    return Side(SIDES[type(node)](*node.args)[sign < 0], condition, limit) if sign else None
+
+
+def at_sides(expr: Expr, limits: Mapping[Entry, Expr], stays: Callable[[Side], bool]) -> Expr:
+    """An expression with the sides that functions are on at the limits of scalars, where these stay on them.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> at_sides(1 + functions.maximum(s - 3, -1), {s: S.One}, lambda side: True)
+    0
+    """
+    while limits:
+        sides = {node: side_at(node, limits) for node in found(expr, *CONDITIONS)}
+        taken = {node: side.body for node, side in sides.items() if side is not None and stays(side)}
+        if not taken:
+            break
+        expr = put_in(expr, taken, {})
+    return expr
+
+
+def without_powers_in_jumps(network: Program, limits: Mapping[int, Expr]) -> Program:
+    """The network with sign(s) for sign(√n s) where s is not 0 in the limit: the same number at every width."""
+    powers, instructions = network.known.width_symbols, []
+    for s in network:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            known = {e: limits[e.source] for e in entries(s.body) if e.source in limits}
+            jumps = [j for j in found(s.body, functions.step, sympy.sign) if side_at(j, known) is not None]
+            bare = {j: j.func(j.args[0].as_independent(*powers, as_Add=False)[0]) for j in jumps}
+            s = replace(s, body=put_in(s.body, bare, {}))
+        instructions.append(s)
+    return network.replace(instructions=tuple(instructions))
+
+
+def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:
+    """Whether a function of scalars has a zero at their limits that is none of its argument, as log s at 1."""
+    read = entries(node)
+    if not read or len(node.args) != 1 or any(e not in limits for e in read):
+        return False
+    at = node.args[0].xreplace(dict(limits))
+    return bool(at.is_number and at != 0 and node.func(at) == 0)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a sum whose terms cancel where some entries vanish: −s²/2 of cos(s) − 1, of order 2, first."""
+
+    order: int
+    first: Expr
+    body: Expr
+
+
+@remembered(1 << 12)
+def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
+    """The first Taylor terms of a sum that cancels at 0; None of all others.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> left = left_of(sympy.cos(s) - 1, frozenset([s]))
+    >>> left.order, left.first == -(s**2) / 2, left.body == s**4 / 24 - s**2 / 2
+    (2, True, True)
+    """
+    at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
+    there = {a: a.xreplace(at_zero) for a in total.args}
+    # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
+    apart = [a for a, value in there.items() if value == 0 and a.has(*functions.KINKS, *_JUMPS)]
+    along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
+    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *_JUMPS):
+        return None
+    terms = []
+    for k in range(1, _ORDERS + 1):
+        along = along.diff(_STEP)
+        terms.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
+    body = sympy.Add(*terms, *apart)
+    order = next((k for k, term in enumerate(terms, 1) if term != 0), 0)
+    if not order or body.has(sympy.nan, sympy.zoo, sympy.oo, DiracDelta):
+        return None
+    return Left(1, body, body) if apart else Left(order, terms[order - 1], body)
+
+
+@remembered(1 << 12)
+def without_poles(node: Expr, vanishing: frozenset[Entry]) -> Expr | None:
+    """The first Taylor terms of a sum or product whose poles at 0 are removable; None of all others.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> without_poles(sympy.sin(s) / s, frozenset([s])) == 1 - s**2 / 6 + s**4 / 120
+    True
+    >>> without_poles(sympy.cos(s) / s, frozenset([s])) is None
+    True
+    """
+    terms = [_as_series(sympy.Mul.make_args(term), vanishing) for term in sympy.Add.make_args(node)]
+    most = max((order for order, _ in terms), default=0)
+    if not most or node.has(AxisSum):
+        return None
+    along, taylor = sympy.Add(*(_STEP ** (most - order) * term for order, term in terms)), []
+    for k in range(most + _ORDERS + 1):
+        taylor.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
+        along = along.diff(_STEP)
+    body = sympy.Add(*taylor[most:])
+    # a quotient of two small ones is one of the same order
+    is_pole = any(term != 0 for term in taylor[:most]) or body == sympy.expand(node)
+    return None if is_pole or body.has(_STEP, DiracDelta, sympy.nan, sympy.zoo, sympy.oo, *SIDES) else body
+
+
+def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[int, Expr]:
+    """(k, t^k times a product of factors along t): its poles at t = 0 are of order k."""
+    order, whole = 0, []
+    for factor in factors:
+        base, power = factor.args if isinstance(factor, sympy.Pow) else (factor, S.One)
+        along = base.xreplace({e: _STEP * e for e in vanishing})
+        if power.is_Integer and power.is_negative and (zero := _order_of(along)):
+            order -= zero * int(power)
+            # the quotient by t^k, which has no zero
+            along = sympy.Add(*(_taylor(along, k) * _STEP ** (k - zero) for k in range(zero, zero + _ORDERS + 1)))
+        whole.append(along**power)
+    return order, sympy.Mul(*whole)
+
+
+def _order_of(along: Expr) -> int:
+    """The order of the zero at t = 0, 0 where there is none or it is not seen."""
+    return next((k for k in range(_ORDERS + 1) if _taylor(along, k) != 0), 0) if along.has(_STEP) else 0
+
+
+def _taylor(along: Expr, k: int) -> Expr:
+    return along.diff(_STEP, k).subs(_STEP, 0) / sympy.factorial(k) if k else along.subs(_STEP, S.Zero)
