@@ -69,6 +69,9 @@ class _Analysis:
     def random(self, expr: Expr) -> bool:
         return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
 
+    def almost_never_zero(self, expr: Expr) -> bool:
+        return almost_never_zero(expr, self.gaussians)
+
     def growth(self, expr: Expr) -> Tail:
         """The tail of an expression, found once: shares of a pole ask for the same powers, streams for all layers."""
         if not self.random(expr):

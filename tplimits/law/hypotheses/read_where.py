@@ -9,20 +9,16 @@ where(x, x, eˣ − 1) is exp(−relu(−x)), bounded on the whole line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import sympy
 from sympy import Expr
 
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
-from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.functions import relu
 from tplimits.program.parts import found, put_in
-
-if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Randomness
 
 #: so many functions are written by their branches, one inside the other
 _MOST_BRANCHES = 4
@@ -31,7 +27,8 @@ _MOST_BRANCHES = 4
 class Analysis(Protocol):
     """What judges the growth of functions that are in one piece."""
 
-    gaussians: Randomness
+    def almost_never_zero(self, expr: Expr) -> bool:
+        """Whether an expression is 0 with probability 0."""
 
     def random(self, expr: Expr) -> bool:
         """Whether a variable stands in an expression."""
@@ -56,7 +53,7 @@ def by_branches(
     for node in piecewise[:1]:
         sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
         # sign f is 0 for a share of neurons where f is, as relu(h) is
-        if isinstance(node, sympy.sign) and not almost_never_zero(node.args[0], analysis.gaussians):
+        if isinstance(node, sympy.sign) and not analysis.almost_never_zero(node.args[0]):
             sides = (*sides, sympy.S.Zero)
         told = known | {condition_of(node)}
         everywhere = [put_in(expr, {node: side}, {}) for side in sides]

@@ -281,10 +281,10 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    if max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None:
-        if (fused := _fused(asked)) is not None:
-            refuse_infinite(asked, KERNELS, list(fused))
-            return KernelPair(*fused, *[_error_of_constants(asked)] * 2)
+    are_few = max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None
+    if are_few and (fused := _fused(asked)) is not None:
+        refuse_infinite(asked, KERNELS, list(fused))
+        return KernelPair(*fused, *[_error_of_constants(asked)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
