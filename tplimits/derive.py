@@ -66,7 +66,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
 
     `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
     argument that the analysis does not reach, or that matrices whose entries are not normal have the limits of normal
-    ones ("universality").  The limit repeats them.  Limits of depth and of training have none.
+    ones ("universality").  The limit repeats them.  Limits of depth have none.
 
     Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
     """

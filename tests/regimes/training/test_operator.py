@@ -444,3 +444,28 @@ def test_tied_uses_stand_in_one_update():
     assert "yang2023tensor" in limit.citation() and limit._repr_latex_().startswith("$$")
     assert {s.rule for s in limit.steps} >= {"outputs at the start", "image under a matrix", "weight decay"}
     assert all(str(s) for s in limit.steps) and limit.trained == ("U", "W", "b", "v")
+
+
+def test_a_doubt_that_is_named_can_be_taken_on():
+    """log(1 + exp(x²)) is at most x² + log 2, which the analysis of exponentials does not see."""
+
+    @tp.network
+    def doubtful(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y = tp.log(1 + tp.exp(x * x))
+        return v * y
+
+    asked = {"error": lambda f: f - 1, "lr": 0.1, "steps": 1, "f0": [0.0, 0.0]}
+    with pytest.raises(tp.EvaluationError, match=r"assume=\('moment of y',\)"):
+        tp.derive(doubtful, tp.NeuralTangent(tp.SGD())).evaluate(np.eye(2), **asked)
+    with pytest.raises(tp.ProgramError, match="its doubts are 'moment of y'"):
+        tp.derive(doubtful, tp.NeuralTangent(tp.SGD()), assume=("moment of z",))
+    limit = tp.derive(doubtful, tp.NeuralTangent(tp.SGD()), assume=("moment of y",))
+    assert "taken on by the user, not established: moment of y" in str(limit)
+    x, weights = np.polynomial.hermite_e.hermegauss(120)
+    y, slope = np.logaddexp(0, x**2), 2 * x / (1 + np.exp(-(x**2)))
+    squares, mean, slopes = (weights @ f / weights.sum() for f in (y**2, y, slope**2))
+    for one in (limit, pickle.loads(pickle.dumps(limit))):
+        assert one.evaluate(np.eye(2), **asked).f[1] == pytest.approx(0.1 * (squares + mean**2 + slopes), rel=1e-9)
+    adam = tp.derive(doubtful, tp.NeuralTangent(tp.Adam(eps=0.1)), assume=("moment of y",))
+    assert np.isfinite(adam.evaluate(np.eye(2), **asked, particles=256, replicates=2).f).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, several
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
+from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
@@ -61,8 +62,8 @@ class NeuralTangent:
         return derive_tangent_limit(program, self)
 
 
-def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimit:
-    """The operator of a network, for a regime whose fields are checked here."""
+def derive_tangent_limit(network: Program, regime: NeuralTangent, assumed: tuple[str, ...] = ()) -> TangentLimit:
+    """The operator of a network, for a regime whose fields are checked here; doubts in `assumed` are taken on."""
     if not isinstance(regime.optimizer, (Optimizer, Mapping)):
         raise ProgramError(
             f"tp.NeuralTangent({shown(regime.optimizer)}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
@@ -78,7 +79,7 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
             raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
     if regime.f0 is not None and not (isinstance(regime.f0, (int, float)) and regime.f0 == 0):
         raise ProgramError(f"tp.NeuralTangent(f0={shown(regime.f0)}): None or 0; evaluate(f0=…) takes other outputs.")
-    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
+    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite), assumed)
     return TangentLimit(network, regime, operator)
 
 
@@ -107,6 +108,11 @@ class TangentLimit(TrainingLimit):
     def assumptions(self) -> tuple[str, ...]:
         """What the limit rests on."""
         return report.assumptions(self.operator, self.starts_at_zero)
+
+    def assuming(self, names: Sequence[str]) -> TangentLimit:
+        """The same with doubts that kernels name taken on by the user; ProgramError for a name that is no doubt."""
+        refuse_unknown_doubts(self.program, names, self.operator.kernels.recursion.judged.doubtful())
+        return derive_tangent_limit(self.program, self.regime, tuple(dict.fromkeys((*self.operator.assumed, *names))))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -140,7 +146,12 @@ class TangentLimit(TrainingLimit):
         return TrainedAs(parametrization, of.optimizers, of.weight_decay, of.infinite, True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_tangent_limit, (self.program, self.regime)  # tables hold functions; they are made again
+        # tables hold functions; they are made again
+        return derive_tangent_limit, (
+            self.program,
+            self.regime,
+            self.operator.assumed,
+        )
 
     def evaluate(
         self,
@@ -198,7 +209,7 @@ class TangentLimit(TrainingLimit):
         """The operator with zeros put in for constants that are 0, and what else is given."""
 
         def derived(bound: Program) -> TangentOperator:
-            return derive_tangent_limit(bound, self.regime).operator
+            return derive_tangent_limit(bound, self.regime, self.operator.assumed).operator
 
         return at_zeros(self.program, given, self._known_at, derived, self.operator)
 

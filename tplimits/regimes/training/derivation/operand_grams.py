@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
-def operand_grams(program: Program, infinite: tuple[str, ...]) -> dict[int, KernelTables]:
+def operand_grams(
+    program: Program, infinite: tuple[str, ...], assumed: tuple[str, ...] = ()
+) -> dict[int, KernelTables]:
     """The bracket of its operand for every product of a total program whose image is Gaussian and stands alone.
 
     Left out are images with a dot part, on finite axes, of families, and of a matrix that is used again on that side.
     """
     try:
-        state = Recursion(program, Tangent(program, {}, len(program)), infinite)
+        state = Recursion(program, Tangent(program, {}, len(program)), infinite, assumed=assumed)
     except NoLimitError:
         return {}
     products = {p: s for p, s in enumerate(program) if isinstance(s, MatMul)}

@@ -66,9 +66,12 @@ class TangentOperator:
     trained: tuple[str, ...]
     biases: tuple[str, ...]
     held: tuple[str, ...]
+    #: names of doubts that the user has taken on himself
+    assumed: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_tangent, (self.whole, dict(self.optimizers), dict(self.weight_decay), self.infinite)
+        decays = dict(self.weight_decay)
+        return derive_tangent, (self.whole, dict(self.optimizers), decays, self.infinite, self.assumed)
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -112,7 +115,7 @@ class TangentOperator:
         # the kernels of the derivation itself: no second one for what is asked most
         if names == self.trained:
             return self.kernels if static else self.decayed_kernels
-        return derive_kernels(self.network if static else self.decayed.program, names, self.infinite)
+        return derive_kernels(self.network if static else self.decayed.program, names, self.infinite, self.assumed)
 
     @cached_property
     def backward(self) -> Backward:
@@ -124,7 +127,7 @@ class TangentOperator:
         """The kets of both passes, None where a mean they need is not offered."""
         program = self.backward.program
         try:
-            return Recursion(program, Tangent(program, {}, len(program)), self.infinite)
+            return Recursion(program, Tangent(program, {}, len(program)), self.infinite, assumed=self.assumed)
         except NoLimitError:
             return None
 
@@ -156,7 +159,7 @@ class TangentOperator:
     @cached_property
     def decayed_kernels(self) -> KernelTables:
         """Its kernels, between any two multiples."""
-        return derive_kernels(self.decayed.program, self.trained, self.infinite)
+        return derive_kernels(self.decayed.program, self.trained, self.infinite, self.assumed)
 
 
 def derive_tangent(
@@ -164,6 +167,7 @@ def derive_tangent(
     optimizer: Any,
     weight_decay: Any = 0,
     infinite: tuple[str, ...] = (),
+    assumed: tuple[str, ...] = (),
 ) -> TangentOperator:
     """The operator of a network, its hypotheses checked; optimizer and decay are one for all parameters, or by name.
 
@@ -175,7 +179,7 @@ def derive_tangent(
     held = _held(network)
     refuse_orthogonal(network, trained=True)
     # of all that is returned first: its refusals are those of the whole network
-    kernels = derive_kernels(network, None, infinite)
+    kernels = derive_kernels(network, None, infinite, assumed)
     biases = _biases(network)
     # what is added to the output without vectors has gradients of its own, and no part in the kernel of the readout
     names = (*(t for t in kernels.trained if t not in biases), *biases)
@@ -186,7 +190,7 @@ def derive_tangent(
     if kernels.no_ntk:
         train = tuple(name for name in names if decays[name] or not optimizers[name].is_still)
         refuse_jumps(network, train, "2.9.23")
-        kernels = derive_kernels(network, train, infinite)
+        kernels = derive_kernels(network, train, infinite, assumed)
         if kernels.no_ntk:
             raise NoLimitError(f"`{network.name}` has no tangent kernel and no operator: {kernels.no_ntk}")
     if kernels.is_mixture:
@@ -198,9 +202,9 @@ def derive_tangent(
     bare = network.replace(returns=network.returns[:1])
     if len(network.returns) > 1:
         _same_axes(network)
-        kernels = derive_kernels(bare, train and tuple(t for t in train if t not in biases), infinite)
+        kernels = derive_kernels(bare, train and tuple(t for t in train if t not in biases), infinite, assumed)
     trained = tuple(t for t in kernels.trained if t not in biases)
-    found = TangentOperator(network, bare, optimizers, decays, infinite, kernels, trained, biases, held)
+    found = TangentOperator(network, bare, optimizers, decays, infinite, kernels, trained, biases, held, assumed)
     if infinite and not found.is_linear:
         raise NoLimitError(
             f"`{network.name}`: with infinitely many members along {', '.join(infinite)} the operator is offered for "

@@ -47,7 +47,7 @@ def sign_kernel(operator: TangentOperator) -> KernelTables:
         entries = [e for e in (use.gradient, use.operand) if e is not None]
         found.append((use, [(_signed(growing, operator.backward.program, e), e) for e in entries]))
     program = growing.finished()
-    state = Recursion(program, Tangent(program, {}, len(program)), operator.infinite)
+    state = Recursion(program, Tangent(program, {}, len(program)), operator.infinite, assumed=operator.assumed)
     total: Expr = S.Zero
     for use, pairs in found:
         total += _term(state, operator, use, pairs)

@@ -63,8 +63,9 @@ def roots(asked: TangentRequest) -> dict[int, Array]:
     if not asked.white:
         return {}
     total, X = total_of(asked)
+    grams = operand_grams(total.backward.program, asked.operator.infinite, asked.operator.assumed)
     found = {}
-    for position, tables in operand_grams(total.backward.program, asked.operator.infinite).items():
+    for position, tables in grams.items():
         try:
             gram = evaluate(request(tables, X, None, asked.without_biases(asked.values), asked.ratios)).nngp
         except (EvaluationError, NoLimitError):  # no route to the number: these images are drawn as others are

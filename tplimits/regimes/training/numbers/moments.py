@@ -92,7 +92,7 @@ def operator_squares(asked: TangentRequest, drawn: Container[int]) -> dict[str, 
     if operator.infinite or not may_have_no_error(asked.bound):
         return {}
     try:
-        kets = judged(asked.bound, operator.trained)
+        kets = judged(asked.bound, operator.trained, operator.assumed)
     except NoLimitError:  # what the kernels have was judged where they were derived
         kets = None
     if kets is None:

@@ -170,7 +170,8 @@ def _scheduled(operator: TangentOperator, asked: RunAsked) -> tuple[TangentOpera
         return operator, asked, {}
     X = inputs_of(operator.network, asked.X, "X")
     _refuse_outside(network)
-    found = derive_tangent(as_data(network), operator.optimizers, operator.weight_decay, operator.infinite)
+    recipe = (operator.optimizers, operator.weight_decay, operator.infinite, operator.assumed)
+    found = derive_tangent(as_data(network), *recipe)
     count = len(next(iter(X.values())))
     # data have inputs first; the values of later times come in `at_all_times`
     first = {name: numpy.full(count, schedule(0)) for name, schedule in schedules.items()}

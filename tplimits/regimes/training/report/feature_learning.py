@@ -88,6 +88,7 @@ def text(recursion: MaximalRecursion, full: bool = False) -> str:
         f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
     ]
     legend = (*legend, *ratios, *_optimizers(recursion), *(f"lost: {line}" for line in recursion.lost))
+    legend = (*legend, *(f"taken on by the user, not established: {name}" for name in recursion.assumed))
     rows = {
         title: [(e.left, f"= {e.right}") for e in equations if e.section == section]
         for section, title in _SECTIONS.items()

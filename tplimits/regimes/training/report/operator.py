@@ -85,6 +85,7 @@ def text(operator: TangentOperator, at_zero: bool = False, full: bool = False) -
     for optimizer, names in by_optimizer(operator).items():
         whose = "" if operator.optimizer else f" of {', '.join(names)}"
         lines += [f"  {line}" for line in _update(optimizer, whose)]
+    lines += [f"  taken on by the user, not established: {name}" for name in operator.assumed]
     lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
     return "\n".join(screen(lines, [f"  {line}" for line in _kets(shown)], full))
 
@@ -269,4 +270,5 @@ def assumptions(operator: TangentOperator, at_zero: bool = False) -> tuple[str, 
         found.append(NOT_ZERO)
     if operator.infinite:
         found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")
-    return (*found, *universality.stated(operator.whole))
+    taken_on = (f"taken on by the user, not established: {name}" for name in operator.assumed)
+    return (*found, *taken_on, *universality.stated(operator.whole))
