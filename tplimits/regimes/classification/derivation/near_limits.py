@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: of order 1 whatever the argument
-_JUMPS = (functions.step, sympy.sign)
+JUMPS = (functions.step, sympy.sign)
 #: how many Taylor terms are read, and what small entries are multiplied by
 _ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
 
@@ -115,9 +115,9 @@ def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
     at_zero = dict.fromkeys(vanishing, sympy.S.Zero)
     there = {a: a.xreplace(at_zero) for a in total.args}
     # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
-    apart = [a for a, value in there.items() if value == 0 and a.has(*functions.KINKS, *_JUMPS)]
+    apart = [a for a, value in there.items() if value == 0 and a.has(*functions.KINKS, *JUMPS)]
     along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
-    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *_JUMPS):
+    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *JUMPS):
         return None
     terms = []
     for k in range(1, _ORDERS + 1):

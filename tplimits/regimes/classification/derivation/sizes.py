@@ -23,6 +23,7 @@ from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry
 from tplimits.program.nodes.properties import SATURATING
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 from tplimits.regimes.classification.derivation.near_limits import (
+    JUMPS,
     Side,
     at_sides,
     left_of,
@@ -42,8 +43,6 @@ HOMOGENEOUS = functions.KINKS
 FLATTENING = (functions.sigmoid, sympy.exp, sympy.log, sympy.cos, sympy.erfc)
 #: linear at 0 and at infinity
 LINEAR_AT_BOTH_ENDS = (functions.gelu,)
-#: of order 1 whatever the argument, jumping where it changes sign; 0 at 0
-JUMPS = (functions.step, sympy.sign)
 
 
 @dataclass(frozen=True)
