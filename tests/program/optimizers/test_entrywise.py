@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import sympy
 from sympy import I, Max, S, Symbol, oo, sqrt
 
+import tplimits as tp
 from tplimits.program.optimizers.entrywise import has_pole, lost_by, not_real_at, value_at
 
 g = Symbol("g", real=True)
@@ -80,3 +83,25 @@ def test_why_a_function_is_not_pseudo_lipschitz(first, lost):
     found = lost_by(first, g)
     assert found is None if lost is None else lost in found
     assert has_pole(first, g) == (lost == "not bounded")
+
+
+@pytest.mark.parametrize(
+    ("Q", "degree", "keeps_signs"),
+    [
+        (lambda g: tp.clip(g, -100, 100), None, True),
+        (lambda g: g + tp.relu(g - 1000) - tp.relu(-g - 1000), None, True),
+        (lambda g: g * tp.step(tp.abs(g) - 1e-5), None, False),
+        (lambda g: g - 3 * tp.clip(g - 300, 0, 2000), None, False),
+        (lambda g: 1e9 * tp.tanh(g / 1e9), None, True),
+        (lambda g: tp.leaky_relu(g, 0.3), 1, True),
+        (lambda g: g / tp.abs(g) ** 0.5, None, True),
+        (lambda g: tp.sign(g), 0, True),
+    ],
+)
+def test_what_bends_at_large_or_small_gradients_is_no_multiple_of_them(Q, degree, keeps_signs):
+    """At gradients of order 1 alone, where these are judged by eye, most of them are g."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some are not pseudo-Lipschitz
+        optimizer = tp.Entrywise(Q)
+    assert optimizer.degree == degree
+    assert optimizer.sign_preserving is keeps_signs

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy
 import sympy
 from sympy import Expr, Symbol
 
@@ -25,11 +26,19 @@ from tplimits.program.nodes.given import exact_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tplimits.program.parametrization.exponents import Exponents
 
 
 #: gradients at which homogeneity is judged
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
+#: by what they are multiplied there: no power of a number that hyperparameters are made of
+_SCALE = sympy.Rational(7, 3)
+#: sizes of gradients, nearer to each other than by that: clip(g, −100, 100) is g at all that are small
+_SIZES = tuple(float(10 ** (k / 3.5)) for k in range(-88, 89))
+#: how far doubles are apart that are equal
+_ROUNDED = 1e-9
 
 
 #: squares of hyperparameters are numbers of arrays
@@ -209,25 +218,30 @@ class Optimizer:
     def degree(self) -> int | None:
         """k if Q_t(λ g_0, …, λ g_t) = λ^k Q_t(g_0, …, g_t) for all λ > 0: 1 for SGD, 0 for a pure sign; else None.
 
-        Judged on the first three steps, at rational gradients and to 40 digits.
+        Judged on the first step at gradients of all sizes, and on the first three at rational ones and to 40 digits.
         """
-        # no power of a number that hyperparameters are made of
-        scale = sympy.Rational(7, 3)
         for degree in (0, 1):
             differences = (  # one by one: the first that is not 0 decides
-                self.update([scale * x for x in g]) - scale**degree * self.update(g)
+                self.update([_SCALE * x for x in g]) - _SCALE**degree * self.update(g)
                 for g in (_POINTS[:1], _POINTS[:2], _POINTS)
             )
             if all(abs(sympy.N(d, 40)) < 1e-30 for d in differences):
-                return degree
+                near, far = (self._first_at(float(scale)) for scale in (1, _SCALE))
+                apart = abs(far - float(_SCALE) ** degree * near)
+                return degree if (apart <= _ROUNDED * (abs(far) + abs(near))).all() else None
         return None
 
     @cached_property
     def sign_preserving(self) -> bool:
-        """Whether Q_0(g) has the sign of g, judged at 10^−6, …, 10^6 and their negatives."""
-        first = self.update([G])
-        points = [sign * sympy.Rational(10) ** k for k in range(-6, 7) for sign in (1, -1)]
-        return all(sympy.sign(first.subs(G, p).evalf()) == sympy.sign(p) for p in points)
+        """Whether Q_0(g) has the sign of g, judged at gradients of all sizes and of both signs."""
+        positive, negative = self._first_at(1.0)
+        return bool((positive > 0).all() and (negative < 0).all())
+
+    def _first_at(self, scale: float) -> NDArray[numpy.float64]:
+        """Q_0 at gradients of all sizes times a number, with both signs: (2, sizes)."""
+        g = scale * numpy.array([_SIZES, numpy.negative(_SIZES)])
+        stepper = Stepper(self)
+        return stepper.step(0, stepper.start(g.shape), g)[1]
 
     @cached_property
     def is_bounded(self) -> bool:
