@@ -15,10 +15,12 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.frame import Array
-from tplimits.program.nodes.crossings import crossings
+from tplimits.program.nodes.crossings import between_waves, crossings
 
 #: points scanned for the sign changes of a curved kink, and halvings of where their number changes
 _SCAN, _BISECTIONS = 161, 46
+#: sign changes of one curved kink along a line
+_MOST = 64
 
 #: for one coordinate, where kinks cut it: (outer, count, cuts) as a function of the earlier coordinates
 Cuts = Callable[[Array], Array]
@@ -120,9 +122,14 @@ def _turning_points(cut: Cuts, radius: float) -> Array:
     return ((low + high) / 2).reshape(1, 1, -1)
 
 
-def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> Array:
-    """Sign changes on [−radius, radius] of functions evaluated at (..., points); padded with `radius`."""
-    return crossings(function, numpy.linspace(-radius, radius, _SCAN), radius, most)
+def roots(function: Callable[[Array], Array], radius: float, waves: Sequence[Callable[[Array], Array]] = ()) -> Array:
+    """Sign changes on [−radius, radius] of functions evaluated at (..., points); padded with `radius`.
+
+    `waves` are the arguments of what is periodic in one function: it is looked at as often as these turn, and may have
+    as many sign changes; else there are at most _MOST.
+    """
+    line = numpy.linspace(-radius, radius, _SCAN)
+    return crossings(function, between_waves(waves, line), radius, numpy.iinfo(numpy.intp).max if waves else _MOST)
 
 
 def straight_root(function: Callable[[Array], Array], radius: float) -> Array:

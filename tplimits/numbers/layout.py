@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -18,6 +18,7 @@ from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
 from tplimits.numbers.frame import Array, independent_frame
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.properties import WAVES
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -227,9 +228,11 @@ class Layout:
 
     def _finder(self, kink: Expr, k: int, radius: float, kink_values: KinkValues) -> Cuts:
         straight = self._is_affine(kink, k)
+        # beyond the first coordinate there is one line for every node: the error estimate has to cover what they miss
+        waves = sorted({w.args[0] for w in kink.atoms(*WAVES)}, key=str) if k == 0 else []
 
         def cuts(nodes: Array) -> Array:
-            def along(line: Array) -> Array:
+            def along(line: Array, kink: Expr = kink) -> Array:
                 shape = (*nodes.shape[:2], line.shape[-1])
                 flat = (shape[0], shape[1] * shape[2])
                 values = {}
@@ -239,7 +242,8 @@ class Layout:
                     values[symbol] = numpy.broadcast_to(moved, shape).reshape(flat) + self.offsets[i]
                 return kink_values(kink, values, flat).reshape(shape)
 
-            return straight_root(along, radius) if straight else roots(along, radius)
+            turning = [partial(along, kink=argument) for argument in waves]
+            return straight_root(along, radius) if straight else roots(along, radius, turning)
 
         return cuts
 

@@ -62,7 +62,9 @@ def between_waves(waves: Iterable[Callable[[Array], Any]], line: Array) -> Array
     parts = numpy.ones(line.size - 1)
     for wave in waves:
         with numpy.errstate(all="ignore"):
-            moved = abs(numpy.diff(numpy.broadcast_to(wave(line), line.shape))) / _PHASE
+            along = numpy.asarray(wave(line))
+            moved = abs(numpy.diff(numpy.broadcast_to(along, (*along.shape[:-1], line.size)))) / _PHASE
+            moved = moved.reshape(-1, line.size - 1).max(axis=0)
         parts = numpy.maximum(parts, numpy.ceil(numpy.where(numpy.isfinite(moved), moved, 1.0)))
     if parts.sum() > _POINTS:
         raise EvaluationError(
