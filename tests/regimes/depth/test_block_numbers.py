@@ -73,3 +73,17 @@ def test_an_exponential_of_a_far_square(k):
     found = tp.derive(peak, tp.Proportional()).drift_at([[V]])
     assert found == pytest.approx(np.array([[expected]]), rel=1e-9)
     assert found != pytest.approx(np.array([[1 / np.sqrt(1 + 4 * k * V)]]), rel=1e-2)
+
+
+def test_scalars_that_constants_take_out_of_a_domain():
+    """x + W x √(s − c)/√n with s → 0 has the drift −c V, which is none where c > 0."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, Q: tp.Matrix, *, c):
+        return x + (W @ x) * tp.sqrt(tp.avg(x * (Q @ x)) - c) / tp.sqrt(tp.n)
+
+    sde, V = tp.derive(block, tp.Proportional()), np.array([[1.0, 0.3], [0.3, 1.2]])
+    np.testing.assert_allclose(sde.drift_at(V, c=-2), 2 * V, rtol=1e-12)
+    for call in (sde.drift_at, sde.diffusion_at, lambda V, c: sde.simulate(V, c=c, T=0.1, paths=2, dt=0.05)):
+        with pytest.raises(tp.EvaluationError, match=r"`sqrt\(-c\)` of `block` is not real: -c = -2 < 0"):
+            call(V, c=2)

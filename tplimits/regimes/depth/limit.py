@@ -19,7 +19,7 @@ from tplimits.regimes.depth.claims import OF_SIMULATE
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block, forms_of
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
-from tplimits.regimes.depth.of_block import OfBlock
+from tplimits.regimes.depth.of_block import OfBlock, refuse_unreal
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -161,6 +161,14 @@ class CovarianceSDE(OfBlock):
         values = self.values(V.shape[-1], named_once(constants, named, asked, EvaluationError), ratios)
         numbers.validity.insist_on_chance(self.limit, V, values, asked)
         return V, values
+
+    def values(
+        self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None
+    ) -> dict[Symbol, float]:
+        """Numbers for the symbols of the terms; EvaluationError also where they leave the domain of a function."""
+        found = super().values(m, constants, ratios)
+        refuse_unreal(self.program, self.limit.domains, found)
+        return found
 
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sympy
-from sympy import Symbol
+from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Entry, constant_symbol, size_symbol, width_symbol
@@ -93,10 +93,15 @@ def block_numbers(
 
 def _refuse_imaginary_roots(program: Program, found: Mapping[Symbol, float]) -> None:
     """√(1 − γ²) at γ = 1.5 is no coefficient of a real network, even where only its square enters the limit."""
-    for power in _roots_of_constants(program):
-        value = power.base.xreplace({s: sympy.Float(v, 17) for s, v in found.items()})
+    refuse_unreal(program, {str(power): power.base for power in _roots_of_constants(program)}, found)
+
+
+def refuse_unreal(program: Program, domains: Mapping[str, Expr], found: Mapping[Symbol, float]) -> None:
+    """EvaluationError where a number that may not be negative is so; they go by the root or logarithm of them."""
+    for shown, number in domains.items():
+        value = number.xreplace({s: sympy.Float(v, 17) for s, v in found.items()})
         if value.is_number and value.is_real and value < -1e-12:
-            raise EvaluationError(f"`{power}` of `{program.name}` is not real: {power.base} = {float(value):.6g} < 0.")
+            raise EvaluationError(f"`{shown}` of `{program.name}` is not real: {number} = {float(value):.6g} < 0.")
 
 
 def _roots_of_constants(program: Program) -> Iterator[sympy.Pow]:

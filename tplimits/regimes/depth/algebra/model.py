@@ -107,6 +107,7 @@ class Model:
     one neuron, and the covariance of two of these.
     `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
     that are not differentiable at a value of their argument.
+    `domains` are numbers in open constants that may not be negative, by the root or logarithm of them.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
@@ -123,6 +124,7 @@ class Model:
     neurons: dict[int, Form] = field(default_factory=dict)
     expanded: dict[str, Form] = field(default_factory=dict)
     jumps: dict[str, Jump] = field(default_factory=dict)
+    domains: dict[str, Expr] = field(default_factory=dict)
     #: the dimensions of the tokens where there are several sequences, the first `tokens`
     sequences: tuple[int, ...] = ()
 

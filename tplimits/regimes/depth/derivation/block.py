@@ -62,6 +62,8 @@ class BlockLimit:
     expanded: Mapping[str, Form] = field(default_factory=dict)
     #: functions that are not differentiable at zero, or have a value there that the forms do not tell
     jumps: Mapping[str, Jump] = field(default_factory=dict)
+    #: numbers in open constants that may not be negative, by the root or logarithm of them
+    domains: Mapping[str, Expr] = field(default_factory=dict)
 
 
 def derive_block(
@@ -154,6 +156,7 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
         law,
         layer.model.expanded,
         jumps,
+        layer.model.domains,
     )
 
 
@@ -299,4 +302,5 @@ def _stacked(program: Program, fixed: tuple[str, ...], sequences: bool, weighed:
         {name: {k: f.degree_scaled(s) for k, f in law.items()} for s, p in met for name, law in p.laws.items()},
         _expanded(met),
         {name: j._replace(variance=j.variance.degree_scaled(s)) for s, p in met for name, j in p.jumps.items()},
+        {shown: number for p in parts for shown, number in p.domains.items()},
     )

@@ -14,7 +14,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.program.parts import found as parts_of
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.algebra.products import (
     SPAN,
@@ -243,11 +245,19 @@ def _undone(lowering: Lowering, arrays: Arrays, factor: Factor) -> Factor:
     return arrays.label(numpy.eye(lowering.data.size(lowering.model.dimensions[at[0] // SPAN].name))), at, copy
 
 
+def _keep_domain(lowering: Lowering, function: Expr, number: Expr) -> None:
+    """What open constants may not make negative: of (√−c)² = −c nothing shows that it is no number."""
+    logarithms = [(node, node.args[0]) for node in parts_of(function, sympy.log)]
+    for node, end in (*ends_of_domains(function), *logarithms) if number.free_symbols else ():
+        lowering.model.domains[str(node.xreplace({_ARGUMENT: number}))] = end.xreplace({_ARGUMENT: number})
+
+
 def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int], written: Expr) -> Poly:
     """A function, or a derivative of what is `written`, at the fixed part of its argument."""
     number = fixed_number(lowering, fixed)
     name = written.func.__name__ if isinstance(written, sympy.Function) else ""
     if number is not None:
+        _keep_domain(lowering, function, number)
         try:
             value = at_number(function, _ARGUMENT, number, name)
         except NoLimitError as error:
