@@ -32,6 +32,9 @@ LOGIT_MAPS = (
     ),
     *("tp.sqrt(Y**2)/tp.sqrt(tp.n)", "tp.sign(1 + Y)*Y", "tp.step(Y - 1)", "tp.tanh(tp.sqrt(tp.n)*Y)/tp.sqrt(tp.n)"),
     *("tp.relu(p + Y) - tp.relu(p)", "tp.abs(p + Y) - tp.abs(p)", "tp.tanh(p + Y) - tp.tanh(p)", "p*tp.relu(Y)"),
+    *("tp.sin(Y)*tp.relu(Y)", "Y*tp.abs(Y)", "tp.tanh(Y)**2", "tp.abs(Y)**1.5/tp.n**(1/4)", "tp.sigmoid(20*(Y - 1))"),
+    *("tp.gelu(tp.sqrt(tp.n)*Y)/tp.n", "tp.relu(tp.sqrt(tp.n)*Y - 0.3)/tp.n", "tp.sign(Y)*Y**2*tp.sqrt(tp.n)"),
+    *("tp.maximum(Y, 2*Y)", "tp.relu(p + 0.3*Y) - tp.relu(p)", "p*tp.sign(Y)/tp.sqrt(tp.n)", "tp.sqrt(1 + Y**2) - 1"),
     *("1/(1 + Y)", "tp.log(1 + Y)", "Y/(1 + Y**2)", "tp.sqrt(1 + Y) - 1", "tp.clip(Y, -1, 0)", "1/Y/tp.n"),
 )
 #: activations of a branch of order n^(-1/2), or shaped ones
@@ -43,6 +46,8 @@ BRANCHES = (
     *("g/tp.sqrt(tp.n)*(W2 @ ((W1 @ x)*tp.sigmoid(W3 @ x)))", "g/tp.sqrt(tp.n)*(W2 @ tp.relu(x))", "g/tp.n*tp.relu(x)"),
     *("g/tp.sqrt(tp.n)*(W2 @ (x/tp.sqrt(tp.avg(x*x))))", "g/tp.sqrt(tp.n)*(W1 @ x)*tp.avg(x*x)"),
     *("g/tp.sqrt(tp.n)*(W1 @ x)*tp.avg((W2 @ x)**2)", "g/tp.n*x*tp.tanh(tp.avg(x*x))", "g*(W1 @ x)*tp.avg(x*(W2 @ x))"),
+    *("g/tp.sqrt(tp.n)*(W2 @ tp.gelu(8*(W1 @ x) - 6))", "g/tp.sqrt(tp.n)*(W2 @ tp.maximum(W1 @ x, W3 @ x))"),
+    *("g/tp.sqrt(tp.n)*(W2 @ (tp.tanh(W1 @ x)*tp.relu(W3 @ x)))", "g/tp.sqrt(tp.n)*(W2 @ tp.step((W1 @ x) - 0.4))"),
     *("g/tp.n*x*tp.avg(tp.relu(W1 @ x))", "g/tp.n*x*tp.relu(tp.avg(x*(W1 @ x)))", "g*x*tp.avg((W1 @ x)*(W2 @ x))"),
 )
 

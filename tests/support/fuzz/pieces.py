@@ -23,6 +23,15 @@ SMOOTH = {
     "tp.softplus({})": 1,
     "tp.log(1 + {}**2)": 1,
     "tp.sqrt(1 + {}**2)": 1,
+    "tp.tanh({})**3": 0,
+    "tp.gelu(8*{} - 6)": 1,
+    "tp.sigmoid(20*({} - 1))": 0,
+    "tp.exp(tp.sin({}))": 0,
+    "1/(2 + tp.cos({}))": 0,
+    "tp.exp(-4*({} - 1)**2)": 0,
+    "tp.elementwise(lambda u: sympy.log(sympy.cosh(u)))({})": 1,
+    "tp.elementwise(lambda u: sympy.asinh(u))({})": 1,
+    "tp.elementwise(lambda u: sympy.erfc(2*u - 1))({})": 0,
 }
 KINKED = {
     "tp.relu({})": 1,
@@ -30,9 +39,24 @@ KINKED = {
     "tp.leaky_relu({}, 0.2)": 1,
     "tp.relu({} - 0.3)": 1,
     "tp.clip({}, -1, 0.5)": 0,
+    "tp.minimum(tp.relu({}), 2.5)": 0,
+    "tp.exp(-tp.abs({}))": 0,
+    "{0}/(1 + tp.abs({0}))": 0,
+    "tp.abs({})**1.5": 2,
+    "tp.abs(tp.sin({}))": 0,
+    "tp.relu(tp.tanh({}) - 0.2)": 0,
+    "tp.relu({0})*tp.relu(1 - {0})": 2,
+    "tp.relu({0})**2/(1 + {0}**2)": 0,
+    "tp.where({0} - 0.3, tp.exp(-tp.abs({0})), 0.7)": 0,
 }
-JUMPING = {"tp.step({})": 0, "tp.sign({})": 0, "tp.step({} - 0.4)": 0}
-GROWING = {"{}**2": 2, "{}**3": 3, "tp.exp(0.3*{})": 2}
+JUMPING = {
+    "tp.step({})": 0,
+    "tp.sign({})": 0,
+    "tp.step({} - 0.4)": 0,
+    "tp.step({0} + 0.2)*{0}": 1,
+    "tp.step(tp.sin(2*{}))": 0,
+}
+GROWING = {"{}**2": 2, "{}**3": 3, "tp.exp(0.3*{})": 2, "tp.relu({})**2": 2}
 #: removable and radial poles of two vectors
 POLES = {
     "tp.tanh({0})/{0}": 0,
@@ -43,6 +67,10 @@ POLES = {
     "{0}*{1}/tp.sqrt({0}**2 + {1}**2)": 1,
     "{0}*tp.log({0}**2 + {1}**2)": 1,
     "tp.sqrt(tp.abs({0}))*tp.sign({0})": 1,
+    "(1 - tp.cos({0}))/{0}": 0,
+    "tp.tanh({0})**2/{0}": 0,
+    "tp.sin({0}*{1})/{0}": 1,
+    "{0}**3/({0}**2 + {1}**2)": 1,
 }
 LOW = 4
 
