@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.digits import NOT_NUMBERS
-from tplimits.program.nodes.functions import relu
+from tplimits.program.nodes.functions import relu, where
 from tplimits.program.parts import found, put_in
 
 #: so many functions are written by their branches, one inside the other
@@ -57,7 +57,11 @@ def by_branches(
             sides = (*sides, sympy.S.Zero)
         told = known | {condition_of(node)}
         everywhere = [put_in(expr, {node: side}, {}) for side in sides]
-        for ways, past in ((everywhere, known), (pieces(everywhere, node, analysis.random), told)):
+        tried = [(everywhere, known)]
+        # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line
+        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where):
+            tried.append((pieces(everywhere, node, analysis.random), told))
+        for ways, past in tried:
             whole = of_sum([by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
             # a branch that divides by 0 is never taken there or is a pole; either way the bound by all branches is none
             if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
