@@ -4,6 +4,7 @@ import linecache
 
 import numpy as np
 import pytest
+import sympy
 from expanded import KNOWN
 from fuzz.cases import case
 from reweighted import Prepared, by_calculus, by_weights
@@ -12,7 +13,7 @@ import tplimits as tp
 
 #: the first twelve seeds of random programs whose expansion is refused neither as it is nor on few neurons, where
 #: √n times an average of mean 0 is not seen to stay
-SEEDS = (10, 18, 28, 38, 44, 50, 99, 109, 110, 114, 118, 119)
+SEEDS = (4, 10, 18, 38, 44, 48, 74, 99, 109, 110, 114, 118)
 
 
 def compared(prepared, monkeypatch):
@@ -32,7 +33,7 @@ def test_random_programs(seed, monkeypatch):
     one = case(seed)
     name = f"<random program {seed}>"
     linecache.cache[name] = (len(one.source), None, one.source.splitlines(True), name)
-    space = {"tp": tp, "np": np}
+    space = {"tp": tp, "np": np, "sympy": sympy}
     exec(compile(one.source, name, "exec"), space)
     program = space["subject"].bind(**one.options["bind"]) if one.options["bind"] else space["subject"]
     compared(Prepared(program, size=8, ratios=one.options["ratios"]), monkeypatch)
