@@ -19,7 +19,7 @@ from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import at_rest, parameters, refuse_moved
 from tplimits.program.network.preactivations import with_preactivations, written_out
 from tplimits.program.network.tangent import tangent
-from tplimits.program.nodes.entries import NO_NEURON, Entry, Kron, axis_symbol, free_indices
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
 from tplimits.regimes.kernels.derivation.demand import Demand, demand
@@ -71,6 +71,12 @@ class KernelTables:
                     wanted.add(entry.table)
                     stack.append(self.tables[entry.table].definition)
         return tuple(t for t in self.tables if t.number in wanted)
+
+    @cached_property
+    def means(self) -> frozenset[GaussMean]:
+        """The means of `tp.expect` that the kernels rest on."""
+        exprs = (self.nngp, self.ntk, *(t.definition for t in self.needed))
+        return frozenset().union(*(e.atoms(GaussMean) for e in exprs))
 
     @cached_property
     def demand(self) -> Demand:

@@ -94,7 +94,7 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
     keep_pages()
-    pieces, least = pieces_of(asked, tuple(kernels)), _error_of_constants(asked)
+    pieces, least = pieces_of(asked, tuple(kernels)), error_of_constants(asked.derivation.means, asked.constants)
     with reporting(progress) as report:
         report.plan(many_squares(asked, pieces.step), "tiles of pairs")
         for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
@@ -284,7 +284,7 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     are_few = max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None
     if are_few and (fused := _fused(asked)) is not None:
         refuse_infinite(asked, KERNELS, list(fused))
-        return KernelPair(*fused, *[_error_of_constants(asked)] * 2)
+        return KernelPair(*fused, *[error_of_constants(asked.derivation.means, asked.constants)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -293,12 +293,6 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
                 put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
-
-
-def _error_of_constants(asked: GramRequest) -> float:
-    """The largest error of the means that no input moves."""
-    made = asked.derivation
-    return error_of_constants((made.nngp, made.ntk, *(t.definition for t in made.needed)), asked.constants)
 
 
 def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:

@@ -11,10 +11,10 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
-from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.evaluate import mean_of_numbers
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.entries import GaussMean
     from tplimits.regimes.kernels.derivation.leaves import Moment
 
 #: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite.  In
@@ -76,9 +76,8 @@ def evaluated_moment(
     return found.reshape(shape), error
 
 
-def error_of_constants(exprs: Iterable[Expr], constants: Mapping[Expr, float]) -> float:
+def error_of_constants(means: Iterable[GaussMean], constants: Mapping[Expr, float]) -> float:
     """The largest error of a mean that no input moves; one inside of another counts where it is a number itself."""
-    means = {mean for expr in exprs for mean in expr.atoms(GaussMean)}
     alone = (mean for mean in means if all(s in constants for s in mean.free_symbols))
     return max((mean_of_numbers(mean, constants).error for mean in alone), default=0.0)
 
