@@ -1,7 +1,7 @@
 """Single pairs in many digits: for nearly singular laws whose determinant no rule carries along.
 
 The same tables and the same text of closed moments, on numbers of mpmath; inputs are taken for the exact numbers that
-their doubles are.  Some milliseconds a pair.  Scalars of one input may be means without a formula: NotFused then.
+their doubles are.  Some milliseconds a pair.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tplimits.arrays import Array
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
-from tplimits.regimes.kernels.numbers.fused.statements import NotFused
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 _DIGITS = 40
-
 
 #: what the text of a moment calls `math`
 _MATH = SimpleNamespace(
@@ -39,11 +37,15 @@ _MATH = SimpleNamespace(
 )
 
 
+class NotPrecise(Exception):
+    """A mean has no formula whose digits could be asked for."""
+
+
 @lru_cache(maxsize=256)
 def in_many_digits(moment: MomentFunction) -> Any:
     """The text of a closed moment as a function of (c11, c12, c22, det) on numbers of mpmath."""
     if moment.route != "closed":
-        raise NotFused
+        raise NotPrecise
     names: dict[str, Any] = {"math": _MATH}
     arguments = ("c11", "c12", "c22", "det")
     exec(closed_code([moment], arguments).function_text("closed", arguments), names)  # our own text
