@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -307,3 +308,36 @@ def test_the_gram_matrix_of_drawn_logits_is_semidefinite():
 def test_bad_draws(options, message):
     with pytest.raises(tp.EvaluationError, match=message):
         HEADS.evaluate(TOKENS, **options)
+
+
+def arccosine(a: Any, c: Any, b: Any) -> Any:
+    """E relu relu at covariances in many digits."""
+    ρ = c / mpmath.sqrt(a * b)
+    angle = mpmath.acos(min(max(ρ, -1), 1))
+    return mpmath.sqrt(a * b) * (mpmath.sin(angle) + (mpmath.pi - angle) * mpmath.cos(angle)) / (2 * mpmath.pi)
+
+
+def test_means_over_tokens_with_a_mask_where_two_inputs_are_one():
+    """Sums of data that are no inner product of one array: pairs on one line are done again, without many digits."""
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], m: tp.Input["token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(m * tp.sum(U * ξ, over="d"), over="token") / tp.sum(m, over="token")
+        return v * tp.relu(W @ tp.relu(x))
+
+    rng = np.random.default_rng(4)
+    words, mask = rng.standard_normal((4, 5, 3)), np.array([[1, 1, 1, 0, 0]] * 2 + [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    words[1, :3] = words[0, [2, 0, 1]]  # the same words in another order
+    found = tp.derive(net, tp.Kernels()).evaluate({"ξ": words, "m": mask.astype(float)}).nngp
+    with mpmath.workdps(40):
+        exact = [[mpmath.mpf(float(x)) for x in row] for row in words.reshape(4, -1)]
+        means = [
+            [mpmath.fsum(row[3 * t + d] * int(mask[i, t]) for t in range(5)) / int(mask[i].sum()) for d in range(3)]
+            for i, row in enumerate(exact)
+        ]
+        K = [[mpmath.fdot(a, b) for b in means] for a in means]
+        for _ in range(2):
+            K = [[arccosine(K[i][i], K[i][j], K[j][j]) for j in range(4)] for i in range(4)]
+        wanted = np.array([[float(x) for x in row] for row in K])
+    assert np.abs(found / wanted - 1).max() < 1e-12
+    assert np.abs(found[0, 1] / wanted[0, 2] - 1) > 1e-2

@@ -22,6 +22,7 @@ from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
+from tplimits.regimes.kernels.numbers.tables.sums import nest
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -106,13 +107,18 @@ class PrecisePair:
         return mpmath.mpf(sympy.Float(digits, _DIGITS)._mpf_)
 
     def _gram(self, expr: Expr, place: Mapping[int, int]) -> Any:
-        body = expr
-        while isinstance(body, AxisSum):
-            body = body.summand
-        powers = (f.as_base_exp() for f in sympy.Mul.make_args(body))  # ‖x‖² is Σ x·x as one power
-        factors = [base for base, exponent in powers for _ in range(int(exponent)) if isinstance(base, Data)]
+        """Σ x·x′ over all axes of one source; NotPrecise for other sums of data, as those with a mask."""
+        bounds, body = nest(expr)
+        powers = [f.as_base_exp() for f in sympy.Mul.make_args(body)]  # ‖x‖² is Σ x·x as one power
+        data = [(base, many) for base, many in powers if isinstance(base, Data)]
+        rest = sympy.Mul(*(base**many for base, many in powers if not isinstance(base, Data)))
+        if rest.free_symbols & {*bounds} or any(not (many.is_Integer and many.is_positive) for _, many in data):
+            raise NotPrecise
+        factors = [base for base, many in data for _ in range(int(many))]
+        if len(factors) != 2 or len({(f.source, f.indices) for f in factors}) > 1 or {*factors[0].indices} != {*bounds}:
+            raise NotPrecise
         first, second = (self.data[place[f.side]][f.source] for f in factors)
-        return mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
+        return self.value(rest, place[1], place[2]) * mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
 
 
 def precise_pairs(
