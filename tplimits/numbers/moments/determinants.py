@@ -37,8 +37,8 @@ class Kernel:
 
 def _excess(writer: Writer, first: str, cross: str, det: str) -> str:
     """√first − |cross| where det = first − cross² ≥ 0, for a text `first`."""
-    root = writer.let(writer.call("sqrt", first))
-    return writer.let(f"{det}/({root} + {writer.call('fabs', cross)} + {TINY})")
+    root, away = writer.let(writer.call("sqrt", first)), writer.let(writer.call("fabs", cross))
+    return writer.let(f"{det}/({root} + {away} + {TINY})")
 
 
 def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
@@ -52,7 +52,7 @@ def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
     product = writer.let(f"{kernel.first}*{kernel.second}")
     excess = _excess(writer, product, kernel.cross, kernel.det)
     # √(K11K22) − K12 = (√(K11K22) − |K12|) + (|K12| − K12), both without cancellation
-    folded = f"({writer.call('fabs', kernel.cross)} - {kernel.cross})"
+    folded = f"({writer.let(writer.call('fabs', kernel.cross))} - {kernel.cross})"
     return writer.let(f"{scaled} + {number(a * b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
 
 
@@ -64,8 +64,9 @@ def summed(writer: Writer, k: Kernel, other: Kernel) -> str:
     cross = writer.let(f"{k.cross}*{other.cross}")
     # K11K22L11L22 − K12²L12² = ΔK L11L22 + K12² ΔL
     inner = writer.let(f"{k.det}*{other.first}*{other.second} + {k.cross}*{k.cross}*{other.det}")
-    excess = writer.let(f"{inner}/({roots[0]}*{roots[1]} + {writer.call('fabs', cross)} + {TINY})")
-    folded = f"({writer.call('fabs', cross)} - {cross})"
+    away = writer.let(writer.call("fabs", cross))
+    excess = writer.let(f"{inner}/({roots[0]}*{roots[1]} + {away} + {TINY})")
+    folded = f"({away} - {cross})"
     return writer.let(f"{k.det} + {other.det} + {gap}*{gap} + 2.0*({excess} + {folded})")
 
 
@@ -82,9 +83,10 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     if m == 0:
         return "0.0"
     beta = (positive + negative) ** 2 / (2 * m)
+    factor = "" if beta == 1 else f"{number(beta)}*"
     angle = Angle(writer, kernel.first, kernel.cross, kernel.second, kernel.det)
     size, root = angle.size, angle.root
-    away = writer.call("fabs", kernel.cross)
+    away = writer.let(writer.call("fabs", kernel.cross))
     acute = writer.let(writer.call("atan2", root, f"{away} + 0.0"))  # θ or π − θ, at most π/2
     cosine = writer.let(f"{away}/({size} + {TINY})")
     versine = angle.versine
@@ -95,10 +97,10 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     q = writer.let(
         f"{writer.select(f'{acute} < {SERIES_BELOW}', f'{acute}*{square}*{series}', closed)}*{number(1 / numpy.pi)}"
     )
-    forward = f"({versine} - {number(beta)}*{q})*(1.0 + {cosine} + {number(beta)}*{q})"
+    forward = f"({versine} - {factor}{q})*(1.0 + {cosine} + {factor}{q})"
     # at obtuse angles the roles of 1 − κ and 1 + κ change: each is again a sum of small parts in φ
-    lower = f"({number(2 - beta)}*{cosine} + {versine} - {number(beta)}*{q})"
-    backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
+    lower = f"({'' if beta == 1 else f'{number(2 - beta)}*'}{cosine} + {versine} - {factor}{q})"
+    backward = f"{lower}*({versine} + {factor}({cosine} + {q}))"
     chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
     return writer.let(f"{number(m * m)}*{kernel.first}*{kernel.second}*{chosen}")
 
@@ -147,11 +149,15 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def residual_determinant(x: Array, y: Array) -> Array:
-    """|x|² |y − tx|² row by row, x scaled by the power of two that makes t about one."""
-    norm = numpy.einsum("ij,ij->i", x, x)
-    share = numpy.einsum("ij,ij->i", x, y) / numpy.where(norm > 0, norm, 1.0)
-    residual = y - share[:, None] * x
+    """|x|² |y − tx|² of the vectors along the last axis, x scaled by the power of two that makes t about one."""
+    norm = inner(x, x)
+    size = numpy.where(norm > 0, norm, 1.0)
+    residual = y - (inner(x, y) / size)[..., None] * x
     # once more: what is left of x in the residual after rounding
-    again = numpy.einsum("ij,ij->i", x, residual) / numpy.where(norm > 0, norm, 1.0)
-    residual -= again[:, None] * x
-    return norm * numpy.einsum("ij,ij->i", residual, residual)
+    residual -= (inner(x, residual) / size)[..., None] * x
+    return norm * inner(residual, residual)
+
+
+def inner(x: Array, y: Array) -> Array:
+    """Σ x y along the last axis."""
+    return numpy.einsum("...j,...j->...", x, y)

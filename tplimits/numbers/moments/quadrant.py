@@ -77,7 +77,7 @@ class Angle:
     @property
     def versine(self) -> str:
         """1 − |cos θ|, with all digits of the determinant."""
-        away = self.writer.call("fabs", self.cross)
+        away = self.writer.let(self.writer.call("fabs", self.cross))
         return self.writer.let(f"{self.det}/({self.size}*({self.size} + {away}) + {TINY})")
 
     def half(self, i: int, j: int) -> str:

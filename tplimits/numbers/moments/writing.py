@@ -12,12 +12,14 @@ name, so that several formulas of the same arguments share their roots and angle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tplimits.numbers.generated import functions
 
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 _ARRAY_NAMES = {"atan2": "arctan2", "fabs": "abs"}
 
 
@@ -27,6 +29,15 @@ class Code:
 
     assignments: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
+
+    def needed(self) -> Code:
+        """The same without what no result needs."""
+        wanted, kept = set(_NAMES.findall(" ".join(self.results))), []
+        for target, text in reversed(self.assignments):
+            if target in wanted:
+                wanted.update(_NAMES.findall(text))
+                kept.append((target, text))
+        return Code(tuple(reversed(kept)), self.results)
 
     def function_text(self, name: str, arguments: Sequence[str]) -> str:
         """A Python function of the arguments that returns the results, a tuple where there are several."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -89,36 +89,16 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
-    keep_pages()
-    pieces = pieces_of(asked, tuple(kernels))
+    yield from _made(asked, Planned(asked, tuple(kernels)), progress)
+
+
+def _made(asked: GramRequest, planned: Planned, progress: Progress) -> Iterator[Tile]:
     with reporting(progress) as report:
-        report.plan(many_squares(asked, pieces.step), "tiles of pairs")
-        for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
-            values, error = pieces.of(rows, columns)
-            refuse_infinite(asked, kernels, values, rows.start, columns.start)
-            if asked.symmetric and rows == columns:
-                values = [symmetric(v) for v in values]
+        report.plan(many_squares(asked, planned.step), "tiles of pairs")
+        for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, planned.step):
+            values, error = planned.tile(rows, columns)
             yield Tile(rows, columns, values, error)
             report.advance(1)
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Inputs a side of a tile, the kernels of one with a bound of their errors, seconds that a pair takes, roughly."""
-
-    step: int
-    of: Callable[[slice, slice], tuple[list[Array], float]]
-    seconds: float
-
-
-def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
-    """Tiles by the plan of the recursion.
-
-    `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
-    in every process.
-    """
-    planned = Planned(asked, kernels, settled)
-    return Pieces(planned.step, planned.tile, planned.plan.seconds)
 
 
 def _step(asked: GramRequest, plan: KernelPlan) -> int:
@@ -142,9 +122,14 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 
 
 class Planned:
-    """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
+    """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs, `step` inputs a side.
+
+    `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
+    in every process.
+    """
 
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
+        keep_pages()
         self.asked, self.kernels = asked, kernels
         plan = _plan(asked, kernels)
         pairs = asked.one.many * asked.other.many
@@ -177,35 +162,47 @@ class Planned:
         return {1: one, 2: one if self.owns[2] is self.owns[1] else self.owns[2].laid_out(lanes, dtype)}
 
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
-        """The kernels of one tile."""
+        """The kernels of one tile, symmetric where it is on the diagonal, and a bound of their errors.
+
+        EvaluationError where they are not finite.
+        """
         part, kernels = _part(self.asked, rows, columns), self.kernels
         try:
             mine = self.own(part, self.owns[1].some(rows)) if part.symmetric else []
-            if not all(numpy.isfinite(m).all() for m in mine):
-                return _extended(part, kernels)
             if mine and part.one.many == 1 and not self.owns[1].some(rows).near.any():
-                return [dropped(part, m[None]) for m in mine], self.plan.error
+                return self._finished(part, [symmetric(m[None]) for m in mine], rows, columns)
             alike = near_inputs(part.one, part.other) if self.single and self.plan.subtracts else None
             single = self.single and (alike is None or bool(alike.mean() < _FEW_ALIKE))
             owns = self.owns_of(rows, columns, single)
             found, near = self.plan.run(part.one, part.other, owns, part.symmetric, single)
         except OutOfRangeError:
-            return _extended(part, kernels)
+            return self._extended(part, rows, columns)
         values = [laid_out(part, v) for v in found]
         if self.plan.subtracts:
             values = mended(self, (part, rows, columns), values, alike if single else None)
         if single and rows.start == 0:
             self.rounding = max(self.rounding, rounding(self, part, columns, values))
-        if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
-            return _extended(part, kernels)
         if part.symmetric and near.any():  # below the diagonal are copies, on it kernels of inputs with themselves
             near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
-        if near.any():
+        if near.any() and all(numpy.isfinite(v).all() for v in (*values, *mine)):
             values = [numpy.array(v) for v in values]
             _do_again(part, kernels, near, values, self.plan)
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
+        return self._finished(part, values, rows, columns)
+
+    def _finished(self, part: GramRequest, values: list[Array], rows: slice, columns: slice) -> tuple[list[Array], float]:
+        """The kernels of a tile that is done, of all pairs in extended precision where doubles leave their range."""
+        if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
+            return self._extended(part, rows, columns)
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
+
+    def _extended(self, part: GramRequest, rows: slice, columns: slice) -> tuple[list[Array], float]:
+        """The kernels of a tile in extended precision; EvaluationError where they are not finite there."""
+        found, error = wide(part, self.kernels)
+        values = [symmetric(v) if part.symmetric else v for v in (dropped(part, v) for v in found)]
+        refuse_infinite(self.asked, self.kernels, values, rows.start, columns.start)
+        return values, error
 
     def owns_of(self, rows: slice, columns: slice, single: bool) -> dict[int, Own]:
         """What is done once for each input, for loops in this precision."""
@@ -258,13 +255,7 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
             found[rest, a] = transposed(found[a, rest])
     diagonal = known.nonzero()[0]
     found[diagonal, diagonal] = own[diagonal]
-    return found
-
-
-def _extended(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
-    """Kernels of all pairs in extended precision."""
-    values, error = wide(part, kernels)
-    return [dropped(part, v) for v in values], error
+    return found if found.ndim == 2 else symmetric(found)
 
 
 def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
@@ -278,9 +269,14 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 
 
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
-    kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
-    for tile in tiles(asked, kernels, progress):
+    planned = Planned(asked, ("nngp",) if asked.derivation.no_ntk else KERNELS)
+    many, error = (asked.one.many, asked.other.many), 0.0
+    if max(many) <= planned.step and not progress:  # one tile, of which there is nothing to tell
+        values, error = planned.tile(*map(slice, many))
+        found = [numpy.array(v, asked.dtype, order="C") for v in values]
+        return KernelPair(found[0], found[-1], error, error)
+    found = [numpy.empty(shape_of(asked), asked.dtype) for _ in planned.kernels]
+    for tile in _made(asked, planned, progress):
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:

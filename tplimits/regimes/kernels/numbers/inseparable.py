@@ -51,6 +51,8 @@ _BLOCK = 1 << 20
 _ROUNDING = 1e-9
 #: how much wider points are that look at E F² further out, and how many times more of it they may find there
 _WIDER, _UNSEEN = 1.5, 3.0
+#: the way to a mean that has neither a formula nor an expansion
+_QUADRATURE = "quadrature"
 
 
 @dataclass(frozen=True)
@@ -83,25 +85,33 @@ def inseparable(derivation: KernelTables, constants: Mapping[Expr, float]) -> li
     return known[key]
 
 
+def routes(derivation: KernelTables, constants: Mapping[Expr, float]) -> set[str]:
+    """The ways to the means of a recursion; of one variable alone it is ""."""
+    inseparable(derivation, constants)
+    found: set[str] = derivation.remembered["routes"][keyed(constants)]
+    return found
+
+
 def _searched(derivation: KernelTables, constants: Mapping[Expr, float]) -> list[Inseparable]:
     demand, known = derivation.demand, {}
-    functions: dict[Any, bool] = {}
+    functions: dict[Any, str] = {}
     exprs = [(t.name, demand.definitions[t.number]) for t in derivation.needed]
     for name, expr in [*exprs, ("", demand.nngp), ("", demand.ntk)]:
         mine = []
         for moment in found(expr, Moment):
             function = moment.args[0], moment.args[1], moment.args[3]
             if function not in functions:  # layers share it, whatever their covariances
-                functions[function] = is_inseparable(moment, constants)
-            if functions[function] and moment not in known:
+                functions[function] = _route(moment, constants)
+            if functions[function] == _QUADRATURE and moment not in known:
                 mine.append(moment)
         known.update({m: Inseparable(m, name) for m in sorted(mine, key=sympy.default_sort_key)})
+    derivation.remembered["routes"][keyed(constants)] = set(functions.values())
     return list(known.values())
 
 
 def is_inseparable(moment: Moment, constants: Mapping[Expr, float]) -> bool:
     """Whether a mean has neither a formula nor an expansion."""
-    return _route(moment, constants) == "quadrature"
+    return _route(moment, constants) == _QUADRATURE
 
 
 def _route(moment: Moment, constants: Mapping[Expr, float]) -> str:

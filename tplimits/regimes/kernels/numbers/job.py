@@ -12,7 +12,7 @@ import numpy
 
 from tplimits.arrays import AnyArray as Array
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of
+from tplimits.regimes.kernels.numbers.evaluation import Planned
 from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, refuse_infinite, shape_of
 from tplimits.regimes.kernels.numbers.squares import squares
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
@@ -50,20 +50,20 @@ class Job:
         if self.asked.is_drawn:
             return [(slice(0, one), slice(0, other))]
         pairs = one * other / (2 if self.asked.symmetric else 1)
-        side = math.isqrt(int(max(_TILE / self._pieces.seconds, pairs / _MOST, 1)))
+        side = math.isqrt(int(max(_TILE / self._planned.plan.seconds, pairs / _MOST, 1)))
         step = max(1, min(side, _LARGEST) // self.step) * self.step
         return list(squares(one, other, self.asked.symmetric, step))
 
     @cached_property
     def step(self) -> int:
         """Inputs a side of the tiles that are done together in memory."""
-        return 1 if self.asked.is_drawn else self._pieces.step
+        return 1 if self.asked.is_drawn else self._planned.step
 
     def tile(self, number: int) -> Found:
         """One tile; a diagonal one of a symmetric request is exactly symmetric.  EvaluationError where not finite."""
         rows, columns = self.places[number]
         on_diagonal = self.asked.symmetric and rows == columns
-        found = self._drawn() if self.asked.is_drawn else self._planned(rows, columns, on_diagonal)
+        found = self._drawn() if self.asked.is_drawn else self._together(rows, columns, on_diagonal)
         if on_diagonal:
             found = Found([symmetric(v) for v in found.values], found.error)
         return found
@@ -72,17 +72,16 @@ class Job:
         """Do a small part of the first tile: what is compiled for it is on disk afterwards."""
         if not self.asked.is_drawn:
             rows, columns = self.places[0]
-            self._pieces.of(slice(0, min(self.step, rows.stop)), slice(0, min(self.step, columns.stop)))
+            self._planned.tile(slice(0, min(self.step, rows.stop)), slice(0, min(self.step, columns.stop)))
 
-    def _planned(self, rows: slice, columns: slice, on_diagonal: bool) -> Found:
+    def _together(self, rows: slice, columns: slice, on_diagonal: bool) -> Found:
         """The small tiles of one, those that are done together in memory."""
         many, shape = (rows.stop - rows.start, columns.stop - columns.start), shape_of(self.asked)
         values = [numpy.empty((*many, *shape[2:]), self.asked.dtype) for _ in self.names]
         error = 0.0
         for i, j in squares(*many, on_diagonal, self.step):
             here = _moved(i, rows.start), _moved(j, columns.start)
-            found, bound = self._pieces.of(*here)
-            refuse_infinite(self.asked, self.names, found, here[0].start, here[1].start)
+            found, bound = self._planned.tile(*here)
             for value, part in zip(values, found, strict=True):
                 value[i, j] = part
             error = max(error, bound)
@@ -93,9 +92,9 @@ class Job:
         return Found([getattr(pair, name).astype(self.asked.dtype) for name in self.names], 0.0)
 
     @cached_property
-    def _pieces(self) -> Pieces:
+    def _planned(self) -> Planned:
         kernels = tuple(name for name in self.names if name in KERNELS)
-        return pieces_of(self.asked, kernels, settled=True)
+        return Planned(self.asked, kernels, settled=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the plan, which holds functions and is made again; with the tiles of whoever sends it."""

@@ -45,7 +45,7 @@ def _is_symmetric(value: Array) -> bool:
 
 def symmetric(value: Array) -> Array:
     """A symmetric kernel without what rounding makes of it: entries below the diagonal are those above."""
-    if _is_symmetric(value):
+    if value.size <= 1 or _is_symmetric(value):
         return value
     found = numpy.array(value)
     mirrored(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
     entrywise.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
-    determinants.scaled: lambda f, det: f"{f}*{f}*{det}",
+    determinants.scaled: lambda f, det: det if f == "1.0" else f"{f}*{f}*{det}",
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
@@ -52,7 +52,7 @@ TEXTS: dict[Any, Callable[..., str]] = {
     ),
     entrywise.reciprocal: lambda a: f"1.0/{a}",
     entrywise.reciprocal_root: lambda a: f"1.0/math.sqrt({a})",
-    numpy.multiply: lambda a, b: f"{a}*{b}",
+    numpy.multiply: lambda *factors: "*".join([x for x in factors if x != "1.0"] or ["1.0"]),
     numpy.square: lambda a: f"{a}*{a}",
     numpy.sqrt: lambda a: f"math.sqrt({a})",
     numpy.exp: lambda a: f"math.exp({a})",
@@ -149,21 +149,24 @@ class Body:
         if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
             return texts[0]
         if step.function is bare(contracted):
-            return self.writer.let("*".join(texts))
+            return self.writer.let("*".join([t for t in texts if t != "1.0"] or ["1.0"]))
         if isinstance(step.fixed[0], determinants.Rule):
             return step.fixed[0].text(self.writer, *texts)
         text = TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps))
         return self.writer.let(text if self.writer.scalar else text.replace("math.", "numpy."))
 
-    def guard(self, n: int) -> str:
-        """Whether the variance of a law is out of range."""
-        step = self.passes.steps[n]
-        assert step is not None
-        dims = self.passes.front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
-        size, select = self.writer.let(self.writer.call("fabs", self.value(step.values[0], dims))), self.writer.select
+    def guards(self, own: Sequence[int]) -> list[str]:
+        """Whether variances of laws are out of range: of arrays all in one, since one tells that inputs are no good."""
+        dims = self.passes.front(own[0], tuple(range(len(self.passes.inputs) + len(self.sizes))))
+        values = [self.value(step.values[0], dims) for n in own if (step := self.passes.steps[n]) is not None]
+        select, largest = self.writer.select, repr(1 / SMALLEST)
         # products of two of them leave the doubles: a kernel would be zero without a word
-        outside = select(f"{size} > {1 / SMALLEST}", "1.0", select(f"{size} < {SMALLEST}", "1.0", "0.0"))
-        return f"{select(f'{size} != 0.0', outside, '0.0')} > 0.5"
+        if self.writer.scalar:
+            sizes = [self.writer.let(self.writer.call("fabs", value)) for value in values]
+            outside = [select(f"{v} > {largest}", "1.0", select(f"{v} < {SMALLEST}", "1.0", "0.0")) for v in sizes]
+            return [f"{select(f'{v} != 0.0', bad, '0.0')} > 0.5" for v, bad in zip(sizes, outside, strict=True)]
+        v = self.writer.let(f"numpy.abs(numpy.concatenate(({', '.join(values)},), axis=None))")
+        return [f"((({v} > {largest}) | ({v} < {SMALLEST})) & ({v} != 0.0)).any()"]
 
     def _law(self, n: int, dims: Dims) -> list[str]:
         if (n, dims) not in self.known:

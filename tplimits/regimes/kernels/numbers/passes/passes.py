@@ -219,12 +219,16 @@ class Passes:
         everything = tuple(range(len(self.inputs) + len(sizes)))
         writer = Writer(scalar=self.scalar, prefix="t", series=not self.scalar)
         body = Body(self, sizes, {(n, self.front(n, everything)) for n in members}, writer)
+        own = [n for n in members if is_own_law(self.steps[n])]
         for n in members:
-            text = body.value(n, self.front(n, everything)) if not is_own_law(self.steps[n]) else body.guard(n)
+            if n in own:
+                continue
+            text = body.value(n, self.front(n, everything))
             if n in self.kept:
                 body.results.append((n, text))
             if n not in self.kept or n in self.flags:
                 body.flags.append(text)
+        body.flags += body.guards(own) if own else []
         return body
 
     def front(self, n: int, everything: Dims) -> Dims:

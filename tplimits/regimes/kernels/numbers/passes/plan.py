@@ -14,7 +14,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
+from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined, plain
 from tplimits.regimes.kernels.numbers.passes.paired import Paired
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 from tplimits.regimes.kernels.numbers.tables.places import batch
@@ -36,6 +36,9 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
+#: pairs for which a function of arrays gives way to a compiled one; lines for all pairs of calls so far, and of one call
+#: from which on a second one tells that more will follow
+_MANY, _INTERPRETED, _REPEATED_LINES = 1 << 15, 1 << 28, 1 << 19
 #: inputs from which on pairs above the diagonal are listed: half of them, each brought beside its inputs first
 _LISTED = 16
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
@@ -96,14 +99,17 @@ class KernelPlan:
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs.
 
-        Who asks twice asks many times: one function for all pairs is made for the second call.  Where determinants are
-        carried along it is taken for large calls alone: near inputs on one line it has fewer digits.
+        Who asks twice asks many times: one function for all pairs is made for the second call.
         """
-        self.worth = pairs * self.seconds + (0.0 if self.is_determined else self.worth)
         self.calls += 1
+        if self.statements is not None:
+            lines = pairs * self.statements.lines
+            self.worth += lines
+            often = self.calls > 1 and (self.worth >= _INTERPRETED or lines >= _REPEATED_LINES)
+            self.is_compiled = often or pairs >= _MANY
+            return
+        self.worth += pairs * self.seconds
         work = pairs * self.entries
-        if self.is_determined:
-            self.is_compiled = False
         if self.is_compiled or work <= _FEW:
             return
         # compiling waits until it costs no more than the work so far
@@ -112,7 +118,8 @@ class KernelPlan:
 
     def settled(self, pairs: int) -> KernelPlan:
         """This plan, compiled where so many pairs are worth it, whatever was asked before."""
-        return replace(self, is_compiled=pairs * self.seconds > self._least and self.has_form, calls=0)
+        worth = pairs >= _MANY if self.statements is not None else pairs * self.seconds > self._least
+        return replace(self, is_compiled=worth and self.has_form, calls=0)
 
     @property
     def _least(self) -> float:
@@ -143,23 +150,25 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
-        nest: Nested | Statements | None = self.functions[side].statements if self.is_determined else None
-        if self._own_are_worth(side, inputs.many):
-            nest = self.own_nested(side, inputs.many) or nest
+        nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,))
             if not flagged.any():
                 return Own(rows, flagged)
+        elif self.is_determined and (statements := self.functions[side].statements) is not None:
+            found, flagged = statements.run({1: inputs}, {}, (inputs.many,))
+            if not flagged.any():
+                return Own(found, flagged)
         parts = []
         step = max(1, min(together, _BLOCK // self.largest_row))
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
             parts.append(self.rows[side].run(partial(data_of, self.tables[0], some)))
-        found = [joined([p[k] for p in parts]) for k in range(len(parts[0]))]
-        many = len(found) - self.watched_rows[side]
-        values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
+        joint = [joined([p[k] for p in parts]) for k in range(len(parts[0]))]
+        many = len(joint) - self.watched_rows[side]
+        values, flags = joint[:many], [Labelled(f.array != 0, f.labels) for f in joint[many:]]
         program, places = self.tables[0].derivation.recursion.program, {1: 1, 2: 1}
         bad = [s for f in flags for s in suspicious(program, (inputs, inputs), places, f)]
         near = numpy.zeros(inputs.many, dtype=bool)
@@ -186,14 +195,14 @@ class KernelPlan:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
         nest = self.nested(single, other.many) if self.is_compiled else None
         if nest is not None or self.statements is not None:
-            given, many = self._given(one, other, owns, nest is not None), (one.many, other.many)
+            many = one.many, other.many
             with numpy.errstate(all="ignore"):
                 if nest is not None:
                     made = {side: own.rows for side, own in owns.items()}
-                    values, flagged = nest.run(given, many, above, made=made)
+                    values, flagged = nest.run(self._given(one, other, owns, True), many, above, made=made)
                 elif self.statements is not None:
                     places = _triangle(one.many) if above and one.many >= _LISTED else None
-                    values, flagged = self.statements.run(given, many, places)
+                    values, flagged = self.statements.run({1: one, 2: other}, owns, many, places)
             near = owns[1].near[:, None] | owns[2].near[None, :]
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
@@ -210,9 +219,11 @@ class KernelPlan:
         """Kernels of some pairs by functions of arrays, and which of them rest on a nearly singular law."""
         (rows, i), (columns, j) = (numpy.unique(p, return_inverse=True) for p in places)
         mine, theirs = one.some(rows), other.some(columns)
-        owns = {k: self.own(k, side, side.many) for k, side in ((1, mine), (2, theirs))}
+        sides, many = {1: mine, 2: theirs}, (mine.many, theirs.many)
         assert self.statements is not None
-        found, near = self.statements.run(self._given(mine, theirs, owns), (mine.many, theirs.many), (i, j))
+        with numpy.errstate(all="ignore"):
+            owns = {k: self.own(k, side, side.many) for k, side in sides.items()}
+            found, near = self.statements.run(sides, owns, many, (i, j))
         if near.any():
             near = self._met(near, mine, theirs, owns)
         return [f.array[i, j] for f in found], near[i, j]
@@ -252,17 +263,18 @@ class KernelPlan:
     ) -> Callable[[Any], Any]:
         """What the leaves of the tape of pairs are."""
         beside = not in_blocks and one.many * other.many >= _BESIDE
-        laid = numpy.asfortranarray if beside else numpy.asarray
 
         def given(leaf: Any) -> Any:
             if leaf[0] == "data":
                 found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
-                return Labelled(laid(found.array), (batch(leaf[2]), *found.labels[1:]))
-            _, side, place, labels = leaf
-            row = owns[side].rows[place]
-            if in_blocks and isinstance(row, Blocks):
-                return row
-            return Labelled(laid(owns[side].row(place).array), labels)
+                array, labels = found.array, (batch(leaf[2]), *found.labels[1:])
+            else:
+                _, side, place, labels = leaf
+                row = owns[side].rows[place]
+                if in_blocks and isinstance(row, Blocks):
+                    return row
+                array = plain(row).array
+            return Labelled(numpy.asfortranarray(array) if beside else array, labels)
 
         return given
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
+from tplimits.regimes.kernels.numbers.inseparable import routes
 from tplimits.regimes.kernels.numbers.passes.functions import functions_of, take_bands
 from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 from tplimits.regimes.kernels.numbers.tables.extents import entries, largest, sizes_of
@@ -33,14 +34,17 @@ def plan_for(
 ) -> KernelPlan:
     """The plan of a recursion for these sizes and constants, remembered.
 
-    Without places it carries determinants along, which miss no pair; the plan for loops over many pairs (`looped`) has
-    gaps, which cost less.
+    Without places and with closed forms alone it carries determinants along, which miss no pair; the plan for loops over
+    many pairs (`looped`) has gaps, which cost less.
     """
     known: dict[Any, KernelPlan] = derivation.remembered["plans"]
-    determined = is_plain(derivation) and not looped
-    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, determined)
+    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, looped)
     if key not in known:
-        known[key] = _made(derivation, (one, other), constants, kernels, not determined, determined)
+        determined = not looped and is_plain(derivation) and routes(derivation, constants) <= {"", "closed"}
+        made = _made(derivation, (one, other), constants, kernels, not determined, determined)
+        if determined and made.statements is None:
+            made = _made(derivation, (one, other), constants, kernels, True, False)
+        known[key] = made
     return known[key]
 
 

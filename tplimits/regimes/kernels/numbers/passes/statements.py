@@ -6,7 +6,7 @@ however many layers of bookkeeping stand behind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,13 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.moments.writing import Code, function
+from tplimits.regimes.kernels.numbers.passes.blocks import plain
 from tplimits.regimes.kernels.numbers.passes.forms import NotNested
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.passes.blocks import Own
     from tplimits.regimes.kernels.numbers.passes.passes import Passes
 
 #: rows and columns of some pairs
@@ -37,41 +40,53 @@ class Statements:
         (one,) = passes.passes
         if one.gathers or one.reductions or any(n in passes.inside for n, _ in one.reads):
             raise NotNested("sums inside")
-        self.reads = [n for n, _ in one.reads]
         self.results = [n for n, _ in one.results]
         code = Code(one.assignments, (*(text for _, text in one.results), " | ".join(map("({})".format, one.flags))))
         results = code if one.flags else Code(code.assignments, (*code.results[:-1], "False"))
+        results = results.needed()
+        self.lines = len(results.assignments)
         self.made: Callable[..., Any] = function(results, "statements", list(one.reads.values()), scalar=False)
+        self.wanted = passes.schedule.wanted[: passes.kernels]
+        self.steps = [(n, step) for n in passes.before if (step := passes.steps[n]) is not None]
+        names, labels, inputs = passes.schedule.names, passes.labels, passes.inputs
+        self.data = [(n, labels[n], *name[1:]) for n, name in names.items() if name[0] == "data"]
+        self.rows = [(n, labels[n], *name[1:3]) for n, name in names.items() if name[0] == "row"]
+        self.reads = [(n, tuple(inputs.index(x) for x in labels[n])) for n, _ in one.reads]
 
     def run(
-        self, given: Callable[[Any], Labelled], many: Sequence[int], places: Places | None = None
+        self, sides: Mapping[int, Inputs], owns: Mapping[int, Own], many: tuple[int, ...], places: Places | None = None
     ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
         """The results, and where a law is flagged; of pairs all, or those at some places: others are zero."""
-        passes, inputs = self.passes, self.passes.inputs
-        known = {**passes.constants, **{n: given(passes.schedule.names[n]) for n, s in passes.steps.items() if not s}}
-        for n in passes.before:
-            step = passes.steps[n]
-            assert step is not None
-            values = [known[v] if isinstance(v, int) else v for v in step.values]
-            known[n] = step.function(values, *step.fixed)
-        arrays = [known[n].at(inputs) if places is None else _listed(known[n], inputs, places) for n in self.reads]
-        with numpy.errstate(all="ignore"):
-            *found, flags = (_spread(f, many, places) for f in self.made(*arrays))
-        known |= {n: Labelled(f, inputs) for n, f in zip(self.results, found, strict=True)}
-        wanted = passes.schedule.wanted[: passes.kernels]
-        return [known[w] if isinstance(w, int) else w for w in wanted], flags != 0
+        known: dict[int, Labelled] = {**self.passes.constants}
+        for n, labels, source, side in self.data:
+            known[n] = Labelled(sides[side].arrays[source], labels)
+        for n, labels, side, place in self.rows:
+            row = owns[side].rows[place]
+            known[n] = row if row.labels == labels else Labelled(plain(row).array, labels)
+        for n, step in self.steps:
+            known[n] = step.function([known[v] if isinstance(v, int) else v for v in step.values], *step.fixed)
+        arrays = [_read(known[n].array, dims, many, places) for n, dims in self.reads]
+        *found, flags = self.made(*arrays)
+        for n, array in zip(self.results, found, strict=True):
+            known[n] = Labelled(_spread(array, many, places), self.passes.inputs)
+        flagged = numpy.zeros(many, bool) if flags is False else _spread(flags, many, places)
+        return [known[w] if isinstance(w, int) else w for w in self.wanted], flagged
+
+
+def _read(array: NDArray[Any], dims: tuple[int, ...], many: tuple[int, ...], places: Places | None) -> NDArray[Any]:
+    """An array as it goes with others, its dimensions those of the inputs, or its entries at a list of pairs."""
+    if places is not None:
+        listed: NDArray[Any] = array[tuple([places[d] for d in dims])]
+        return listed
+    if dims == (0,) and len(many) > 1:
+        return array[:, None]
+    return array.T if dims == (1, 0) else array
 
 
 def _spread(value: Any, many: Sequence[int], places: Places | None) -> NDArray[Any]:
     """A result at all pairs, zero where they are not listed."""
     if places is None:
-        return numpy.broadcast_to(value, many)
+        return value if getattr(value, "shape", ()) == many else numpy.broadcast_to(value, many)
     array = numpy.zeros(many, numpy.asarray(value).dtype)
     array[places] = value
     return array
-
-
-def _listed(value: Labelled, inputs: Sequence[str], places: Places) -> NDArray[Any]:
-    """The entries of an array at a list of pairs."""
-    picked: NDArray[Any] = value.array[tuple(places[inputs.index(x)] for x in value.labels)]
-    return picked

@@ -18,12 +18,12 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.numbers.moments.determinants import Kernel, affine, residual_determinant, summed
+from tplimits.numbers.moments.determinants import Kernel, affine, inner, residual_determinant, summed
 from tplimits.numbers.moments.writing import Writer, function
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry, on_side
 from tplimits.regimes.kernels.numbers.tables.entrywise import added
-from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, step, union
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, step
 from tplimits.regimes.kernels.numbers.tables.own import of_pair, one_sided
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 from tplimits.regimes.kernels.numbers.tables.sums import nest
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 #: determinants below this share of the squared lengths are computed again from residuals
 _NEAR = 0.25
-#: numbers of a block of residuals
-_TOGETHER = 1 << 18
+#: numbers of a block of residuals, and so few that all pairs of inputs are done by residuals
+_TOGETHER, _FEW = 1 << 18, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -164,28 +164,31 @@ def gram(frame: Frame, expr: AxisSum) -> Gram | None:
     return Gram(sides, sides[0].labels[1:], frame.value(rest))
 
 
-@step(lambda values, over: tuple(x for x in union(values) if x not in over))
+@step(lambda values, over: tuple(dict.fromkeys(v.labels[0] for v in values)))
 def inner_products(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
     """Σ x x′ of all pairs of inputs, or of all inputs with themselves."""
-    (one, other), labels = (_flat(v, over) for v in values), tuple(x for x in union(values) if x not in over)
-    return Labelled(one @ other.T if len(labels) > 1 else numpy.einsum("id,id->i", one, other), labels)
+    (one, other), labels = (_flat(v, over) for v in values), tuple(dict.fromkeys(v.labels[0] for v in values))
+    return Labelled(one @ other.T if len(labels) > 1 else inner(one, other), labels)
 
 
 def _flat(value: Labelled, over: tuple[str, ...]) -> NDArray[Any]:
-    array = value.at([*(x for x in value.labels if x not in over), *over])
-    return array.reshape(len(array), -1)
+    """Data of inputs, which stand first, as vectors."""
+    array = value.at((value.labels[0], *over))
+    return array if array.ndim == 2 else array.reshape(len(array), -1)
 
 
 @step(lambda values, over: values[2].labels)
 def residuals(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
     """Σ x² Σ x′² − (Σ x x′)², given the inner products; from residuals where much of it cancels."""
-    (one, other), found = (_flat(v, over) for v in values[:2]), numpy.empty_like(values[2].array)
-    mine, theirs = (numpy.einsum("id,id->i", x, x) for x in (one, other))
+    (one, other), sums = (_flat(v, over) for v in values[:2]), values[2].array
+    if sums.size * one.shape[1] <= _FEW:
+        return Labelled(residual_determinant(one[:, None], other[None]), values[2].labels)
+    found, mine, theirs = numpy.empty_like(sums), inner(one, one), inner(other, other)
     rows, many = max(1, _TOGETHER // len(other)), max(1, _TOGETHER // one.shape[1])
     for start in range(0, len(one), rows):
         part = slice(start, start + rows)
         sizes = mine[part, None] * theirs
-        numpy.subtract(sizes, numpy.square(values[2].array[part]), out=found[part])
+        numpy.subtract(sizes, numpy.square(sums[part]), out=found[part])
         i, j = numpy.nonzero(found[part] < _NEAR * sizes)
         for k in range(0, len(i), many):
             here, there = i[k : k + many] + start, j[k : k + many]

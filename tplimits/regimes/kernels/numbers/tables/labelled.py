@@ -23,6 +23,8 @@ class Labelled:
 
     def at(self, order: Sequence[str]) -> NDArray[Any]:
         """The array with its dimensions in an order that has all of them; of length 1 where it lacks one."""
+        if tuple(order) == self.labels:
+            return self.array
         places = [self.labels.index(x) for x in order if x in self.labels]
         sizes = iter(self.array.shape[p] for p in places)
         return self.array.transpose(places).reshape([next(sizes) if x in self.labels else 1 for x in order])

@@ -128,7 +128,7 @@ def _determinant(writer: Writer, c11: str, cross: str, c22: str, det: str = "") 
         # c11 c22 − c12² of equal inputs is rounding: an angle of 1e-8 for one of 0
         return writer.let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
     found = writer.let(writer.select(f"{det} > 0.0", det, "0.0"))
-    away, versine = writer.call("fabs", cross), Angle(writer, c11, cross, c22, found).versine
+    away, versine = writer.let(writer.call("fabs", cross)), Angle(writer, c11, cross, c22, found).versine
     turned = (lambda root: writer.call("arc", versine)) if writer.scalar else partial(_turned, writer, away)
     acute = _one_angle(writer, cross, found, turned)
     writer.know(_turned(writer, f"{away} + 0.0", writer.let(writer.call("sqrt", found))), acute)
