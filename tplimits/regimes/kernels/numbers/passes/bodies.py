@@ -58,6 +58,10 @@ TEXTS: dict[Any, Callable[..., str]] = {
     numpy.exp: lambda a: f"math.exp({a})",
 }
 
+_RENAMED, _CONTRACTED, _PART, _LAW = bare(renamed), bare(contracted), bare(laws.part_of), bare(laws.evaluated)
+_AS_IT_IS = {_RENAMED, bare(repeated), bare(diagonal)}
+_POINTWISE = {_PART, _LAW, *_AS_IT_IS}
+
 
 @dataclass(eq=False)
 class Body:
@@ -123,11 +127,11 @@ class Body:
         """What the text of a step is made of, and at which indices; of sums nothing, which read arrays."""
         step = self.passes.steps[n]
         assert step is not None
-        places = dict(zip(self.passes.labels[n], dims, strict=True))
         if not is_pointwise(step):
             return []
-        if step.function is bare(renamed):
+        if step.function is _RENAMED:
             return [(step.values[0], dims)]
+        places = dict(zip(self.passes.labels[n], dims, strict=True))
         if step.function is bare(diagonal):
             ours, theirs = step.fixed
             places |= {b: places[a] for a, b in zip(ours[len(ours) - len(theirs) :], theirs, strict=True)}
@@ -137,18 +141,18 @@ class Body:
         step = self.passes.steps[n]
         assert step is not None
         mine, operands = dict(zip(self.passes.labels[n], dims, strict=True)), self._operands(n, dims)
-        if step.function is bare(laws.part_of):
+        if step.function is _PART:
             ((law, here),) = operands
             assert isinstance(law, int)
             return self._law(law, here)[step.fixed[0]]
         if self.passes.is_gather(n):
             return self._gather(n, step, mine)
-        if step.function is bare(contracted) and step.fixed[0]:
+        if step.function is _CONTRACTED and step.fixed[0]:
             return self._reduction(step, mine)
         texts = [self.value(v, here) for v, here in operands]
-        if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
+        if step.function in _AS_IT_IS:
             return texts[0]
-        if step.function is bare(contracted):
+        if step.function is _CONTRACTED:
             return self.writer.let("*".join([t for t in texts if t != "1.0"] or ["1.0"]))
         if isinstance(step.fixed[0], determinants.Rule):
             return step.fixed[0].text(self.writer, *texts)
@@ -218,7 +222,7 @@ class Body:
 
 def is_law(step: TapeStep | None) -> bool:
     """Whether a step is a law with all its parts."""
-    return step is not None and step.function is bare(laws.evaluated)
+    return step is not None and step.function is _LAW
 
 
 def is_own_law(step: TapeStep | None) -> bool:
@@ -228,12 +232,6 @@ def is_own_law(step: TapeStep | None) -> bool:
 
 def is_pointwise(step: TapeStep) -> bool:
     """Whether a step acts entry by entry and has a text."""
-    if step.function in (bare(laws.part_of), bare(renamed), bare(repeated), bare(diagonal)):
-        return True
-    if step.function is bare(laws.evaluated):
-        return True
-    if step.function is bare(contracted):
-        return not step.fixed[0]
-    if step.function is not pointwise_step:
-        return False
-    return isinstance(step.fixed[0], determinants.Rule) or step.fixed[0] in TEXTS
+    if step.function is pointwise_step:
+        return isinstance(step.fixed[0], determinants.Rule) or step.fixed[0] in TEXTS
+    return step.function in _POINTWISE or (step.function is _CONTRACTED and not step.fixed[0])

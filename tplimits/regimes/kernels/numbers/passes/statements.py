@@ -6,7 +6,7 @@ however many layers of bookkeeping stand behind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: rows and columns of some pairs
 Places = tuple[NDArray[Any], ...]
+#: pairs that are done together
+_TOGETHER = 1 << 13
 
 
 @dataclass(eq=False)
@@ -65,28 +67,33 @@ class Statements:
             known[n] = row if row.labels == labels else Labelled(plain(row).array, labels)
         for n, step in self.steps:
             known[n] = step.function([known[v] if isinstance(v, int) else v for v in step.values], *step.fixed)
-        arrays = [_read(known[n].array, dims, many, places) for n, dims in self.reads]
-        *found, flags = self.made(*arrays)
+        if places is None and len(many) == 2 and many[0] * many[1] > _TOGETHER:
+            places = tuple(numpy.indices(many).reshape(2, -1))
+        found, flagged = self._found([known[n].array for n, _ in self.reads], many, places)
         for n, array in zip(self.results, found, strict=True):
-            known[n] = Labelled(_spread(array, many, places), self.passes.inputs)
-        flagged = numpy.zeros(many, bool) if flags is False else _spread(flags, many, places)
+            known[n] = Labelled(array, self.passes.inputs)
         return [known[w] if isinstance(w, int) else w for w in self.wanted], flagged
 
+    def _found(
+        self, reads: Sequence[NDArray[Any]], many: tuple[int, ...], places: Places | None
+    ) -> tuple[list[NDArray[Any]], NDArray[numpy.bool_]]:
+        """Results and flags by what is read; listed pairs so many at a time that their arrays stay in the cache."""
+        if places is None:
+            *found, flags = self.made(*(_read(a, dims, many) for a, (_, dims) in zip(reads, self.reads, strict=True)))
+            whole = [f if getattr(f, "shape", ()) == many else numpy.broadcast_to(f, many) for f in found]
+            return whole, numpy.zeros(many, bool) if flags is False else numpy.broadcast_to(flags, many)
+        arrays, flagged = [numpy.zeros(many) for _ in self.results], numpy.zeros(many, bool)
+        for start in range(0, len(places[0]), _TOGETHER):
+            some = tuple([p[start : start + _TOGETHER] for p in places])
+            listed = (a[tuple([some[d] for d in dims])] for a, (_, dims) in zip(reads, self.reads, strict=True))
+            *values, flagged[some] = self.made(*listed)
+            for array, value in zip(arrays, values, strict=True):
+                array[some] = value
+        return arrays, flagged
 
-def _read(array: NDArray[Any], dims: tuple[int, ...], many: tuple[int, ...], places: Places | None) -> NDArray[Any]:
-    """An array as it goes with others, its dimensions those of the inputs, or its entries at a list of pairs."""
-    if places is not None:
-        listed: NDArray[Any] = array[tuple([places[d] for d in dims])]
-        return listed
+
+def _read(array: NDArray[Any], dims: tuple[int, ...], many: tuple[int, ...]) -> NDArray[Any]:
+    """An array as it goes with others, its dimensions those of the inputs."""
     if dims == (0,) and len(many) > 1:
         return array[:, None]
     return array.T if dims == (1, 0) else array
-
-
-def _spread(value: Any, many: Sequence[int], places: Places | None) -> NDArray[Any]:
-    """A result at all pairs, zero where they are not listed."""
-    if places is None:
-        return value if getattr(value, "shape", ()) == many else numpy.broadcast_to(value, many)
-    array = numpy.zeros(many, numpy.asarray(value).dtype)
-    array[places] = value
-    return array

@@ -151,7 +151,8 @@ class Frame:
         names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
         front = value.labels[:batch]
         if len(names) == len(indices) and len(set(names)) == len(names):
-            return renamed([value], (*front, *names))
+            labels = (*front, *names)
+            return value if value.labels == labels else renamed([value], labels)
         if any(i.has(Datum) for i in indices):  # places that hold for one set of inputs alone
             if self.tables.tape is not None:
                 return looked_up([value, *map(self._place, indices)], front)
