@@ -130,16 +130,12 @@ def _sum(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Gram:
-    """factor · Σ_d x_d x′_d of a data instruction: the data of both sides, the sums, what they go over."""
+    """factor · Σ_d x_d x′_d of a data instruction: the data of both sides, what is summed over, the sums of all pairs."""
 
     data: list[Any]
     over: tuple[str, ...]
     factor: Any
-
-    @property
-    def sums(self) -> Any:
-        """Σ_d x_d x′_d of all pairs."""
-        return inner_products(self.data, self.over)
+    sums: Any
 
     @property
     def determinants(self) -> Any:
@@ -161,7 +157,10 @@ def gram(frame: Frame, expr: AxisSum) -> Gram | None:
         return None
     # all entries are summed: what their axes are called here does not matter
     sides = [frame.tables.data(d.source, frame.input[d.side]) for d in sorted(data, key=lambda d: d.side)]
-    return Gram(sides, sides[0].labels[1:], frame.value(rest))
+    over, key = sides[0].labels[1:], (data[0].source, 1)
+    if key not in frame.gaps:
+        frame.gaps[key] = inner_products(sides, over)
+    return Gram(sides, over, frame.value(rest), frame.gaps[key])
 
 
 @step(lambda values, over: tuple(dict.fromkeys(v.labels[0] for v in values)))

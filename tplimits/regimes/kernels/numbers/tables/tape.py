@@ -30,8 +30,6 @@ class Tape:
     labels: list[tuple[str, ...]] = field(default_factory=list)
     #: where laws are nearly singular, one flag an entry, with what tells pairs of the same data apart
     watched: list[tuple[Traced, Mapping[int, int]]] = field(default_factory=list)
-    #: steps by what they do
-    known: dict[tuple[Any, ...], Traced] = field(default_factory=dict)
 
     def leaf(self, name: Leaf, labels: tuple[str, ...]) -> Traced:
         """What will be given under a name."""
@@ -48,19 +46,11 @@ class Tape:
         fixed: tuple[Any, ...],
         labels: tuple[str, ...],
     ) -> Traced:
-        """A step: a new one, or an earlier one that does the same."""
+        """A new step."""
         places = tuple(v.number if isinstance(v, Traced) else v for v in values)
-        # arrays have no hash, but none goes while a step has it
-        key: tuple[Any, ...] = (function, labels, tuple(v if isinstance(v, int) else (id(v),) for v in places), fixed)
-        try:
-            if key in self.known:
-                return self.known[key]
-        except TypeError:  # fixed arguments without a hash
-            key = (len(self.steps),)
         self.steps.append(TapeStep(function, places, fixed))
         self.labels.append(labels)
-        self.known[key] = Traced(labels, len(self.steps) - 1, self)
-        return self.known[key]
+        return Traced(labels, len(self.steps) - 1, self)
 
     def schedule(self, wanted: Sequence[Traced | Labelled]) -> TapeSchedule:
         """The steps behind some results, and after which of them an array is let go."""
