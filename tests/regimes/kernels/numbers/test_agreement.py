@@ -137,13 +137,12 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bound", ["_WORTHWHILE", "_REPEATED"])
+@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED_LINES"])
 def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found, planned = limit("relu", 1, 0.5), []
-    monkeypatch.setattr(plan, "_REPEATED", 1 << 40)
+    monkeypatch.setattr(plan, "_REPEATED_LINES", 1 << 40)
     wanted = found.evaluate(X)
-    monkeypatch.setattr(plan, "_FEW", 0)
     monkeypatch.setattr(plan, bound, 0)
     made = evaluation.Planned
     monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])

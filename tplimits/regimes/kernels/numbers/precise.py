@@ -20,9 +20,9 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, TableEntry
+from tplimits.regimes.kernels.numbers.tables.determinants import inner_product
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
-from tplimits.regimes.kernels.numbers.tables.sums import nest
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -39,7 +39,7 @@ _MATH = SimpleNamespace(
 
 
 class NotPrecise(Exception):
-    """A mean has no formula whose digits could be asked for."""
+    """A mean has no formula whose digits could be asked for, or what it is made of has places."""
 
 
 @lru_cache(maxsize=256)
@@ -79,16 +79,16 @@ class PrecisePair:
         return self.known[key]
 
     def _value(self, expr: Expr, place: Mapping[int, int]) -> Any:
-        if isinstance(expr, TableEntry):
+        if isinstance(expr, TableEntry) and not expr.indices:
             table = self.derivation.tables[expr.table]
             return self.value(table.definition, *(place[s] for s in expr.sides))
         if expr in self.constants:
             return mpmath.mpf(self.constants[expr])
-        if isinstance(expr, Data) and not expr.indices:  # an input without axes, as the ages of decayed weights are
+        if isinstance(expr, Data) and not (expr.indices or isinstance(expr, Given)):  # an input without axes, as the ages of decayed weights are
             return self.data[place[expr.side]][expr.source][0]
         if isinstance(expr, AxisSum):
             return self._gram(expr, place)
-        if isinstance(expr, Moment):
+        if isinstance(expr, Moment) and not expr.values and len(expr.variables) < 3:
             found = [self.value(c, place[1], place[2]) for c in expr.covariances]
             c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
             # in so many digits the plain difference is exact enough
@@ -96,6 +96,8 @@ class PrecisePair:
             return in_many_digits(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:
             return mpmath.mpf(expr.p) / expr.q if expr.is_Rational else mpmath.mpf(str(expr.evalf(_DIGITS)))
+        if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):  # places, data that are indices
+            raise NotPrecise
         values = [self.value(a, place[1], place[2]) for a in expr.args]
         if isinstance(expr, sympy.Add):
             return mpmath.fsum(values)
@@ -106,18 +108,13 @@ class PrecisePair:
         digits = expr.func(*(sympy.Float(v, _DIGITS) for v in values)).evalf(_DIGITS)
         return mpmath.mpf(sympy.Float(digits, _DIGITS)._mpf_)
 
-    def _gram(self, expr: Expr, place: Mapping[int, int]) -> Any:
+    def _gram(self, expr: AxisSum, place: Mapping[int, int]) -> Any:
         """Σ x·x′ over all axes of one source; NotPrecise for other sums of data, as those with a mask."""
-        bounds, body = nest(expr)
-        powers = [f.as_base_exp() for f in sympy.Mul.make_args(body)]  # ‖x‖² is Σ x·x as one power
-        data = [(base, many) for base, many in powers if isinstance(base, Data)]
-        rest = sympy.Mul(*(base**many for base, many in powers if not isinstance(base, Data)))
-        if rest.free_symbols & {*bounds} or any(not (many.is_Integer and many.is_positive) for _, many in data):
+        found = inner_product(expr)
+        if found is None:
             raise NotPrecise
-        factors = [base for base, many in data for _ in range(int(many))]
-        if len(factors) != 2 or len({(f.source, f.indices) for f in factors}) > 1 or {*factors[0].indices} != {*bounds}:
-            raise NotPrecise
-        first, second = (self.data[place[f.side]][f.source] for f in factors)
+        data, rest = found
+        first, second = (self.data[place[f.side]][f.source] for f in data)
         return self.value(rest, place[1], place[2]) * mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
 
 

@@ -21,7 +21,7 @@ from sympy import Expr
 from tplimits.numbers.moments.determinants import Kernel, affine, inner, residual_determinant, summed
 from tplimits.numbers.moments.writing import Writer, function
 from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry, on_side
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Moment, TableEntry, on_side
 from tplimits.regimes.kernels.numbers.tables.entrywise import added
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, step
 from tplimits.regimes.kernels.numbers.tables.own import of_pair, one_sided
@@ -143,16 +143,32 @@ class Gram:
         return residuals([*self.data, self.sums], self.over)
 
 
+def inner_product(expr: AxisSum) -> tuple[list[Data], Expr] | None:
+    """The two data of a sum over all entries of one source, Σ_d x_d x′_d, and its factor; None for other sums.
+
+    A mask, places apart, and products of three are no inner products.
+    """
+    bounds, body = nest(expr)
+    data, others = [], []
+    for factor in sympy.Mul.make_args(body):
+        base, many = factor.as_base_exp()  # ‖x‖² is Σ x·x as one power
+        if isinstance(base, Data) and base.indices and not isinstance(base, Given):
+            data += [base] * (int(many) if many.is_Integer and many > 0 else 3)
+        else:
+            others.append(factor)
+    rest = sympy.Mul(*others)
+    if len(data) != 2 or len({(d.source, d.indices) for d in data}) > 1 or rest.free_symbols & set(bounds):
+        return None
+    indices = data[0].indices
+    return (data, rest) if len(indices) == len(bounds) and set(indices) == set(bounds) else None
+
+
 def gram(frame: Frame, expr: AxisSum) -> Gram | None:
     """A sum over the data of two inputs as a Gram matrix, where it is one."""
-    bounds, body = nest(expr)
-    powers = [f.as_base_exp() for f in sympy.Mul.make_args(body)]  # ‖x‖² is Σ x·x as one power
-    data = [base for base, many in powers if isinstance(base, Data) for _ in range(int(many) if many.is_Integer else 3)]
-    rest = sympy.Mul(*(base**many for base, many in powers if not isinstance(base, Data)))
-    if len(data) != 2 or data[0].args[0] != data[1].args[0] or data[0].indices != data[1].indices:
+    found = inner_product(expr)
+    if found is None or found[1].has(Data, Datum, TableEntry, Moment):
         return None
-    if set(data[0].indices) != set(bounds) or rest.free_symbols & set(bounds) or rest.has(Data, TableEntry, Moment):
-        return None
+    data, rest = found
     if len({d.side for d in data}) < len(set(frame.input.values())):  # a sum of one input, between two
         return None
     # all entries are summed: what their axes are called here does not matter
