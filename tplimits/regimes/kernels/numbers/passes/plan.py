@@ -131,7 +131,7 @@ class KernelPlan:
     def _own_are_worth(self, side: int, inputs: int) -> bool:
         """Whether a function of single inputs is worth compiling: at a first call array passes over few cost less."""
         seconds = inputs * self.row_entries[side] * _SECONDS
-        return self.is_compiled and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
+        return self.is_compiled and not self.is_determined and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
 
     @property
     def seconds(self) -> float:

@@ -63,8 +63,8 @@ class Statements:
         for n, labels, source, side in self.data:
             known[n] = Labelled(sides[side].arrays[source], labels)
         for n, labels, side, place in self.rows:
-            row = owns[side].rows[place]
-            known[n] = row if row.labels == labels else Labelled(plain(row).array, labels)
+            row = plain(owns[side].rows[place])
+            known[n] = row if row.labels == labels else Labelled(row.array, labels)
         for n, step in self.steps:
             known[n] = step.function([known[v] if isinstance(v, int) else v for v in step.values], *step.fixed)
         if places is None and len(many) == 2 and many[0] * many[1] > _TOGETHER:
