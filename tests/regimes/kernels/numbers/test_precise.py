@@ -34,7 +34,9 @@ def pair() -> tuple[PrecisePair, dict[str, int]]:
 
 def test_inner_products_and_numbers_of_inputs():
     found, names = pair()
-    x, y, s = (Data(Integer(names[n]), Integer(side), *i) for n, side, i in (("ξ", 1, [d]), ("ξ", 2, [d]), ("s", 2, [])))
+    x, y, s = (
+        Data(Integer(names[n]), Integer(side), *i) for n, side, i in (("ξ", 1, [d]), ("ξ", 2, [d]), ("s", 2, []))
+    )
     with mpmath.workdps(40):
         assert abs(found.value(AxisSum(x * y, d, D)) - sum(mpmath.mpf(a) * b for a, b in zip(*X, strict=True))) < 1e-30
         assert abs(found.value(AxisSum(x**2, d, D)) - sum(mpmath.mpf(a) ** 2 for a in X[0])) < 1e-30

@@ -17,6 +17,7 @@ from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
+from tplimits.regimes.kernels.numbers.passes.plan import are_many
 from tplimits.regimes.kernels.numbers.passes.planning import is_plain, plan_for
 from tplimits.regimes.kernels.numbers.precise import NotPrecise, precise_pairs
 from tplimits.regimes.kernels.numbers.request import (
@@ -131,14 +132,16 @@ class Planned:
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         keep_pages()
         self.asked, self.kernels = asked, kernels
-        plan = _plan(asked, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = plan.settled(pairs) if settled else plan
-        if not settled:
-            self.plan.expect(pairs)
-        if self.plan.is_compiled and self.plan.is_determined:
-            loops = _plan(asked, kernels, looped=True)
-            self.plan = replace(loops if loops.has_form else plan, is_compiled=loops.has_form)
+        loops = _loops(asked, kernels) if is_plain(asked.derivation) and are_many(pairs) else None
+        if loops is None:
+            plan = _plan(asked, kernels)
+            self.plan = plan.settled(pairs) if settled else plan
+            if not settled:
+                self.plan.expect(pairs)
+            if self.plan.is_compiled and self.plan.is_determined:
+                loops = _loops(asked, kernels) or replace(plan, is_compiled=False)
+        self.plan = loops or self.plan
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_compiled
@@ -191,7 +194,9 @@ class Planned:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return self._finished(part, values, rows, columns)
 
-    def _finished(self, part: GramRequest, values: list[Array], rows: slice, columns: slice) -> tuple[list[Array], float]:
+    def _finished(
+        self, part: GramRequest, values: list[Array], rows: slice, columns: slice
+    ) -> tuple[list[Array], float]:
         """The kernels of a tile that is done, of all pairs in extended precision where doubles leave their range."""
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return self._extended(part, rows, columns)
@@ -216,6 +221,12 @@ class Planned:
 
 def _plan(asked: GramRequest, kernels: tuple[str, ...], looped: bool = False) -> KernelPlan:
     return plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels, looped)
+
+
+def _loops(asked: GramRequest, kernels: tuple[str, ...]) -> KernelPlan | None:
+    """The plan for loops over many pairs, compiled, where it has a form."""
+    loops = _plan(asked, kernels, looped=True)
+    return replace(loops, is_compiled=True) if loops.has_form else None
 
 
 def _do_again(
@@ -272,14 +283,16 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     planned = Planned(asked, ("nngp",) if asked.derivation.no_ntk else KERNELS)
     many, error = (asked.one.many, asked.other.many), 0.0
     if max(many) <= planned.step and not progress:  # one tile, of which there is nothing to tell
-        values, error = planned.tile(*map(slice, many))
+        values, error = planned.tile(slice(0, many[0]), slice(0, many[1]))
         found = [numpy.array(v, asked.dtype, order="C") for v in values]
-        return KernelPair(found[0], found[-1], error, error)
-    found = [numpy.empty(shape_of(asked), asked.dtype) for _ in planned.kernels]
-    for tile in _made(asked, planned, progress):
-        for array, value in zip(found, tile.values, strict=True):
-            array[tile.rows, tile.columns] = value
-            if asked.symmetric and tile.rows != tile.columns:
-                put_transposed(array[tile.columns, tile.rows], value)
-        error = max(error, tile.error)
+    else:
+        found = [numpy.empty(shape_of(asked), asked.dtype) for _ in planned.kernels]
+        for tile in _made(asked, planned, progress):
+            for array, value in zip(found, tile.values, strict=True):
+                array[tile.rows, tile.columns] = value
+                if asked.symmetric and tile.rows != tile.columns:
+                    put_transposed(array[tile.columns, tile.rows], value)
+            error = max(error, tile.error)
+    if asked.single:  # what doubles hold may be infinite there
+        refuse_infinite(asked, planned.kernels, found)
     return KernelPair(found[0], found[-1], error, error)

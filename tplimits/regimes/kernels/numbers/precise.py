@@ -84,7 +84,9 @@ class PrecisePair:
             return self.value(table.definition, *(place[s] for s in expr.sides))
         if expr in self.constants:
             return mpmath.mpf(self.constants[expr])
-        if isinstance(expr, Data) and not (expr.indices or isinstance(expr, Given)):  # an input without axes, as the ages of decayed weights are
+        if isinstance(expr, Data) and not (
+            expr.indices or isinstance(expr, Given)
+        ):  # an input without axes, as the ages of decayed weights are
             return self.data[place[expr.side]][expr.source][0]
         if isinstance(expr, AxisSum):
             return self._gram(expr, place)

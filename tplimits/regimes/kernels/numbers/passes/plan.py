@@ -106,7 +106,7 @@ class KernelPlan:
             lines = pairs * self.statements.lines
             self.worth += lines
             often = self.calls > 1 and (self.worth >= _INTERPRETED or lines >= _REPEATED_LINES)
-            self.is_compiled = often or pairs >= _MANY
+            self.is_compiled = often or are_many(pairs)
             return
         self.worth += pairs * self.seconds
         work = pairs * self.entries
@@ -118,7 +118,7 @@ class KernelPlan:
 
     def settled(self, pairs: int) -> KernelPlan:
         """This plan, compiled where so many pairs are worth it, whatever was asked before."""
-        worth = pairs >= _MANY if self.statements is not None else pairs * self.seconds > self._least
+        worth = are_many(pairs) if self.statements is not None else pairs * self.seconds > self._least
         return replace(self, is_compiled=worth and self.has_form, calls=0)
 
     @property
@@ -131,7 +131,11 @@ class KernelPlan:
     def _own_are_worth(self, side: int, inputs: int) -> bool:
         """Whether a function of single inputs is worth compiling: at a first call array passes over few cost less."""
         seconds = inputs * self.row_entries[side] * _SECONDS
-        return self.is_compiled and not self.is_determined and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
+        return (
+            self.is_compiled
+            and not self.is_determined
+            and (self.calls != 1 or seconds > _WORTHWHILE * len(self.rows[side].steps))
+        )
 
     @property
     def seconds(self) -> float:
@@ -285,6 +289,11 @@ class KernelPlan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
+
+
+def are_many(pairs: int) -> bool:
+    """Whether pairs without places are so many that one compiled function is worth it at a first call."""
+    return pairs >= _MANY
 
 
 @lru_cache(maxsize=16)

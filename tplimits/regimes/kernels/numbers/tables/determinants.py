@@ -130,7 +130,7 @@ def _sum(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Gram:
-    """factor · Σ_d x_d x′_d of a data instruction: the data of both sides, what is summed over, the sums of all pairs."""
+    """factor · Σ_d x_d x′_d of a data instruction: the data of both sides, what the sums go over, they."""
 
     data: list[Any]
     over: tuple[str, ...]
