@@ -36,8 +36,8 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
-#: pairs for which a function of arrays gives way to a compiled one; lines for all pairs of calls so far, and of one call
-#: from which on a second one tells that more will follow
+#: pairs for which a function of arrays gives way to a compiled one; its lines for all pairs of calls so far, and those
+#: of one call from which on a second one tells that more will follow
 _MANY, _INTERPRETED, _REPEATED_LINES = 1 << 15, 1 << 28, 1 << 19
 #: inputs from which on pairs above the diagonal are listed: half of them, each brought beside its inputs first
 _LISTED = 16

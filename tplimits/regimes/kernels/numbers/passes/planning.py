@@ -34,8 +34,8 @@ def plan_for(
 ) -> KernelPlan:
     """The plan of a recursion for these sizes and constants, remembered.
 
-    Without places and with closed forms alone it carries determinants along, which miss no pair; the plan for loops over
-    many pairs (`looped`) has gaps, which cost less.
+    Without places and with closed forms alone it carries determinants along, which miss no pair; the plan for loops
+    over many pairs (`looped`) has gaps, which cost less.
     """
     known: dict[Any, KernelPlan] = derivation.remembered["plans"]
     key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, looped)
