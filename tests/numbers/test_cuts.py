@@ -96,3 +96,15 @@ def test_waves_are_cut_as_often_as_they_turn(wave, mean):
 
     found = tp.derive(program).evaluate("quadrature")["return"]
     assert abs(found.value - mean) <= 4 * found.error + 1e-15 < 1e-9 * mean
+
+
+def test_waves_that_turn_too_often_are_left_to_particles():
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.abs(tp.sin(10**6 * x)))
+
+    limit = tp.derive(program)
+    with pytest.raises(tp.EvaluationError, match="turns 7639440 times between -12 and 12"):
+        limit.evaluate("quadrature")
+    found = limit.evaluate()["return"]
+    assert found.method == "particles" and abs(found.value - 2 / numpy.pi) < 5 * found.error < 0.05

@@ -14,6 +14,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
+from tplimits.numbers.budget import TooManyNodes
 from tplimits.numbers.frame import Array
 from tplimits.program.nodes.crossings import between_waves, crossings
 
@@ -126,10 +128,13 @@ def roots(function: Callable[[Array], Array], radius: float, waves: Sequence[Cal
     """Sign changes on [−radius, radius] of functions evaluated at (..., points); padded with `radius`.
 
     `waves` are the arguments of what is periodic in one function: it is looked at as often as these turn, and may have
-    as many sign changes; else there are at most _MOST.
+    as many sign changes; else there are at most _MOST.  Raises TooManyNodes where these are too many.
     """
-    line = numpy.linspace(-radius, radius, _SCAN)
-    return crossings(function, between_waves(waves, line), radius, numpy.iinfo(numpy.intp).max if waves else _MOST)
+    try:
+        line = between_waves(waves, numpy.linspace(-radius, radius, _SCAN))
+    except EvaluationError as error:  # particles need no cuts
+        raise TooManyNodes(str(error)) from None
+    return crossings(function, line, radius, line.size if waves else _MOST)
 
 
 def straight_root(function: Callable[[Array], Array], radius: float) -> Array:
