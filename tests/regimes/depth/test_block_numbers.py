@@ -87,3 +87,16 @@ def test_scalars_that_constants_take_out_of_a_domain():
     for call in (sde.drift_at, sde.diffusion_at, lambda V, c: sde.simulate(V, c=c, T=0.1, paths=2, dt=0.05)):
         with pytest.raises(tp.EvaluationError, match=r"`sqrt\(-c\)` of `block` is not real: -c = -2 < 0"):
             call(V, c=2)
+
+
+def test_squares_of_logarithms_of_negative_numbers():
+    """(log −1)² = −π² is real, and no drift."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, Q: tp.Matrix, *, c):
+        return x + (W @ x) * tp.log(tp.avg(x * (Q @ x)) - c) / tp.sqrt(tp.n)
+
+    sde = tp.derive(block, tp.Proportional())
+    np.testing.assert_allclose(sde.drift_at(np.eye(2), c=-2), np.log(2) ** 2 * np.eye(2), rtol=1e-12, atol=1e-15)
+    with pytest.raises(tp.EvaluationError, match=r"`log\(-c\)` of `block` is not real: -c = -1 < 0"):
+        sde.drift_at(np.eye(2), c=1)

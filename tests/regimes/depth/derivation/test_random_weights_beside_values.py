@@ -97,6 +97,9 @@ def test_one_layer_of_real_weights():
 def test_what_does_not_vanish_adds_up():
     with pytest.raises(tp.NoLimitError, match=r"of order n\^\(-1/2\), where κ\[αβ\] = E\[cos"):
         tp.derive(of_logits(tp.cos), tp.Proportional())
+    # ½ is the mean of σ, as σ − ½ is odd
+    with pytest.raises(tp.NoLimitError, match=r"the term γ\*\*2/2·Σ_ν V\[αν\] .* of order n\^\(-1/2\)"):
+        tp.derive(of_logits(tp.sigmoid), tp.Proportional())
 
 
 def test_heads_are_independent():

@@ -22,6 +22,11 @@ LINES = {
     ),
     "nested": (lambda x: tp.relu(3 - tp.relu(x)), lambda x: np.maximum(3 - np.maximum(x, 0), 0)),
     "leaky": (lambda x: tp.leaky_relu(x, -0.3), lambda x: np.where(x > 0, x, -0.3 * x)),
+    "both sides": (
+        lambda x: tp.relu(x) - tp.relu(-x) / 2,
+        lambda x: np.where(x > 0, x, x / 2),
+    ),
+    "turned": (lambda x: tp.relu(-2 * x) + tp.relu(x), lambda x: np.where(x > 0, x, -2 * x)),
     "steep": (lambda x: tp.where(x, 3 * x, -x), lambda x: np.where(x > 0, 3 * x, -x)),
 }
 
