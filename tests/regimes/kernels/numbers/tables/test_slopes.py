@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
+from tplimits.program.nodes.functions import relu, step, where
+from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 
 LINES = {
     "ReLU6": (lambda x: tp.minimum(tp.relu(x), 6), lambda x: np.clip(x, 0, 6)),
@@ -54,3 +59,30 @@ def test_kernels_of_functions_of_several_lines(case, size):
     K = tp.derive(network, tp.Kernels()).evaluate(X).nngp
     expected = [on_a_grid(f, X[[0, other]] @ X[[0, other]].T) for other in (1, 2)]
     np.testing.assert_allclose(K[0, 1:], expected, atol=3e-5 * K[0, 0])
+
+
+z, w = sympy.symbols("z w", real=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (relu, (1, 0)),
+        (lambda x: relu(-3 * x), (0, 3)),
+        (lambda x: 2 * relu(x) - relu(-x) / 2, (2, -0.5)),
+        (lambda x: where(-x, x, 2 * x), (2, -1)),
+        (lambda x: x * step(-x), (0, 1)),
+        (sympy.Abs, (1, 1)),
+        (lambda x: relu(x - 2), None),
+        (lambda x: relu(x) - relu(x - 6), None),
+        (lambda x: relu(x) + 1, None),
+    ],
+)
+def test_slopes_on_both_sides_of_zero(function, expected):
+    """Up to one sign for both, which a product of two does not show."""
+    found = slopes(SimpleNamespace(variables=(z, w), values=(), integrand=function(z) * function(w)))
+    if expected is None:
+        assert found is None
+    else:
+        sign = np.sign(found[0] * expected[0] + found[1] * expected[1])
+        np.testing.assert_allclose(np.multiply(found, sign), expected, atol=1e-15)
