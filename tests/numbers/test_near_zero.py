@@ -12,7 +12,7 @@ import tplimits as tp
 from tplimits.law.gaussians import independent
 from tplimits.law.means import BoxMean
 from tplimits.numbers.moments.tensor import tensor
-from tplimits.numbers.near_zero import continued
+from tplimits.numbers.near_zero import continued, of_differences
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import evaluate
 
@@ -254,3 +254,36 @@ def test_kinks_beside_a_pole_have_no_pole(inner):
         assert continued(function, PAIR) == expected
     # where the pole stays so does the kink
     assert continued(functions.relu(x) / y, PAIR) == functions.relu(x) / y
+
+
+#: quotients of differences that are functions of x − y alone, whose series have six terms
+OF_ONE_DIFFERENCE = {
+    "exp": ((sympy.exp(x) - sympy.exp(y)) * sympy.exp(-y) / (x - y), lambda t: mpmath.expm1(t) / t),
+    "a steeper one": (
+        (sympy.exp(3 * x) - sympy.exp(3 * y)) * sympy.exp(-3 * y) / (x - y),
+        lambda t: mpmath.expm1(3 * t) / t,
+    ),
+    "twice": (
+        (sympy.exp(x) - sympy.exp(2 * y - x)) * sympy.exp(-y) / (x - y),
+        lambda t: 2 * mpmath.sinh(t) / t,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_DIFFERENCE)
+def test_a_short_series_stands_only_where_its_end_is_nothing(name):
+    function, truth = OF_ONE_DIFFERENCE[name]
+    at = numpy.array([1e-9, 1e-3, 0.02, 0.1, 0.3, 0.49, 0.51, -0.2])
+    found = evaluate(of_differences(function, [x, y]), {x: at, y: numpy.zeros(at.shape)})
+    numpy.testing.assert_allclose(found, [float(truth(mpmath.mpf(t))) for t in at], rtol=2e-13)
+
+
+def test_the_mean_of_a_quotient_of_differences_is_good_to_the_error_told():
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg((tp.exp(x) - tp.exp(y)) / (x - y) * tp.exp(-y))
+
+    found = tp.derive(program).evaluate()["return"]
+    # (exp(√2 g) − 1)/(√2 g) is the integral of exp(√2 u g) over u in [0, 1]
+    truth = integrate.quad(lambda u: numpy.exp(u * u), 0, 1, epsabs=1e-15)[0]
+    assert abs(found.value - truth) < found.error < 1e-11
