@@ -13,9 +13,10 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
-from tplimits.program.nodes.functions import Real, softplus
+from tplimits.program.nodes.functions import BENT, Real, softplus
 from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.parts import longer, remembered
+from tplimits.program.nodes.pieces import by_pieces
+from tplimits.program.parts import holds, longer, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -45,7 +46,7 @@ def parity(function: Expr, variable: Symbol) -> Sign:
         for sign, difference in differences.items():
             if simpler(difference) == 0:
                 return sign
-    return None
+    return by_pieces(function, variable) if holds(function, *BENT) else None
 
 
 def _reflected(function: Expr) -> Expr:

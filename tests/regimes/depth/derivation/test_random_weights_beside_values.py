@@ -6,7 +6,9 @@ import bent
 import numpy as np
 import pytest
 from bent import V
+from scipy import integrate
 from scipy.special import erf, expit
+from scipy.stats import norm
 
 import tplimits as tp
 
@@ -111,3 +113,46 @@ def test_heads_are_independent():
     one = tp.derive(of_logits(tp.tanh), tp.Proportional()).drift_at(V, **GIVEN)
     many = tp.derive(bent.heads(weights), tp.Proportional()).drift_at(V, **GIVEN)
     assert np.abs(many - (slopes**2).sum() * one).max() < 1e-6
+
+
+#: clip(s, −1, 1) in spellings of which none shows that it is odd without a look at its pieces
+CLIPPED = {
+    "clip": lambda Y, r: tp.clip(r * Y, -1, 1) / r,
+    "clip to 1/√n": lambda Y, r: tp.clip(Y, -1 / r, 1 / r),
+    "two bends": lambda Y, r: (tp.relu(r * Y + 1) - tp.relu(r * Y - 1) - 1) / r,
+}
+
+
+def mean_of_clipped(m, s):
+    """E clip(m + s z, −1, 1)."""
+    low, high = (-1 - m) / s, (1 - m) / s
+    return norm.sf(high) - norm.cdf(low) + m * (norm.cdf(high) - norm.cdf(low)) + s * (norm.pdf(low) - norm.pdf(high))
+
+
+def of_clipped(variance, covariance):
+    """E clip(S) clip(S′) for equal variances."""
+    σ, ρ = np.sqrt(variance), covariance / variance
+    if ρ > 1 - 1e-12:
+        return integrate.quad(lambda z: np.clip(σ * z, -1, 1) ** 2 * norm.pdf(z), -12, 12, points=(-1 / σ, 1 / σ))[0]
+
+    def inside(z):
+        return np.clip(σ * z, -1, 1) * mean_of_clipped(ρ * σ * z, σ * np.sqrt(1 - ρ * ρ)) * norm.pdf(z)
+
+    return integrate.quad(inside, -12, 12, points=(-1 / σ, 1 / σ))[0]
+
+
+@pytest.mark.parametrize("spelling", CLIPPED)
+def test_clipped_logits(spelling):
+    sde = tp.derive(bent.attention(lambda Y: CLIPPED[spelling](Y, tp.sqrt(tp.n))), tp.Proportional())
+    # tokens of one length and one angle: S of α, ν and of β, κ correlate as V_αβ V_νκ, and only two products differ
+    state = np.full((3, 3), 0.6) + 0.7 * np.eye(3)
+    pairs = np.einsum("ab,cd->acbd", state, state) / τ0**2
+    known = {c: of_clipped(1.3**2 / τ0**2, c) for c in np.unique(pairs)}
+    κ = np.vectorize(known.__getitem__)(pairs)
+    expected = γ**2 * np.einsum("acbd,cd->ab", κ, state)
+    assert np.abs(sde.drift_at(state, **GIVEN) - expected).max() < 1e-6
+
+
+def test_a_clip_with_unequal_ends_has_a_mean():
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(of_logits(lambda s: tp.clip(s, -1, 2)), tp.Proportional())
