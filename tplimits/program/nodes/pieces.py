@@ -7,6 +7,7 @@ function has no branches at all.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import sympy
@@ -36,7 +37,7 @@ def by_pieces(function: Expr, variable: Symbol) -> int | None:
     if places is None:
         return None
     ends = sorted({S.Zero, *map(abs, places)})
-    inside = [*((a + b) / 2 for a, b in zip(ends, ends[1:], strict=False)), ends[-1] + 1]
+    inside = [*((a + b) / 2 for a, b in itertools.pairwise(ends)), ends[-1] + 1]
     here, there = ([_at(function, variable, sign * t) for t in inside] for sign in (1, -1))
     pairs = [(a, b.xreplace({variable: -variable})) for a, b in zip(here, there, strict=True)]
     pairs += [(function.subs(variable, t), function.subs(variable, -t)) for t in ends]
@@ -79,7 +80,7 @@ def _places(function: Expr, variable: Symbol) -> list[Expr] | None:
     found: list[Expr] = []
     for head in _innermost_first(function):
         edges = [-sympy.oo, *sorted(found), sympy.oo]
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in itertools.pairwise(edges):
             inside = _between(low, high)
             condition = sympy.expand(CONDITIONS[type(head)](*(_at(a, variable, inside) for a in head.args)))
             if not condition.is_polynomial(variable) or condition.free_symbols - {variable}:
