@@ -6,6 +6,7 @@ import bent
 import numpy as np
 import pytest
 import sympy
+from scipy.special import gamma
 from sympy import Integer, Rational
 
 import tplimits as tp
@@ -234,3 +235,48 @@ def test_kinks_of_scalars_are_the_same_through_signs(body):
 def test_kinks_of_vectors_stay():
     body = functions.relu(Entry(Integer(1), OWN) + E)
     assert _in_signs(body) == body
+
+
+def softened(function):
+    """A function of x² + s² with s → 0 like n^(−1/2)."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(function(x, x * x + tp.avg((W @ x) * x) ** 2))
+
+    return program
+
+
+#: functions, the powers of 1/n in their means and their limits: E log x², E |x|^(−1/4), 1
+ROUNDED = {
+    "logarithm": (lambda x, r: tp.log(r), (Rational(1, 2), 1), -np.euler_gamma - np.log(2)),
+    "root": (lambda x, r: r**-0.125, (Rational(3, 8), 1), 2**-0.125 * gamma(3 / 8) / gamma(1 / 2)),
+    "quotient": (lambda x, r: x * x / r, (Rational(1, 2), 1), 1.0),
+    "without a pole": (lambda x, r: 1 / (1 + r), (1,), None),
+    "smooth": (lambda x, r: r**2, (1,), 3.0),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_poles_and_roots_that_scalars_round_off_bring_their_powers_in(name):
+    function, expected, _ = ROUNDED[name]
+    assert powers(softened(function)).powers == expected
+
+
+def test_a_crossing_that_a_scalar_moves_is_averaged_over():
+    @tp.program
+    def moved(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(tp.log(tp.abs(x - tp.avg((W @ x) * x))))
+
+    assert powers(moved) == WHOLE
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("name", ["logarithm", "root"])
+def test_the_limits_of_rounded_poles_are_accepted_and_others_rejected(name):
+    function, _, truth = ROUNDED[name]
+    limit = tp.derive(softened(function))
+    assert limit.evaluate()["return"].value == pytest.approx(truth, abs=1e-9)
+    design = {"widths": (64, 128, 256, 512), "draws": (2000, 1000, 500, 250), "seed": 3}
+    assert tp.check(limit, **design).accepted
+    assert not tp.check(limit, **design, claims={"return": truth + 0.15}).accepted

@@ -6,7 +6,9 @@ L + b/√n + c/n + ...  So does a kink where a scalar may tend (`has_corner`).  
 √n·Avg does not, as long as only its covariance is judged.
 
 A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
-vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.
+vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.  A pole,
+a root or a logarithm that s rounds off, (h² + s²)^p, is another function of h where |h| < |s|, as large as |s|^(2p):
+its mean moves by |s|^(1 + 2p).
 
 Training in the operator regime moves entries by n^(−1/2), and across a kink of any function that leaves a bias: the
 entries that are moved through it are a share n^(−1/2), each by n^(−1/2), on the side that has the larger gradient and
@@ -70,6 +72,44 @@ def has_corner(program: Program, position: int, beside_vectors: bool = False) ->
     return any(program[e.source].width is not None or not beside_vectors for a in found for e in a.atoms(Entry))
 
 
+def rounded_off(program: Program, position: int) -> set[Fraction]:
+    """The powers of 1/n below 1 that poles, roots and logarithms bring in where scalars keep them off zero.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def softened(x: tp.Vector, y: tp.Vector):
+    ...     s = tp.avg(x * y)
+    ...     return tp.avg(tp.log(x**2 + s**2)), tp.avg((x**2 + s**2) ** 0.25), tp.avg(1 / (1 + x**2 + s**2))
+    >>> [sorted(map(str, rounded_off(softened, p))) for p, s in enumerate(softened) if isinstance(s, OuterNonlin)]
+    [[], ['1/2'], ['3/4'], []]
+    """
+    instruction = program[position]
+    if not isinstance(instruction, OuterNonlin):
+        return set()
+    found = set()
+    for node in instruction.body.atoms(sympy.Pow, sympy.log):
+        power = node.exp if node.is_Pow else S.Zero
+        # poles are integrable beside numerators that vanish with them: a function of h/s alone, as a logarithm is
+        order = Fraction(1, 2) + (Fraction(str(power)) if power.is_Rational and not power.is_Integer else 0)
+        whole = power.is_Integer and power.is_nonnegative and node.is_Pow
+        if not whole and order < 1 and _touches(program, node.args[0]):
+            found.add(max(order, Fraction(1, 8)))
+    return found
+
+
+def _touches(program: Program, argument: Expr) -> bool:
+    """Whether a function of vectors that does not cross zero may reach it where scalars that fluctuate vanish."""
+    read = argument.atoms(Entry)
+    vectors = {e for e in read if program[e.source].width is not None}
+    if not vectors or not any(_fluctuates(program, e.source) for e in read - vectors):
+        return False
+    names = {e: Dummy(real=True) for e in read}
+    argument, at_zero = argument.xreplace(names), {names[e]: S.Zero for e in vectors}
+    if argument.xreplace(at_zero).is_nonzero:
+        return False
+    return all(argument.diff(v).xreplace(at_zero) == 0 for v in at_zero)
+
+
 def has_kink(program: Program) -> bool:
     """Whether any function of the program has a kink or a jump."""
     return any(kinks(s.body) for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
@@ -95,15 +135,17 @@ def series(
 ) -> Series:
     """The powers for one claim: 1/q, 2/q, ..., 1 when the program, as far as it matters, holds powers of n^(1/q)."""
     constants = _constants(program, given or {})
-    root = 1
+    root, others = 1, set()
     for observable in (observables[x] for x in claim.labels):
         for position in _positions(observable):
             # whatever an observable is made of may hand its roots of n on to it
             for ancestor in networkx.ancestors(program.graph, position):
                 root = sympy.ilcm(root, _root(program, ancestor, constants))
+                others |= rounded_off(program, ancestor)
+            others |= rounded_off(program, position)
             if claim.statistic == "mean" or not _bare_fluctuation(program, program[position], constants):
                 root = sympy.ilcm(root, _root(program, position, constants))
-    return Series(tuple(Fraction(i, int(root)) for i in range(1, int(root) + 1)))
+    return Series(tuple(sorted(others.union(Fraction(i, int(root)) for i in range(1, int(root) + 1)))))
 
 
 def _positions(observable: Observable) -> tuple[int, ...]:
@@ -169,7 +211,7 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     except _OtherRoots:
         return HALVES
     matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
-    if any(has_corner(program, position, beside_vectors=True) for position in range(len(program))):
+    if any(has_corner(program, p, beside_vectors=True) or rounded_off(program, p) for p in range(len(program))):
         return HALVES
     sides = {p: (body, flipped[p]) for p, body in bodies.items()}
     return WHOLE if any(_even(program, sides, W) for W in (None, *matrices)) else HALVES
