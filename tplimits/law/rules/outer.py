@@ -23,7 +23,7 @@ from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.cancelling import cancelled
-from tplimits.law.rules.powers import smoothed, without_n
+from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.entries import OWN, GaussMean, entries
@@ -103,11 +103,18 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     whole = smoothed(state, whole, order=1)
     # only of what does not hold a width itself: there the limit is another argument, which the body shows
     places = (*pole.singular_places(whole), *root.ends_of_domains(whole))
-    lost = sympy.Add(*(node for node, a in places if not state.widths & a.free_symbols and not body.has(node)))
+    hidden = [(node, a) for node, a in places if not state.widths & a.free_symbols and not body.has(node)]
+    # 1/(√n s) with s → 0 is the pole of a Gaussian, which the body shows as well
+    shown = [a for _, a in (*pole.singular_places(body), *root.ends_of_domains(body))] if hidden else []
+    lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
     if lost != 0:
         _substituted(
             state, key, lost, {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
         )
+
+
+def _is_multiple(argument: Expr, others: list[Expr]) -> bool:
+    return any(sympy.cancel(argument / other).is_number for other in others)
 
 
 def _labels(state: Derivation, body: Expr) -> list[str]:

@@ -21,8 +21,9 @@ from tplimits.law.hypotheses.zero import vanishes
 from tplimits.law.kets import key_of
 from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
+from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations
 from tplimits.law.rules.reading import BodyReader
-from tplimits.law.rules.removable import brought_out, brought_up, continued, smooth
+from tplimits.law.rules.removable import continued, smooth
 from tplimits.law.rules.small import in_powers_of_n
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
@@ -54,8 +55,12 @@ _SMALL = 120
 
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     """A body in widths of n as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
-    raised = brought_up(body, lambda entry: state.scalars.get(key_of(entry)))
-    if raised != body:
+
+    def tends(entry: Entry) -> Expr | None:
+        return state.scalars.get(key_of(entry))
+
+    raised = brought_up(body, tends)
+    if raised != body or divides_fluctuations(body, tends):
         return _with_fluctuations(state, key, raised)
     # first without averages around their limits: most bodies have negative powers alone and end here
     body = scaled_out(body, growing=False)
@@ -193,6 +198,13 @@ def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
         return not state.exact.issuperset(map(key_of, entries(argument))) and is_spread(state.program, argument)
 
     return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order)
+
+
+def fluctuation_of(state: Derivation, argument: Expr) -> Expr:
+    """What is left of a function of scalars on the scale on which it is not at its limit; 0 where it has none."""
+    near = sympy.expand(_around_limits(state, argument, 0)[0])
+    scale = max(powers_of_n(near), default=S.Zero)
+    return sympy.Add(*(t for t in sympy.Add.make_args(sympy.expand(near / N**scale)) if not t.has(N)))
 
 
 def without_removable_poles(state: Derivation, program: Program, order: int) -> Program:

@@ -13,12 +13,12 @@ Where a power of n may bring out what fluctuates beside the limit, the quotient 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, never_negative
@@ -29,11 +29,10 @@ from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.rules.cancelling import cancelled
+from tplimits.law.rules.magnified import brought_out, fluctuations_named
 from tplimits.law.rules.multiplicative import apart
-from tplimits.program.nodes.entries import Entry, N, entries
-from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
@@ -60,10 +59,12 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
     >>> continued(sympy.exp(s) / s, lambda entry: S(0), lambda entry: True) == sympy.exp(s) / s
     True
     """
-    first = _continued(body, tends, moves, order)
+    body, back = fluctuations_named(body, tends)
+    found = _continued(body, tends, moves, order)
     # signs and moduli of scalars last: of |tanh(s v)/s| the quotient is to be continued as a whole
-    split = apart(first, tends, moves)
-    return first if split == first else _continued(split, tends, moves, order)
+    split = apart(found, tends, moves)
+    found = found if split == found else _continued(split, tends, moves, order)
+    return found.xreplace(back)
 
 
 def _continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int) -> Expr:
@@ -132,33 +133,6 @@ def _value(product: Expr, argument: Expr, limits: Mapping[Expr, Expr], order: in
     return None if order else _beside_bounded(product, limits) or _vanishing(product, limits)
 
 
-def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
-    """A body with √n (s − lim s) for scalars beside a power of n in a pole: s/√(s² + 1/n) is S/√(S² + 1), S = √n s.
-
-    A jump takes no notice of a factor: beside √n s, sign(s) is sign S too.
-    """
-    if N not in found(body, Symbol):
-        return body
-    # of scalars, written as steps: of sign(√n s) SymPy keeps sign(s)
-    signs = [f for f in body.atoms(sympy.sign) if all(tends(e) is not None for e in entries(f))]
-    body = body.xreplace({f: step(f.args[0]) - step(-f.args[0]) for f in signs})
-    steps = {f.args[0]: f for f in found(body, step)}
-    for argument in dict.fromkeys([*(a for _, a in singular_places(body) if a.has(N)), *steps]):
-        limits = {e: tends(e) for e in entries(argument)}
-        if not limits or None in limits.values():
-            continue
-        moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
-        near = sympy.expand(argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits}))
-        scale = max(powers_of_n(near), default=S.Zero)
-        if scale < 0:
-            whole = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
-            raised = sympy.expand(near / N**scale).xreplace(whole)
-            node = steps.get(argument)
-            swap = {argument: N**scale * raised} if node is None else {node: step(raised)}
-            body = put_in(body, swap, {})
-    return body
-
-
 def smooth(
     program: Program, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int
 ) -> Program:
@@ -179,13 +153,6 @@ def smooth(
         return s if body is s.body else replace(s, body=body)
 
     return program.replace(instructions=tuple(map(changed, program)))
-
-
-def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:
-    """To which order in a scalar beside its limit powers of widths may bring out what it does, within reason."""
-    powers = (p.as_base_exp() for body in bodies for p in found(body, sympy.Pow, Symbol))
-    halves = (sympy.ceiling(2 * power) for base, power in powers if base in widths and power.is_positive)
-    return int(min(sympy.Add(*halves), _MOST))
 
 
 def _is_zero(limit: Expr) -> bool:

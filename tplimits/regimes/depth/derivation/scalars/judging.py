@@ -20,7 +20,8 @@ from tplimits.law.hypotheses.pole import insist_finite, poles, singular_places
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.root import ends_of_domains, roots
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.rules.removable import brought_out, continued
+from tplimits.law.rules.magnified import brought_out
+from tplimits.law.rules.removable import continued
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, entries, width_symbol, with_names
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin

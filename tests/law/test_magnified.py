@@ -1,0 +1,115 @@
+"""Functions of √n s with s → 0 are functions of a Gaussian, however a program writes them: no series is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import erf, exprel
+
+import tplimits as tp
+
+#: steps of .03, which the poles of tanh at iπ/2 ask for
+NODES = np.linspace(-9, 9, 602)
+MASSES = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+
+#: a function of s ~ N(0, 1), and its values away from 0
+OF_ONE = {
+    "sin(s)/s": (lambda s: tp.sin(s) / s, lambda s: np.sin(s) / s),
+    "sin(3s)/s": (lambda s: tp.sin(3 * s) / s, lambda s: np.sin(3 * s) / s),
+    "(exp s − 1)/s": (lambda s: (tp.exp(s) - 1) / s, exprel),
+    "s/tanh s": (lambda s: s / tp.tanh(s), lambda s: s / np.tanh(s)),
+    "erf(s)/s": (lambda s: tp.erf(s) / s, lambda s: erf(s) / s),
+    "log(1 + s²)/s²": (lambda s: tp.log(1 + s * s) / s**2, lambda s: np.log1p(s * s) / s**2),
+    "(s − sin s)/s³": (lambda s: (s - tp.sin(s)) / s**3, lambda s: (s - np.sin(s)) / s**3),
+    "1/(1 + sin(s)/s)": (lambda s: 1 / (1 + tp.sin(s) / s), lambda s: 1 / (1 + np.sin(s) / s)),
+    "relu(s)/s": (lambda s: tp.relu(s) / s, lambda s: s > 0),
+    "tanh²(1/s)": (lambda s: tp.tanh(1 / s) ** 2, lambda s: np.tanh(1 / s) ** 2),
+    "exp(−1/s²)": (lambda s: tp.exp(-1 / s**2), lambda s: np.exp(-1 / s**2)),
+}
+#: the same of two independent ones
+OF_TWO = {
+    "(sin s − sin t)/(s − t)": (
+        lambda s, t: (tp.sin(s) - tp.sin(t)) / (s - t),
+        lambda s, t: np.cos((s + t) / 2) * np.sinc((s - t) / 2 / np.pi),
+    ),
+    "tanh(s t)/(s t)": (lambda s, t: tp.tanh(s * t) / (s * t), lambda s, t: np.tanh(s * t) / (s * t)),
+    "t² sin(s)/s": (lambda s, t: tp.sin(s) / s * t * t, lambda s, t: np.sin(s) / s * t * t),
+}
+
+
+def magnified(W, x):
+    return tp.sqrt(tp.n) * tp.avg((W @ x) * x)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_functions_of_one_fluctuation(name):
+    function, values = OF_ONE[name]
+
+    @tp.program
+    def inline(W: tp.Matrix, x: tp.Vector):
+        return function(magnified(W, x))
+
+    @tp.program
+    def beside(W: tp.Matrix, x: tp.Vector):
+        m = tp.avg((W @ x) * x)
+        return function(tp.sqrt(tp.n) * m)
+
+    # no node at 0
+    mean, square = (MASSES @ values(NODES) ** k for k in (1, 2))
+    tolerance = 1e-3 if name == "relu(s)/s" else 1e-8
+    for program in (inline, beside):
+        found = tp.derive(program).evaluate()["return"]
+        assert found.value == pytest.approx(mean, abs=tolerance)
+        assert found.variance == pytest.approx(square - mean**2, abs=tolerance)
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_functions_of_two_fluctuations(name):
+    function, values = OF_TWO[name]
+
+    @tp.program
+    def inline(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return function(magnified(W, x), tp.sqrt(tp.n) * tp.avg((W @ x) * y))
+
+    s, t = np.meshgrid(NODES, NODES + 0.007)  # not both at one place
+    found = tp.derive(inline).evaluate()["return"]
+    assert found.value == pytest.approx(MASSES @ values(s, t).T @ MASSES, abs=0.01)
+
+
+def test_averages_over_neurons_of_fluctuations_and_entries():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        s = tp.sqrt(tp.n) * tp.avg((W @ x) * x)
+        return tp.avg((tp.sin(x * s) / s) ** 2), tp.avg((tp.exp(-((x * s) ** 2)) - 1) / s**2)
+
+    found = tp.derive(program).evaluate()
+    # given s: E sin²(x s) = (1 − exp(−2s²))/2 and E exp(−x² s²) = (1 + 2s²)^(−1/2)
+    truth = [(-np.expm1(-2 * NODES**2) / 2 / NODES**2), ((1 + 2 * NODES**2) ** -0.5 - 1) / NODES**2]
+    for label, values in zip(("return[0]", "return[1]"), truth, strict=True):
+        assert found[label].value == pytest.approx(MASSES @ values, abs=1e-8)
+
+
+def test_what_is_small_stays_small():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        m = tp.avg((W @ x) * x)
+        return tp.sin(m) / m * tp.tanh(tp.sqrt(tp.n) * m) ** 2, tp.n * (1 - tp.cos(m)), tp.n * (tp.sin(m) / m - 1)
+
+    found = tp.derive(program).evaluate()
+    expected = (MASSES @ np.tanh(NODES) ** 2, 1 / 2, -1 / 6)
+    for k, value in enumerate(expected):
+        assert found[f"return[{k}]"].value == pytest.approx(value, abs=1e-8)
+
+
+def test_networks_move_by_the_whole_function():
+    rng, n = np.random.default_rng(0), 100
+    W, x = rng.standard_normal((4000, n, n)) / np.sqrt(n), rng.standard_normal((4000, n))
+    s = np.einsum("dab,db,da->d", W, x, x) / np.sqrt(n)
+    values = np.sin(3 * s) / s
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.sin(3 * magnified(W, x)) / magnified(W, x)
+
+    claim, error = tp.derive(program).evaluate()["return"].value, values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - claim) < 4 * error < abs(claim + 1.5)

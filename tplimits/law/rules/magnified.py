@@ -1,0 +1,99 @@
+"""What fluctuates like n^(−1/2) about its limit, beside powers of n that bring it to order 1.
+
+√n (s − lim s) is a Gaussian of its own, whatever stands around it: tanh(√n s) has no series in s → 0, and a pole of
+√n s is not met at the limit of s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.rules.cancelling import cancelled
+from tplimits.program.nodes.entries import Entry, N, entries
+from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.scale import powers_of_n
+from tplimits.program.parts import found, put_in
+
+#: powers of widths beyond this one are as this one
+_MOST = 6
+
+
+def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
+    """A body with √n (s − lim s) for scalars beside a power of n in a pole: s/√(s² + 1/n) is S/√(S² + 1), S = √n s.
+
+    A jump takes no notice of a factor: beside √n s, sign(s) is sign S too.
+    """
+    if N not in found(body, Symbol):
+        return body
+    # of scalars, written as steps: of sign(√n s) SymPy keeps sign(s)
+    signs = [f for f in body.atoms(sympy.sign) if all(tends(e) is not None for e in entries(f))]
+    body = body.xreplace({f: step(f.args[0]) - step(-f.args[0]) for f in signs})
+    steps = {f.args[0]: f for f in found(body, step)}
+    for argument in dict.fromkeys([*(a for _, a in singular_places(body) if a.has(N)), *steps]):
+        limits = {e: tends(e) for e in entries(argument)}
+        if not limits or None in limits.values():
+            continue
+        moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
+        near = sympy.expand(argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits}))
+        scale = max(powers_of_n(near), default=S.Zero)
+        if scale < 0:
+            whole = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
+            raised = sympy.expand(near / N**scale).xreplace(whole)
+            node = steps.get(argument)
+            swap = {argument: N**scale * raised} if node is None else {node: step(raised)}
+            body = put_in(body, swap, {})
+    return body
+
+
+def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:
+    """To which order in a scalar beside its limit powers of widths may bring out what it does, within reason."""
+    powers = (p.as_base_exp() for body in bodies for p in found(body, sympy.Pow, Symbol))
+    halves = (sympy.ceiling(2 * power) for base, power in powers if base in widths and power.is_positive)
+    return int(min(sympy.Add(*halves), _MOST))
+
+
+def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tuple[Expr, dict[Expr, Expr]]:
+    """A body with names for √n (s − lim s) in the arguments of functions, and what they stand for.
+
+    They are of order 1: tanh(√n s) has no series in s, and sin(√n s)/(√n s) is no removable pole but a function of a
+    Gaussian.
+    """
+    back: dict[Expr, Expr] = {}
+    if N not in found(body, Symbol):
+        return body, back
+
+    def raised(product: Expr) -> Expr:
+        """A product with a positive power of n, which what fluctuates absorbs."""
+        power = product.as_powers_dict()[N] if product.is_Mul else S.Zero
+        swap = {}
+        for e in entries(product) if power.is_positive and product.is_polynomial(*entries(product)) else ():
+            limit = tends(e)
+            if limit is not None:
+                name = sympy.Dummy(str(e), real=True)
+                back[name] = sympy.sqrt(N) * (e - limit)
+                swap[e] = limit + name / sympy.sqrt(N)
+        return sympy.expand(product.xreplace(swap)) if swap else product
+
+    def within(function: Expr) -> Expr:
+        return function.func(*(put_in(a, {p: raised(p) for p in found(a, sympy.Mul)}, {}) for a in function.args))
+
+    functions = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_Integer)]
+    return put_in(body, {f: within(f) for f in functions if f.has(N) and not isinstance(f, Entry)}, {}), back
+
+
+def divides_fluctuations(body: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
+    """Whether a product has a negative power of n beside a pole at the limit of scalars, as 1/(√n s) with s → 0 has."""
+
+    def vanishes(base: Expr) -> bool:
+        limits = {e: tends(e) for e in entries(base)}
+        return bool(limits) and None not in limits.values() and cancelled(sympy.expand(base.xreplace(limits))) == 0
+
+    for product in found(body, sympy.Mul) if N in found(body, Symbol) else ():
+        below = [f.base for f in product.args if f.is_Pow and f.exp.could_extract_minus_sign()]
+        if N in below and any(vanishes(base) for base in below if base != N):
+            return True
+    return False
