@@ -68,7 +68,7 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
 
     def raised(product: Expr) -> Expr:
         """A product with a positive power of n, which what fluctuates absorbs."""
-        power = product.as_powers_dict()[N] if product.is_Mul else S.Zero
+        power = product.as_powers_dict().get(N, S.Zero)
         swap = {}
         for e in entries(product) if power.is_positive and product.is_polynomial(*entries(product)) else ():
             limit = tends(e)
