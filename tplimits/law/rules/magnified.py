@@ -62,9 +62,9 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
     They are of order 1: tanh(√n s) has no series in s, and sin(√n s)/(√n s) is no removable pole but a function of a
     Gaussian.
     """
-    back: dict[Expr, Expr] = {}
+    names: dict[Expr, Expr] = {}
     if N not in found(body, Symbol):
-        return body, back
+        return body, names
 
     def raised(product: Expr) -> Expr:
         """A product with a positive power of n, which what fluctuates absorbs."""
@@ -73,16 +73,15 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
         for e in entries(product) if power.is_positive and product.is_polynomial(*entries(product)) else ():
             limit = tends(e)
             if limit is not None:
-                name = sympy.Dummy(str(e), real=True)
-                back[name] = sympy.sqrt(N) * (e - limit)
-                swap[e] = limit + name / sympy.sqrt(N)
+                swap[e] = limit + names.setdefault(e, sympy.Dummy(str(e), real=True)) / sympy.sqrt(N)
         return sympy.expand(product.xreplace(swap)) if swap else product
 
     def within(function: Expr) -> Expr:
         return function.func(*(put_in(a, {p: raised(p) for p in found(a, sympy.Mul)}, {}) for a in function.args))
 
     functions = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_Integer)]
-    return put_in(body, {f: within(f) for f in functions if f.has(N) and not isinstance(f, Entry)}, {}), back
+    named = put_in(body, {f: within(f) for f in functions if f.has(N) and not isinstance(f, Entry)}, {})
+    return named, {name: sympy.sqrt(N) * (e - (tends(e) or S.Zero)) for e, name in names.items()}
 
 
 def divides_fluctuations(body: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
