@@ -332,3 +332,13 @@ def test_the_variance_is_that_of_the_whole_product(ket, seen):
     else:
         with pytest.raises(tp.EvaluationError, match=r"\|return⟩², which has a mean and no variance"):
             limit.evaluate("particles")
+
+
+def test_what_is_infinite_is_refused_without_a_warning():
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.log(tp.relu(x)))
+
+    limit = tp.derive(program, assume=("moment of _2",))
+    with pytest.raises(tp.EvaluationError, match="`return` is not finite in some replicate"):
+        limit.evaluate(method="particles", particles=100, replicates=4)

@@ -202,7 +202,8 @@ def replicate(
         run.run()
         found.append(numpy.array([observed(run, o) for o in observables]))
         run.arrays = []
-    return 2 * found[0] - (found[1] + found[2]) / 2
+    with numpy.errstate(invalid="ignore"):  # what is infinite in all of them is refused by name
+        return 2 * found[0] - (found[1] + found[2]) / 2
 
 
 def _seeded_replicate(
