@@ -77,9 +77,10 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
         return sympy.expand(product.xreplace(swap)) if swap else product
 
     def within(function: Expr) -> Expr:
-        return function.func(*(put_in(a, {p: raised(p) for p in found(a, sympy.Mul)}, {}) for a in function.args))
+        products = {p: other for p in found(function, sympy.Mul) if p.has(N) and (other := raised(p)) is not p}
+        return function.func(*(put_in(a, products, {}) for a in function.args))
 
-    functions = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_Integer)]
+    functions = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_nonnegative)]
     named = put_in(body, {f: within(f) for f in functions if f.has(N) and not isinstance(f, Entry)}, {})
     return named, {name: sympy.sqrt(N) * (e - (tends(e) or S.Zero)) for e, name in names.items()}
 
