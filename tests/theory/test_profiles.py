@@ -124,6 +124,7 @@ def test_the_kernel_by_an_independent_route():
     assert "u" not in limit.derivation.trained
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_agree_with_the_kernel_and_not_with_that_of_other_frequencies():
     options = {"X1": TOKENS, "widths": (32, 64, 128), "draws": (1500, 1000, 600)}
