@@ -163,6 +163,7 @@ def test_networks_agree_with_the_kernel_of_their_law_and_not_with_that_of_normal
     assert not tp.check(limit, claims={"nngp": twin.nngp, "ntk": twin.ntk}, **options).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_training_limit_of_uniform_entries():
     @tp.network
