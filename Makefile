@@ -19,11 +19,13 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 # that draw networks on page faults
 KEPT_MEMORY := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_ARENA_MAX=1
 
+PYTEST := $(ONE_THREAD) $(KEPT_MEMORY) $(MANY_FORMULAS) $(RUN) -m pytest -n 2 --dist worksteal
+
 # Compiled sources are kept, also where the environment says no: tests start some forty processes, and each would compile
 # the package
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz attack worlds kills soak mutants particles paths bench bench-kernels bench-trainer bench-training browser tex site packages packages-lowest notebooks clean
+.PHONY: help demo test test-long test-all test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz attack worlds kills soak mutants particles paths bench bench-kernels bench-trainer bench-training browser tex site packages packages-lowest notebooks clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -31,8 +33,14 @@ help:  ## list what can be made
 demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket matters; writes demo/
 	$(RUN) -m tplimits.demo demo
 
-test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', the documents'
-	$(ONE_THREAD) $(KEPT_MEMORY) $(MANY_FORMULAS) $(RUN) -m pytest -n 2 --dist worksteal
+test: $(VENV)/.dev browser tex  ## the tests that take a moment each: the package's, its docstrings', the documents'
+	$(PYTEST) -m "not long"
+
+test-long: $(VENV)/.dev browser tex  ## the other tests, which draw many networks or integrate for long
+	$(PYTEST) -m long
+
+test-all: $(VENV)/.dev browser tex  ## every test, long ones too
+	$(PYTEST)
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
 	$(ONE_THREAD) $(KEPT_MEMORY) $(TORCH)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/torch tplimits/torch

@@ -183,6 +183,7 @@ def test_check_shows_no_progress_in_a_pipe(run):
     assert run("check", "matched_product", "--draws", "50")[2] == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [("evaluate", "tied_relu"), ("derive", "tied_relu")])
 def test_json_goes_down_a_pipe(command):
     done = subprocess.run(
@@ -336,6 +337,7 @@ def test_interrupts_end_with_one_line_and_status_130(run, monkeypatch):
     assert fails(run, "derive", "tied_relu", status=130) == "tplimits: interrupted.\n"
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_ends_the_command_quietly():
     running = process("zoo")
     assert running.stdout is not None and running.stderr is not None
@@ -345,6 +347,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
     running.stderr.close()
 
 
+@pytest.mark.long
 def test_a_terminal_without_unicode_gets_escapes():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     out, err = process("derive", "tied_relu", env=environment).communicate(timeout=60)
@@ -482,6 +485,7 @@ def test_kernels_of_several_inputs_with_constants_and_scalars(run, folder):
     assert "`γ` of `masked` has no value" in fails(run, "evaluate", "nets.py:masked", "--data", "x.npz")
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_kernels_are_checked_between_the_inputs_of_files(run, folder):
     rng = numpy.random.default_rng(2)
@@ -546,6 +550,7 @@ def test_training_derives_with_an_optimizer(run, trained, folder):
         assert (folder / "a.tex").read_text(encoding="utf-8") == limit.latex() + "\n"
 
 
+@pytest.mark.long
 def test_outputs_in_training_are_printed_written_and_go_on_from_a_file(run, trained, folder):
     signal = tp.squared_error(Y, train=[0, 1])
     for regime, kind, start in (
@@ -572,6 +577,7 @@ def test_names_that_regimes_had_before_still_stand_for_them(run, trained):
         assert run("derive", "nets.py:net", "--regime", before) == run("derive", "nets.py:net", "--regime", now)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("regime", ["feature", "operator"])
 def test_outputs_in_training_are_checked(run, trained, regime):

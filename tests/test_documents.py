@@ -14,6 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+#: documents whose code takes more than a second or two of the processor
+LONG = (
+    *("clustering-heads", "covariance-sde", "errata", "feature-learning", "first-steps", "kernels", "operator-regime"),
+    *("parametrizations", "tour"),
+)
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 
 
@@ -42,7 +47,9 @@ def same(printed: str, written: str) -> bool:
     return words[0] == words[1] and numbers[0] == pytest.approx(numbers[1], rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem) for p in DOCUMENTS])
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.long] * (p.stem in LONG)) for p in DOCUMENTS]
+)
 def test_code_runs_and_prints_what_is_written_under_it(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "document"}
@@ -67,6 +74,10 @@ def test_outputs_are_compared_by_words_and_numbers():
     assert not same("0.51", "0.5")
     assert not same("x 1", "y 1")
     assert not same("−1", "1")
+
+
+def test_documents_that_are_long_exist():
+    assert set(LONG) <= {p.stem for p in DOCUMENTS}
 
 
 def test_readme_runs_an_example():

@@ -41,6 +41,7 @@ def test_there_are_six_and_one_for_torch():
     assert len(RUN) >= 6 and "pytorch" in BOOKS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUN)
 def test_what_is_kept_is_what_cells_show(executed, name):
     shown = 0

@@ -36,6 +36,7 @@ def site(builder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_every_document_is_a_page_and_no_page_loads_from_elsewhere(site):
     documents = {path.stem for path in (ROOT / "docs").glob("*.md")}
     made = {path.stem for path in site.glob("*.html")} - documents - {"index", "gallery", "errors", "about"}
@@ -74,6 +75,7 @@ def test_every_refusal_is_on_the_page_of_errors(site):
     assert text.count("<li>") - text.partition("<main>")[0].count("<li>") == len(refusals()) > 500
 
 
+@pytest.mark.long
 def test_a_browser_shows_pages_finds_words_and_says_nothing(site):
     with Browser(1280, 900) as browser:
         for name in ("index", "first-steps", "gallery", "errors", "theory", "notebook-tour", "api-regimes"):

@@ -41,6 +41,7 @@ def claiming(value):
     return looked
 
 
+@pytest.mark.long
 def test_a_limit_is_agreed_and_its_wrong_twin_is_not(monkeypatch):
     assert judge(TIED).kind == "agreed"
     monkeypatch.setattr(judging, "looked", claiming(0.0))  # as without the dot part
@@ -48,6 +49,7 @@ def test_a_limit_is_agreed_and_its_wrong_twin_is_not(monkeypatch):
     assert outcome.kind == "wrong" and outcome.p < 1e-5 and "return: rejected" in outcome.detail
 
 
+@pytest.mark.long
 def test_a_claim_within_the_noise_of_the_first_look_is_found_by_the_second(monkeypatch):
     doubt = judging.doubts
     monkeypatch.setattr(judging, "doubts", lambda case, verdict, level: [*doubt(case, verdict, level), "asked"][-1:])

@@ -22,6 +22,7 @@ FACTORS = (
 )
 
 
+@pytest.mark.long
 def test_signs_of_factors_give_the_sign_of_their_product():
     """Against the product itself with the signs turned, as a polynomial in what does not expand."""
     turning = Turning(Gaussians().covariance)

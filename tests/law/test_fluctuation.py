@@ -110,6 +110,7 @@ def test_outside_the_safe_class_is_refused(case):
         tp.derive(tp.program(cases[case]))
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width_accepts_the_variance_and_rejects_a_wrong_one():
     @tp.program

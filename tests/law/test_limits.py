@@ -306,6 +306,7 @@ def test_without_dots_is_the_naive_limit():
     assert derive_width(program, with_dots=False).scalars[(position, ())] == Rational(1, 2)
 
 
+@pytest.mark.long
 def test_deep_programs_neither_recurse_nor_swell():
     def chain(activation, depth, transpose):
         def function(W: tp.Matrix, x: tp.Vector):
@@ -341,6 +342,7 @@ def test_normalised_layers_ask_of_every_deviation_whether_it_vanishes_and_do_not
     assert found.value == pytest.approx(float(1 / sqrt(2 * pi)), abs=1e-12)  # E relu of a standard normal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "layer",
     [

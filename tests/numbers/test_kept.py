@@ -127,6 +127,7 @@ def test_numbers_of_the_module_are_part_of_what_a_function_is(value):
     assert digest(value) == digest(value) != digest(3.0)
 
 
+@pytest.mark.long
 def test_the_digest_does_not_depend_on_the_seed_of_hashes():
     text = (
         "from tplimits.numbers import jit\n@jit.njit(fastmath={'nnan', 'ninf', 'contract', 'nsz'})\n"
@@ -197,6 +198,7 @@ def test_two_processes_may_clear_one_folder(folder, monkeypatch):
     kept._clear(folder / "gone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS[:2], ids=lambda world: world.name)
 def test_numbers_come_where_nothing_can_be_kept(world):
     names: dict = {}

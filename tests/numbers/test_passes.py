@@ -56,6 +56,7 @@ def test_passes_that_agree_by_chance_have_the_error_that_those_before_let_expect
     assert finite(monkeypatch, [1.16, 1.04, 1.01, 1.0025, None]).error == pytest.approx(0.0075)
 
 
+@pytest.mark.long
 def test_kinks_that_bend_in_three_dimensions_have_an_honest_error():
     def f(x: tp.Vector = tp.init(mean=-1), z: tp.Vector = tp.init(std=0.5), w: tp.Vector = tp.init(std=2)):  # noqa: B008
         return tp.avg(tp.relu(tp.maximum(2 * w + 2, 0.5 * z + x + 0.3 * w - 1) * tp.sin(2 * x - z - 1) - 0.2))

@@ -252,6 +252,7 @@ def test_errors_of_evaluate():
         limit.evaluate(γ=1, s=1, ratios={"k": 2})
 
 
+@pytest.mark.long
 def test_means_inside_a_mean_that_are_nothing_are_not_said_to_lie_too_far_out():
     """E_y relu(x + y) for x at eleven standard deviations below zero lies out there, and is 0."""
 
@@ -306,6 +307,7 @@ NARROW = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NARROW)
 def test_zeros_nearer_than_a_grid_cut_it(name):
     function, share = NARROW[name]

@@ -107,6 +107,7 @@ def sum_of_squares(W: tp.Matrix, x: tp.Vector):
     return tp.avg(tp.relu(a + b) * tp.relu(c)), tp.avg(tp.tanh(a + b) * tp.tanh(c)), tp.avg(tp.tanh(a + b - c) * c)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_closed_forms_that_divide_by_a_variance_that_vanishes(method):
     squared = means(lambda g: mpmath.tanh(g) ** 2)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,6 +162,7 @@ def build(steps, named):
     return tp.program(program), data, twins[-3:]
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(steps=st.lists(STEPS, min_size=1, max_size=9), named=st.sets(st.integers(0, 8)))
 def test_random_programs(steps, named):

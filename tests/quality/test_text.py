@@ -66,8 +66,8 @@ def test_makefile_names_scripts_and_folders_that_exist():
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", ".ci/run"])
 def test_commands_that_are_named_can_be_made(document):
     text, makefile = ((ROOT / f).read_text(encoding="utf-8") for f in (document, "Makefile"))
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    named = set(re.findall(r"\bmake ([a-z]+)\b(?=`|$|\s+#)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)(?=`|$|\s+#)", text, re.MULTILINE))
     assert named, f"{document} names no command"
     assert named <= targets
 

@@ -152,6 +152,7 @@ def test_the_shaped_transformer_is_factored_as_in_the_literature():
     assert r"\frac{\gamma^{2} \left(c_{-} - c_{+}\right)^{2}}{2 \pi} N" in relu
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [averaged, random, normalized])
 def test_layers_that_repeat_are_set_once(make):
     infinite = ("head",) if make is random else ()

@@ -32,6 +32,7 @@ def limits_of(network, infinite=()):
             continue
 
 
+@pytest.mark.long
 def test_the_zoo_compiles(tmp_path):
     found = {f"width {name}": tp.derive(entry.program).latex() for name, entry in zoo.PROGRAMS.items()}
     for name, entry in zoo.NETWORKS.items():

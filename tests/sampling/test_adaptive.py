@@ -53,6 +53,7 @@ def test_the_work_limit_scales_everything_down():
     assert affordable_draws((limit,), (limit // 8,), (4.0,)) == [pytest.approx(limit / 8, abs=1)]
 
 
+@pytest.mark.long
 def test_a_claim_wrong_beyond_doubt_stops_expensive_sampling(programs, seed, monkeypatch):
     """⟨x|WWx⟩ = 0.6 is false by 0.6, but would be checked to 2 % of 0.6."""
     asked = replace(inquiry(programs.twice, Claim("return", 0.6), seed=seed), widths=(64, 128, 256))

@@ -47,6 +47,7 @@ def test_derived_coefficients_are_where_layers_of_finite_width_point(name, seed)
     assert len(verdict.rows) == 6 + 21
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_real_matrices_say_the_same(seed):
     for name in ("full", "resnet"):
@@ -71,6 +72,7 @@ def test_wrong_coefficients_of_attention_are_rejected(seed):
     assert not checked("full", seed, claims={"diffusion": published.packed(isotropic)}).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_one_head_is_not_two(seed):
     one = tp.derive(shaped.heads_attention, tp.Proportional()).diffusion_at(V0, **ATTENTION, head=1)

@@ -55,6 +55,7 @@ def test_the_seed_fixes_the_numbers(programs):
     assert (first == again).all() and not (first == other).any()
 
 
+@pytest.mark.long
 def test_numbers_do_not_depend_on_the_executor(programs):
     source, wanted = sampler(programs.tied, 3), {32: (0, 5000), 64: (2, 300)}
     alone = draws_of(source, wanted)

@@ -67,6 +67,7 @@ def deep_linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector
     return v * (W @ tp.sum(U * ξ, over="d"))
 
 
+@pytest.mark.long
 def test_small_widths_that_follow_no_series_reject_no_true_limit():
     """At n = 16 the mean of f₂ is −3, of draws of deviation 100; f₁ is nearly what it is in the limit."""
     limit = tp.derive(deep_linear, tp.MaximalUpdate(tp.SGD()))
@@ -132,6 +133,7 @@ def test_the_operator_regime_given_the_start(λ, seed):
     assert not tp.check(limit, claims={"f": wrong}, **asked, **SMALL).accepted
 
 
+@pytest.mark.long
 def test_outputs_that_start_elsewhere_than_at_zero(seed):
     """f_0 = E tanh(Uξ)² is no random number in the limit: networks are shifted there."""
     limit = tp.derive(own_readout, tp.MaximalUpdate(tp.SGD()))
@@ -145,6 +147,7 @@ def test_outputs_that_start_elsewhere_than_at_zero(seed):
 # -- derived limits and wrong twins ----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_adam_with_decay_is_accepted_and_its_wrong_twins_rejected(regime, seed):
     asked = {"X": X, "error": ERROR, "lr": 0.1, "steps": 2, "seed": seed}
@@ -158,6 +161,7 @@ def test_adam_with_decay_is_accepted_and_its_wrong_twins_rejected(regime, seed):
         assert not tp.check(limit, claims={"f": twin.f}, **asked, **sampled).accepted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_shared_weights_and_two_outputs(regime, seed):
     """Each output has its own targets; a limit that exchanges the outputs is rejected."""
@@ -172,6 +176,7 @@ def test_shared_weights_and_two_outputs(regime, seed):
     assert not tp.check(limit, claims={"f": other}, **asked, **FEW).accepted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_two_widths_with_a_ratio(regime, seed):
     asked = {"X": X[:2], "error": tp.squared_error([1.0, -0.8]), "lr": 0.3, "steps": 2, "seed": seed}
@@ -183,6 +188,7 @@ def test_two_widths_with_a_ratio(regime, seed):
     assert not tp.check(limit, ratios={"k": 0.5}, claims={"f": square.f}, **asked, **SMALL).accepted
 
 
+@pytest.mark.long
 def test_rates_optimizers_and_mini_batches(seed):
     def batches(f, t):
         χ = np.zeros(3)
@@ -251,6 +257,7 @@ def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, g: tp.Vector, b: 
     return v * (x + tp.tanh(g * h / tp.sqrt(tp.avg(h * h) + 0.01) + b))
 
 
+@pytest.mark.long
 def test_noise_at_the_start_moves_no_intercept():
     """An error signal smaller than f_0 is at width 512 changes its sign there, and NAdam's updates with it."""
     X = np.array([[2.04, -2.56], [0.42, -0.57], [-0.45, -0.22]])

@@ -24,6 +24,7 @@ def rejected(degrees, finite_error):
     return float((np.array(ps) <= LEVEL).mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("finite_error", [0.01, 0.1, 0.5, 2.0])
 def test_true_limits_of_four_replicates_are_rejected_as_often_as_the_level_says(finite_error):
     found = rejected(3, finite_error)
@@ -31,5 +32,6 @@ def test_true_limits_of_four_replicates_are_rejected_as_often_as_the_level_says(
     assert found <= above
 
 
+@pytest.mark.long
 def test_taken_as_known_they_would_be_rejected_six_times_as_often():
     assert rejected(math.inf, 0.01) > 5 * LEVEL

@@ -42,6 +42,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_true_limit_is_accepted_and_a_wrong_one_on_the_same_draws_is_not(programs, seed, name):
     program = getattr(programs, name.split()[0])

@@ -168,6 +168,7 @@ def test_kernels_can_stand_for_the_network():
     )
 
 
+@pytest.mark.long
 def test_drawn_logits_come_from_the_same_draws_in_training_and_test():
     limit = tp.derive(random_heads, tp.Kernels(infinite=("head",)))
     model = pickle.loads(pickle.dumps(tp.sklearn.NNGPRegressor(limit, shape=(2, 2), noise=0.1).fit(X[:6], Y[:6])))

@@ -151,6 +151,7 @@ def test_appended_encodings_are_added_ones(ratio):
     np.testing.assert_allclose(found.ntk, wanted.ntk, rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_with_appended_encodings_have_the_share_of_the_features(seed):
     X = draw(2, 1, 2, TOKENS)

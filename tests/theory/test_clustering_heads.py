@@ -307,6 +307,7 @@ def test_networks_approach_the_mean_field_like_the_root_of_the_width(optimizer):
     assert abs(power((64, 256, 1024), found) + 0.5) < 0.15, found
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_mean_field_without_the_gradient_through_the_norm_is_not_approached():
     scalars = far_from_singular()
@@ -323,6 +324,7 @@ def test_a_mean_field_without_the_gradient_through_the_norm_is_not_approached():
     assert found > 2 * right, (found, right)
 
 
+@pytest.mark.long
 def test_the_derived_limit_is_this_mean_field():
     scalars = far_from_singular()
     optimizers, rates = recipes.recipe(tp.SGD(), 0.1).values()

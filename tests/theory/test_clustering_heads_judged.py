@@ -116,6 +116,7 @@ TWINS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_derived_limit_is_the_mean_field_by_hand(name):
     case = CASES[name]
@@ -126,6 +127,7 @@ def test_the_derived_limit_is_the_mean_field_by_hand(name):
     assert abs(run.f - wanted).max() < 0.02 * moved + 6 * run.stderr.max()
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("name", TWINS)
 def test_finite_widths_accept_the_mean_field_and_reject_a_twin(name):

@@ -87,6 +87,7 @@ def test_gradients_of_networks_through_a_head_are_those_by_hand():
     assert np.allclose(run.gradients()["v"], by_hand, atol=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_training_limits_through_a_head(regime):

@@ -175,6 +175,7 @@ def test_tangent_kernel_of_trained_positions(factor):
 # -- attention at 1/√d ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_factor_of_identity_attention_survives_layer_norm():
     """Section 4.2.1: the scalar ‖κ‖² is said to go away; it does for one input, not for a pair."""
     rng, n, H, k, s = np.random.default_rng(5), 100, 100, 100, 2

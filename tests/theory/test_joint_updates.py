@@ -89,6 +89,8 @@ CASES = {
     "Adafactor, of a matrix": (two, tp.Adafactor(decay=0.9, eps=0.05), {"U": 0, "W": 0.3, "v": 0}, 0, {}),
     "Adafactor, two widths": (widths, tp.Adafactor(decay=0.9, eps=0.05), 0.05, 0, HALF),
 }
+#: one of each kind, in `make test`
+SHORT = ("normalised Adam", "clipped Adam", "clipped gradient, SGD", "Adafactor, of a matrix")
 REGIMES = {"μP": (tp.MUP, tp.MaximalUpdate), "NTP": (tp.NTP, tp.NeuralTangent)}
 #: means move by 1/n, more so where layers are narrower than n: these are twice as wide, and half as many networks then
 #: have the same error
@@ -126,7 +128,7 @@ def rms_z(case, regime, run):
     return float(np.sqrt((z**2).mean()))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [c if c in SHORT else pytest.param(c, marks=pytest.mark.long) for c in CASES])
 @pytest.mark.parametrize("regime", REGIMES)
 def test_networks_agree_within_their_standard_errors(case, regime):
     run = limit(case, regime)

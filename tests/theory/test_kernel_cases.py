@@ -12,6 +12,8 @@ from kernel_cases import Case, relative_error
 
 import tplimits as tp
 
+#: of the cases `make test` takes every third, so that each activation, depth and kind of layer is among them
+THIRD = 3
 CASES = [*kernel_cases.perceptrons(), *kernel_case_layers.layers(), *kernel_case_attention.attentions()]
 
 
@@ -23,7 +25,13 @@ def test_there_are_many_and_no_two_have_one_name():
     assert len({c.name for c in CASES}) == len(CASES) >= 400
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.sampled], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, id=c.name, marks=[pytest.mark.long] * (i % THIRD > 0))
+        for i, c in enumerate(c for c in CASES if not c.sampled)
+    ],
+)
 def test_against_the_recursion_by_hand(case: Case):
     found, (nngp, ntk) = derived(case).evaluate(case.inputs), case.reference()
     assert relative_error(found.nngp, nngp) < case.tolerance
@@ -34,6 +42,7 @@ def test_against_the_recursion_by_hand(case: Case):
             found.ntk  # noqa: B018
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [c for c in CASES if c.sampled], ids=lambda c: c.name)
 def test_drawn_logits_against_the_integral(case: Case):
     """Every entry within its error bar at a family-wise level of 1e-4; an error of 5 % is seen."""

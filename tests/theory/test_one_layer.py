@@ -98,6 +98,7 @@ def measured(block, constants, odd, seed, controls):
     return intercepts(samples, odd)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("kind", ["full", "causal"])
 def test_attention(kind):
@@ -125,6 +126,7 @@ def half_second_order(constants, kind):
     return constants["γ"] ** 2 / constants["τ0"] ** 2 * (w @ V0 + (w @ V0).T) / 2
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_relu_resnet():
     constants = {"γ": 0.8, "c_plus": 1.0, "c_minus": -1.5}

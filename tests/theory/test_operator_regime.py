@@ -1,5 +1,6 @@
 """The operator regime beside networks trained at finite width with their true matrices, and twins that are wrong."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -34,7 +35,12 @@ def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
 NETWORK = {1: perceptron, 2: tied}
 
 
-def trained(repeats, lr, optimizer, decay=0.0):
+def adam():
+    return Adam(0.05)
+
+
+@functools.cache
+def trained(repeats, lr, optimizer, decay):
     """Means over networks of what training adds to f^dec, with errors; extrapolated to 1/n = 0 from two widths.
 
     The error signal sees f − f^dec, so that all networks have the same limit, whatever they start from.
@@ -66,16 +72,16 @@ def from_zero(limit, lr, **settings):
 
 
 CASES = {
-    "adam": (1, tp.Adam(eps=0.05), lambda: Adam(0.05), 0.05, 0.0),
-    "adam, tied": (2, tp.Adam(eps=0.05), lambda: Adam(0.05), 0.05, 0.0),
-    "adam, decay": (1, tp.Adam(eps=0.05), lambda: Adam(0.05), 0.05, 0.05),
-    "adam, tied, decay": (2, tp.Adam(eps=0.05), lambda: Adam(0.05), 0.05, 0.05),
+    "adam": (1, tp.Adam(eps=0.05), adam, 0.05, 0.0),
+    "adam, tied": (2, tp.Adam(eps=0.05), adam, 0.05, 0.0),
+    "adam, decay": (1, tp.Adam(eps=0.05), adam, 0.05, 0.05),
+    "adam, tied, decay": (2, tp.Adam(eps=0.05), adam, 0.05, 0.05),
     "descent": (1, tp.SGD(), Descent, 0.5, 0.0),
     "descent, tied, decay": (2, tp.SGD(), Descent, 0.5, 0.05),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.long] * c.startswith("adam")) for c in CASES])
 def test_trained_networks_tend_to_the_limit(case):
     repeats, optimizer, same, lr, decay = CASES[case]
     limit = tp.derive(NETWORK[repeats], tp.NeuralTangent(optimizer, weight_decay=decay))
@@ -84,15 +90,17 @@ def test_trained_networks_tend_to_the_limit(case):
     assert rms_z(run, *trained(repeats, lr, same, decay)) < 2
 
 
+@pytest.mark.long
 def test_adam_without_bias_correction_is_another_limit():
     states = {"m": lambda g, m: 0.9 * m + 0.1 * g, "v": lambda g, v: 0.999 * v + 0.001 * g**2}
     wrong = tp.Entrywise(lambda m, v: m / sympy.sqrt(v + sympy.Rational(1, 400)), states=states)
     limit = tp.derive(perceptron, tp.NeuralTangent(wrong))
-    assert rms_z(from_zero(limit, 0.05), *trained(1, 0.05, lambda: Adam(0.05))) > 10
-    same = trained(1, 0.05, lambda: Adam(0.05, corrected=False))
+    assert rms_z(from_zero(limit, 0.05), *trained(1, 0.05, adam, 0.0)) > 10
+    same = trained(1, 0.05, lambda: Adam(0.05, corrected=False), 0.0)
     assert rms_z(from_zero(limit, 0.05), *same) < 2
 
 
+@pytest.mark.long
 def test_one_network_follows_the_limit_from_its_own_start():
     network = Perceptron(2048, 2, 3)
     f, without = network.train(X, lambda f, _: SIGNAL(f), 0.5, STEPS, Descent, 0.1)
@@ -107,9 +115,8 @@ def test_one_network_follows_the_limit_from_its_own_start():
     assert np.sqrt(((f - printed) ** 2).mean()) > 0.1
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "own", "lr"), [(tp.SGD(), Descent, 0.5), (tp.Adam(eps=0.05), lambda: Adam(0.05), 0.1)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("optimizer", "own", "lr"), [(tp.SGD(), Descent, 0.5), (tp.Adam(eps=0.05), adam, 0.1)])
 def test_one_network_follows_the_limit_with_a_decay_for_each_layer(optimizer, own, lr):
     """Weights 0.8^t U_0, W_0 and 0.7^t v_0 at step t; decays in another order are another training."""
     network = Perceptron(2048, 2, 3)
@@ -172,6 +179,7 @@ def one_step(n, seed, χ, ε, inside):
     return found
 
 
+@pytest.mark.long
 def test_uses_of_a_tied_matrix_are_summed_inside_the_update():
     limit = tp.derive(tied, tp.NeuralTangent(tp.SignSGD(eps=0.1)))
     run = limit.evaluate(X, error=SIGNAL, lr=1.0, steps=1, f0=np.zeros(len(X)), particles=8192, seed=2)

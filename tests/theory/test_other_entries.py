@@ -144,6 +144,7 @@ def by_quadrature():
     return K2 + 1 / 12, K2 + 1 + slope2 * (K1 + 1 + slope1 * (X @ X.T))
 
 
+@pytest.mark.long
 def test_kernels_of_uniform_weights_and_biases_by_an_independent_route():
     with pytest.raises(tp.NoLimitError, match=r"uniform\.bind\(d=…\)"):
         tp.derive(uniform, tp.Kernels(), assume=("universality",))
@@ -152,6 +153,7 @@ def test_kernels_of_uniform_weights_and_biases_by_an_independent_route():
     assert np.allclose(found.nngp, nngp, atol=2e-5) and np.allclose(found.ntk, ntk, atol=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_agree_with_the_kernel_of_their_law_and_not_with_that_of_normal_entries():
     limit = tp.derive(uniform.bind(d=2), tp.Kernels(), assume=("universality",))
@@ -161,6 +163,7 @@ def test_networks_agree_with_the_kernel_of_their_law_and_not_with_that_of_normal
     assert not tp.check(limit, claims={"nngp": twin.nngp, "ntk": twin.ntk}, **options).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_training_limit_of_uniform_entries():
     @tp.network

@@ -124,6 +124,7 @@ def test_the_kernel_by_an_independent_route():
     assert "u" not in limit.derivation.trained
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_agree_with_the_kernel_and_not_with_that_of_other_frequencies():
     options = {"X1": TOKENS, "widths": (32, 64, 128), "draws": (1500, 1000, 600)}
@@ -133,6 +134,7 @@ def test_networks_agree_with_the_kernel_and_not_with_that_of_other_frequencies()
     assert not tp.check(tp.derive(NET, tp.Kernels()), claims=claims, **options).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_training_limits(regime):

@@ -85,7 +85,7 @@ def test_numbers_of_corollary_4_3(transformer, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", ["causal", "random"])
+@pytest.mark.parametrize("kind", ["causal", pytest.param("random", marks=pytest.mark.long)])
 def test_masks_against_covariances_of_softmax_weights(size, kind):
     rng = np.random.default_rng(size)
     mask = np.tril(np.ones((size, size))) if kind == "causal" else rng.uniform(0.1, 1, (size, size))

@@ -119,6 +119,7 @@ def test_networks_agree_with_the_kernel_and_not_with_that_of_open_gradients():
     assert not tp.check(limit, claims={"ntk": twin.ntk}, **options).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_training_limits_agree_with_networks_and_those_of_open_gradients_do_not(regime):

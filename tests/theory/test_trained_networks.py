@@ -91,6 +91,7 @@ def mean_and_intercept(runs):
     return (means[-1], errors[-1]), (L, of_L)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("regime", REGIMES)
@@ -103,6 +104,7 @@ def test_the_mean_at_width_2048_and_the_intercept_are_the_limit(regime, layers, 
     assert rms_z(*intercept, run) <= 1.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", REGIMES)
 def test_wrong_twins_are_rejected_by_the_same_comparison(regime):
     """Adam without bias correction, no decay where there is one, and the limit of the other regime."""
@@ -120,6 +122,7 @@ def test_wrong_twins_are_rejected_by_the_same_comparison(regime):
             assert rms_z(mean, error, run) > 3, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", REGIMES)
 def test_one_network_is_off_the_limit_by_the_root_of_its_width(regime):
     """Slope −½ ± 0.1 of the root mean square deviation over ten steps; its own error is about 0.04."""

@@ -255,6 +255,7 @@ def test_limits_that_fit_nowhere_are_refused_before_anything_is_trained(tmp_path
         tp.watch(deep, x, **few, every=25, widths=tp.inf)
 
 
+@pytest.mark.long
 def test_between_frames_limits_look_at_the_inputs_of_a_step_alone():
     """The same limit from a part of the columns; with other batches it is another one."""
     x = inputs(20, 3)

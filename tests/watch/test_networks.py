@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 
 import tplimits as tp
@@ -52,6 +53,7 @@ def away(rec, width, other):
     return np.sqrt(np.mean([(rec.outputs(width=width, seed=s) - other) ** 2 for s in seeds]))
 
 
+@pytest.mark.long
 def test_a_perceptron_on_digits_in_mup():
     x, labels = digits((0, 1, 4), 5)
     loss = tp.cross_entropy(labels, train=range(12))
@@ -65,6 +67,7 @@ def test_a_perceptron_on_digits_in_mup():
     assert rec.value("g", width=32).shape == (15, 32) and rec.value("g", width=tp.inf).shape[0] == 15
 
 
+@pytest.mark.long
 def test_a_perceptron_on_digits_in_ntp():
     """Outputs at the start are random; the loss from them on falls on average as that of the limit does."""
     x, labels = digits((3, 5), 16)
@@ -77,6 +80,7 @@ def test_a_perceptron_on_digits_in_ntp():
     assert np.mean(rec.curves("held-out accuracy")[tp.inf][:, -1]) > 0.8
 
 
+@pytest.mark.long
 def test_a_residual_network():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((6, 4))

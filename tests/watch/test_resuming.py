@@ -63,6 +63,7 @@ print(sum(r.frames for path in cut.glob("*.npz") for r in tp.load_recording(path
 """
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     whole.mkdir()
@@ -99,6 +100,7 @@ def test_interrupted_here_it_goes_on(tmp_path, frames):
     assert seen[0] == 0
 
 
+@pytest.mark.long
 def test_limits_between_frames_go_on_bit_for_bit(tmp_path):
     how = {"error": tp.squared_error(inputs(8, 3, seed=1)), "optimizer": tp.Adam(eps=0.01), "lr": 0.02, "steps": 6}
     how |= {"batches": tp.batches(3), "every": 3, "widths": tp.inf, "particles": 512, "replicates": 2, "probes": X[:2]}

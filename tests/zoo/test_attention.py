@@ -16,6 +16,7 @@ def test_limit(agrees, symmetric):
     agrees("attention", expected)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("attention", total=2e8)

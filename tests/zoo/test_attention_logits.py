@@ -31,6 +31,7 @@ def test_covariances_are_products_of_brackets():
         assert limit.covariance(label(a, b), label(c, d)) == GRAM[a][c] * GRAM[b][d]
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     # variances are dear: the wrong one is 12 % off

@@ -15,6 +15,7 @@ def test_the_dot_ket_is_there_and_vanishes():
     assert limit.dot("g") == 0
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("backprop")

@@ -14,6 +14,7 @@ def test_limit(agrees, symmetric):
     agrees("batch_norm", symmetric("input", 3, share(), -share() / 2))
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("batch_norm")

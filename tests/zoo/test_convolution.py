@@ -25,6 +25,7 @@ def test_limit(agrees):
     agrees("convolution", expected)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("convolution", total=3e8)

@@ -17,6 +17,7 @@ def test_limit(agrees):
     agrees("relu_kernel", {"return": FORMULA})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("relu_kernel", total=3e8)

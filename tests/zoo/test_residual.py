@@ -8,6 +8,7 @@ def test_limit(agrees, mean):
     agrees("residual", {"return[0]": growth**3, "return[1]": 1})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("residual", total=2e8)

@@ -23,6 +23,7 @@ def test_limit(agrees):
     agrees("tied_rnn", {"return[0]": x[3, 3], "return[1]": x[2, 3]})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("tied_rnn")

@@ -25,6 +25,7 @@ def test_finite_width(judge):
     judge.rejects("two_widths", judge.without_dots("two_widths"), total=2e7)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_wide_hidden_layer():
     limit = tp.derive(zoo.get("two_widths").program)

@@ -42,6 +42,7 @@ def test_networks_draw_them():
     assert from_json(to_json(one_way)) == one_way
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_one_way_they_have_the_limits_of_independent_entries():
     limit = tp.derive(one_way)

@@ -120,6 +120,7 @@ def of_truncated(x: tp.Vector.truncated(1, 2), y: tp.Vector.truncated(1, 2)):
     return tp.avg((tp.tanh(x) - tp.tanh(y)) / (x - y))
 
 
+@pytest.mark.long
 def test_difference_quotients_of_truncated_entries():
     """On two grids of Legendre's that share no node; a normal law has .7006."""
     (x, a), (y, b) = (np.polynomial.legendre.leggauss(k) for k in (60, 61))

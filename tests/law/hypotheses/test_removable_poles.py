@@ -288,6 +288,7 @@ def test_a_tangent_kernel_that_is_infinite_at_equal_inputs_is_refused(case):
     assert "no tangent kernel" not in repr(behind)
 
 
+@pytest.mark.long
 def test_a_gradient_that_is_just_integrable_has_a_tangent_kernel():
     def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         x = tp.sum(U * ξ, over="d")

@@ -144,6 +144,7 @@ def test_finite_axes_go_by_whole_vectors_and_end_where_they_end(size):
         np.testing.assert_allclose(found[a.name], expected[a.name], rtol=1e-13, atol=1e-15 * scale, err_msg=a.title)
 
 
+@pytest.mark.long
 def test_the_same_network_is_the_same_text_in_every_process():
     """Sets of names have another order in each: a text that follows it is compiled again and again."""
     code = (

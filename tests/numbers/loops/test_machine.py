@@ -5,12 +5,14 @@ import gc
 import weakref
 
 import numpy
+import pytest
 
 from tplimits.numbers.loops import machine
 
 TEXT = "define i64 @added_{0}(i64 %x) {{\n %y = add i64 %x, {0}\n ret i64 %y\n}}\n"
 
 
+@pytest.mark.long
 def test_more_functions_than_are_remembered_are_compiled_and_freed():
     """Engines own what they are made with: shared between two it was used after the first was freed."""
     for i in range(machine._compiled.cache_parameters()["maxsize"] + 50):

@@ -36,6 +36,7 @@ def _oracle():
     return weight @ (wave * (blur @ wave @ blur.T)) @ weight
 
 
+@pytest.mark.long
 def test_a_wave_far_out_is_followed():
     law = {(0, 0): ONE, (1, 1): ONE, (2, 2): OTHER, (3, 3): OTHER, (0, 2): BOTH, (1, 3): BOTH}
     row = np.array([[law.get(pair, 0.0) for pair in itertools.combinations_with_replacement(range(4), 2)]])

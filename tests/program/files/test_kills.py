@@ -11,11 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tplimits as tp
 
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
+@pytest.mark.long
 def test_checkpoints_and_compiled_code_survive_random_moments(tmp_path):
     here = {**os.environ, "PYTHONPATH": f"{Path(tp.__file__).parents[1]}{os.pathsep}{SUPPORT}"}
     call = [sys.executable, SUPPORT / "kills.py", tmp_path / "runs", "0", "4", "checkpoint", "compilation"]

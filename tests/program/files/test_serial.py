@@ -483,6 +483,7 @@ def test_removing_any_field_is_refused():
 WRONG = [None, True, [], {}, "", "x", ["x"], [["x"]], [None], {"x": None}, "-1", "٣", ["9" * 5000], "1" * 30]
 
 
+@pytest.mark.long
 def test_a_wrong_type_anywhere_is_a_program_error():
     for document in (DOCUMENT, FULL, json.loads(to_json(discrete))):
         for path in _places(document):
@@ -579,6 +580,7 @@ WIDE = ["n", *(f"k{i}" for i in range(9000))]
 LONG = 3000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [

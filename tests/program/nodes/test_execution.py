@@ -116,6 +116,7 @@ def test_scalars_constants_and_widths():
     assert_allclose(ran, (0.5 * 3 - 2 * 7) * 2.5 * 0.25 + 8 / (2 * 2) + np.array([1.5, 3.5]))
 
 
+@pytest.mark.long
 def test_expectations_are_constants():
     @tp.program
     def centred(x: tp.Vector, *, γ):

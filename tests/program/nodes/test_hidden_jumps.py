@@ -52,6 +52,7 @@ def test_continuous_functions_and_poles_do_not_jump(function):
     assert hidden_jumps(function) == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outside", [lambda t: t, lambda t: sympy.tanh(t / 40), lambda t: x * t + h])
 def test_each_place_is_asked_of_what_jumps_there(outside):
     """Of sums only the terms that are divided by what vanishes are looked at: 66 places cost a second."""

@@ -126,6 +126,7 @@ def test_other_programs_have_the_numbers_of_a_grid(name):
     assert float(found.covariance(label)) == pytest.approx(float(numbers.variance), rel=1e-7)
 
 
+@pytest.mark.long
 def test_layer_norm_of_a_relu():
     """A quotient of polynomials in π, the same that moments of relu(g) give: L = μ4/σ⁴."""
     found = tp.derive(normalised, tp.FiniteWidth()).exact("return")

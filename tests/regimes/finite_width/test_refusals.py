@@ -216,6 +216,7 @@ def test_kinks_that_are_too_many_are_named(monkeypatch):
         tp.derive(waves, tp.FiniteWidth()).bias("return[0]")
 
 
+@pytest.mark.long
 def test_points_have_room_for_pairs_of_neurons_unless_more_are_asked_for():
     @tp.program
     def paired(x: tp.Vector):

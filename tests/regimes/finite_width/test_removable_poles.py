@@ -42,6 +42,7 @@ def beside(W: tp.Matrix, x: tp.Vector):
     return tp.avg(x * tp.sin(s * x) / s)
 
 
+@pytest.mark.long
 def test_beside_a_vector():
     """⟨x² − s² x⁴/6⟩ with n E s² → 1: b = −E x⁴/6, C = Var x²; networks by hand."""
     found = tp.derive(beside, tp.FiniteWidth()).evaluate()["return"]

@@ -52,6 +52,7 @@ def calls(depth: int) -> int:
     return found[0]
 
 
+@pytest.mark.long
 def test_a_block_of_a_transformer_takes_as_long_as_the_one_before():
     """A million calls take less than half a second: 24 blocks are derived and printed in five."""
     calls(2)  # what is loaded at first use
@@ -60,6 +61,7 @@ def test_a_block_of_a_transformer_takes_as_long_as_the_one_before():
     assert few + 21 * (some - few) / 2 < 8_000_000
 
 
+@pytest.mark.long
 def test_a_deep_transformer_is_printed_with_its_block_once():
     limit = tp.derive(kernel_networks.transformer(24), tp.Kernels())
     text, typeset = repr(limit), limit.latex()
@@ -257,6 +259,7 @@ def test_functions_that_do_not_jump_have_a_tangent_kernel(written, plainly):
         tp.derive(jumping, tp.Kernels()).evaluate(X).ntk  # noqa: B018
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "branches",
     [
@@ -302,6 +305,7 @@ def test_kernels_out_of_range_are_refused(scale):
             limit.evaluate(np.array([[1.0, 0.5, 0.25], [0.25, -1.0, 1.0]]) * scale)
 
 
+@pytest.mark.long
 def test_normalised_vectors_before_random_logits():
     """Root mean squares of a linear first layer are those of the inputs."""
 

@@ -60,6 +60,7 @@ def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, c:
     return tp.readout(v * tp.relu(W @ (tp.layers.linear(ξ, U)))) + c
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_of_finite_width_have_these_kernels():
     rates = {"U": 3, "W": 0.5, "v": 4, "c": 2}

@@ -116,6 +116,7 @@ def test_the_equations_as_printed_give_the_kernels(limit, shape):
     assert reader.entry(Title("Θ", ""), (1, 2), ()) == pytest.approx(ntk[0, 1], rel=1e-9)
 
 
+@pytest.mark.long
 def test_layers_are_found_whole_from_the_first_to_the_last():
     runs = [i for i in kernel_networks.limit("transformer").outline.items if isinstance(i, Layers)]
     assert [(r.first, r.last, len(r.equations)) for r in runs] == [(1, 24, 6), (1, 24, 10)]
@@ -162,6 +163,7 @@ def test_latex_closes_what_it_opens_and_needs_amsmath_alone(name):
     assert limit._repr_latex_().startswith("$$\n\\begin{aligned}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_every_formula_is_set_by_another_reader_of_latex(name):
     parser = mathtext.MathTextParser("path")

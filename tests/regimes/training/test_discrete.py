@@ -34,6 +34,7 @@ NET = head.bind(vocab=3, token=4, d=2)
 START = {"E": RNG.standard_normal((3, 2)), "P": RNG.standard_normal((4, 2)), "q": np.array([0.3, -0.5])}
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam(eps=0.05, convention="torch")])
 def test_finite_networks_follow_the_limit_and_reject_a_wrong_rate(optimizer):
@@ -78,6 +79,7 @@ def one_hot(x: tp.Input["token", "vocab"], E: tp.Vector["vocab"], P: tp.Vector["
     return body(x, E, P, W, v)
 
 
+@pytest.mark.long
 def test_pairs_of_neurons_read_what_data_look_up():
     """Averages over a second neuron are taken entry by entry of the axes, where data have to be known as well."""
 

@@ -238,6 +238,7 @@ def test_the_kernel_of_signs_by_quadrature():
 ENDS = ((-40, 0), (0, 40))
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_sign_descent_by_its_kernel_and_on_particles():
     exact = silent(lambda: run(biased, tp.SignSGD(), error=one_at_a_time, lr=0.1, f0=np.zeros(3)))
@@ -357,6 +358,7 @@ def test_one_decay_may_be_given_by_name():
         run(biased, tp.SGD(), {**DECAYS, "W": 1})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [NoSGD(momentum=0.5), tp.Normalized(NoSGD(momentum=0.5), by="weight")])
 def test_decays_of_parameters_on_particles(optimizer):
     """Kernels between networks on different multiples of their weights, and particles: the same numbers."""

@@ -146,6 +146,7 @@ def test_the_limit_of_particles_is_that_of_many_neurons_and_of_networks_at_finit
     assert not tp.check(limit, claims={"f": wrong.f}, draws=400, **how).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_the_limit_with_matrices_is_where_networks_point():
     limit = tp.derive(deep, tp.MaximalUpdate(tp.SGD()))
@@ -187,6 +188,7 @@ def kernel(x, s, z, t):
     return (both * np.tanh(a) * np.tanh(b)).sum() + gates * (x @ z)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_the_operator_regime_has_kernels_between_steps():
     limit = tp.derive(warm, tp.NeuralTangent(tp.SGD()))

@@ -33,6 +33,7 @@ def test_constants_inside_named_factors_are_part_of_the_plan():
     assert abs(number.value - sampled.value) < 5 * math.hypot(number.error, sampled.error)
 
 
+@pytest.mark.long
 def test_integrals_that_cost_too_much_together_are_left_to_particles():
     assert ping_pong(2).evaluate()["return"].method == "quadrature"
     assert ping_pong(5).evaluate(particles=1024)["return"].method == "particles"

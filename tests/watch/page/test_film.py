@@ -19,6 +19,7 @@ def short():
     return recorded(4)
 
 
+@pytest.mark.long
 def test_a_film_has_the_frames_that_are_asked_for(short, tmp_path):
     short.film(tmp_path / "film.gif", frames=[0, 2, -1], rate=10)
     with Image.open(tmp_path / "film.gif") as made:

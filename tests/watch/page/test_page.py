@@ -63,6 +63,7 @@ def expected(recording, run, frame: int, name: str) -> numpy.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.long
 def test_values_are_those_of_numpy(recording, page):
     names = set(shown(HEAD, recording.settings).values)
     assert names == {"E", "P", "q", "V", "w", "b", "u", "Y", "Z", "A", "ξ", "direction", "act", "output", "probability"}

@@ -72,6 +72,7 @@ def test_exponentials_that_move_by_gradients_lose_their_moments():
     assert by_gradient[1] > 1e3 * by_gradient[0] and max(by_sign) < np.exp(0.1)
 
 
+@pytest.mark.long
 def test_a_logarithm_is_small_where_its_argument_is_near_one():
     """log(1 + s²) of a scalar that is 0 but for fluctuations is of order 1/n: f, a sum with √n of it, does not move."""
 

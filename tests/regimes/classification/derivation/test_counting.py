@@ -56,6 +56,7 @@ def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, s: tp.Scalar, v: 
     return v * tp.relu(s * (W @ tp.relu(tp.sum(U * ξ, over="d"))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_scalars_before_the_readout_count_alike(name):
     rng, met = random.Random(5), set()

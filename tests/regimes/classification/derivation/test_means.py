@@ -291,6 +291,7 @@ def test_a_mean_that_does_not_vanish_is_named():
     assert row.right == 1 and row.holds
 
 
+@pytest.mark.long
 def test_a_mean_that_is_not_known_is_refused_where_the_verdict_rests_on_it():
     """More correlated variables than a mean is offered for: μP is stable either way, NTP is not without the mean."""
 

@@ -51,12 +51,18 @@ def random_parametrizations():
 
 OPTIMIZERS = (tp.SGD(), tp.SignSGD())
 PARAMETRIZATIONS = [tp.SP, tp.NTP, tp.MUP, tp.UP("1/4"), *random_parametrizations()]
+#: those with a name, which `make test` checks on the perceptron
+NAMED = 4
 
 
 @pytest.mark.sampling
-@pytest.mark.parametrize("number", range(len(PARAMETRIZATIONS)))
+@pytest.mark.parametrize(
+    "number", [*range(NAMED), *(pytest.param(i, marks=pytest.mark.long) for i in range(NAMED, len(PARAMETRIZATIONS)))]
+)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: o.name)
-@pytest.mark.parametrize("target", [2, residual], ids=["perceptron", "residual"])
+@pytest.mark.parametrize(
+    "target", [pytest.param(2, id="perceptron"), pytest.param(residual, id="residual", marks=pytest.mark.long)]
+)
 def test_finite_networks_are_in_the_regime_that_is_counted(target, optimizer, number):
     found = tp.classify(target, PARAMETRIZATIONS[number], optimizer)
     check = found.check(seed=SEED)
@@ -158,6 +164,7 @@ def test_a_count_that_is_a_quarter_off_is_rejected_or_said_to_be_undecided(wrong
     assert sum(line.endswith(", undecided") for line in told) == len(found.undecided) > 0
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("table", [tp.MUP, tp.NTP], ids=repr)
 def test_an_output_that_starts_smaller_than_counted_is_no_agreement(table):
@@ -198,6 +205,7 @@ def five(ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix, B: tp.Matrix, C: tp
     return v * x
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("seed", range(2))
 def test_deep_networks_that_are_narrow_do_not_grow_at_the_start(seed):
@@ -334,6 +342,7 @@ JUMPS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("kind", JUMPS)
 def test_what_jumps_moves_by_the_root_of_the_share_that_crosses(kind):
@@ -418,6 +427,7 @@ class Claimed(Counting):
         return tp.classify(self.network, tp.NTP, self.optimizer).verdict.counting.steps
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("rate", [0.5, 5.0])
 def test_rates_at_which_narrow_networks_saturate_are_made_smaller(rate):

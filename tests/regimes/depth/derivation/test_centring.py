@@ -60,6 +60,7 @@ def test_squares_of_a_matrix_times_what_is_random():
     assert np.abs(found - γ**2 * V * 2 * V**2).max() > 1  # of U alone
 
 
+@pytest.mark.long
 def test_averages_between_two_matrices():
     """s = o (1 + R(o)), o = U @ u, u = h (1 + R(h)): by draws of what is left given V, at three widths."""
 
@@ -104,6 +105,7 @@ def test_the_gradient_of_what_an_average_is_made_of():
     }
 
 
+@pytest.mark.long
 def test_products_with_too_many_groupings_are_refused_at_once():
     """Averages of functions of two matrices at one neuron are not centred: their third power is too long."""
 

@@ -78,6 +78,7 @@ def turned(h, x):
 BOTH = 2 * np.sqrt(2 / np.pi) * V
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("branch", "parts"),
     [
@@ -94,6 +95,7 @@ def test_a_matrix_before_one_kink_and_inside_of_another(branch, parts):
     np.testing.assert_allclose(found, γ**2 * parts, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_the_argument_of_a_kink_that_reads_what_another_turns():
     """o = U (h (1 + sgn R/√n)): of o (1 + sgn(avg(o x))/√n) the state keeps √(2/π) V beside the two arcsines."""
 
@@ -114,6 +116,7 @@ def together(rng, *vectors):
     return np.split(root @ rng.standard_normal(every.shape), len(vectors), axis=1)
 
 
+@pytest.mark.long
 def test_noise_of_a_matrix_before_one_kink_and_inside_of_another():
     """n Var V′ over draws: at n = 300 it is some two in a hundred above its limit."""
     rng, n, draws = np.random.default_rng(7), 300, 12000

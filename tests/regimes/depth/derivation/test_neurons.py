@@ -256,6 +256,7 @@ def beside_another_term(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.
     return x + (U @ tp.maximum(W @ x, Z @ x) + U @ tp.relu(W @ x)) / tp.sqrt(tp.n)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "block", [no_matrix, in_logits, beside_its_own_layer, beside_another_term], ids=lambda block: block.name
 )

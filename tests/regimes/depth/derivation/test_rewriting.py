@@ -107,6 +107,7 @@ def test_masks(write):
     assert same(tp.derive(masked, PROPORTIONAL), tp.derive(shaped.masked_attention(mask), PROPORTIONAL))
 
 
+@pytest.mark.long
 def test_identity_and_mask_in_one_array_are_judged_by_numbers():
     """I − p as one array: no normal form of products sees that it cancels; the conditions are judged at random V."""
     mask = np.tril(np.ones((3, 3)))

@@ -137,6 +137,7 @@ def applied(form, V, R, arrays, values):
     return total
 
 
+@pytest.mark.long
 def test_the_root_is_that_of_the_diffusion(case):
     sde, numbers, count = case
     assert sde.root is not None and len(sde.root.responses) == count
@@ -148,6 +149,7 @@ def test_the_root_is_that_of_the_diffusion(case):
     assert np.abs(alone - sigma).max() > 1e-3 * np.abs(sigma).max()  # the responses are needed
 
 
+@pytest.mark.long
 def test_rotated_logits_have_one_array_before_each_average():
     """Y = cos(θ(α − ν)) (q·k + p·l) + sin(θ(α − ν)) (q·l − p·k), so that E Y Y′ has a single array."""
     given = {**NUMBERS, "ratios": {"k": 1.0}}

@@ -183,6 +183,7 @@ def test_a_softmax_is_the_same_for_shifted_rows(rows):
     assert np.abs(drift - twin).max() > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("power", [1, 2])
 def test_constants_of_heads_far_below_zero(power):
     """A softmax over heads and keys, and its square: −500 added to all logits changes nothing."""

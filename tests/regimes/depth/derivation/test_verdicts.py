@@ -190,6 +190,7 @@ def test_fixed_width_of_queries_and_keys_changes_nothing():
     assert not fixed.diffusion_form - growing.diffusion_form
 
 
+@pytest.mark.long
 def test_tied_weights_have_no_formulas():
     @tp.block
     def tied(x: tp.State["token"], W: tp.Matrix):
@@ -215,6 +216,7 @@ def test_tied_weights_have_no_formulas():
     assert "after 300 layers V still moves by 1 of it in each" in str(refusal(tied))
 
 
+@pytest.mark.long
 def test_matrices_inside_of_one_another():
     @tp.block
     def crossed(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
@@ -223,6 +225,7 @@ def test_matrices_inside_of_one_another():
     assert "`W` and `U` stand inside of one another's operands" in str(refusal(crossed))
 
 
+@pytest.mark.long
 def test_a_transformer_in_one_block_is_told_to_stack():
     @tp.block
     def transformer(

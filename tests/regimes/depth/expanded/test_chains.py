@@ -10,6 +10,8 @@ from scipy.stats import norm
 
 import tplimits as tp
 
+pytestmark = pytest.mark.long
+
 N = 40
 #: chains with norms before the branch, which the twin is told from, and behind the sum
 DRAWS = {"before": 20000, "behind": 6000}

@@ -102,7 +102,9 @@ def routes(name, V):
     return index, (full(law.shift), law.covariance)
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.long] * (i % 3 > 0)) for i, k in enumerate(BLOCKS)]
+)
 def test_both_routes_agree(name):
     arrays = {a: BLOCKS[name][0].size(a) for a in BLOCKS[name][0].all_axes}
     for V in (TWO, bent.V):

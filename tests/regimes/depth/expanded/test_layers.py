@@ -46,7 +46,9 @@ def at(block, m, **constants):
     return Layers.at(block, m, constants, None)
 
 
-@pytest.mark.parametrize("V", [TWO, THREE], ids=["2 tokens", "3 tokens"])
+@pytest.mark.parametrize(
+    "V", [pytest.param(TWO, id="2 tokens"), pytest.param(THREE, id="3 tokens", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_layers_agree_with_the_index_algebra(name, V):
     block, constants = BLOCKS[name]

@@ -31,6 +31,7 @@ def by_hand(γ2, ρ, factor):
     return γ2 * ν - γ2 * factor * ρ * (1 - ρ**2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("γ2", "ρ"), [(0.25, 0.5), (0.5, 0.8)])
 def test_a_norm_before_the_branch_has_a_factor_and_one_behind_has_none(γ2, ρ):
     for block, factor in ((normed.relu_before, (3 - 2 * γ2) / (2 - γ2)), (normed.relu_behind, 1.0)):
@@ -77,6 +78,7 @@ def test_where_layers_do_not_change_v_everything_is_a_fixed_point():
     np.testing.assert_allclose(found.projection, np.eye(3), atol=1e-12)
 
 
+@pytest.mark.long
 def test_blocks_of_a_stack_add_where_each_ends_on_the_manifold():
     V, constants = two(0.4), {"γ": 0.6, "τ0": 0.9}
     one, other = normed.attention_behind, normed.linear_behind

@@ -65,6 +65,7 @@ def test_biases():
     np.testing.assert_allclose(np.diag(block(shifted).drift_at(V)), wanted, rtol=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_beside_them():
     """One layer with real weights, and a wrong twin, in which W and Wᵀ are two matrices."""

@@ -38,6 +38,7 @@ def claimed(sde, T, V=V0, **constants):
     return {c.label: c.value for c in end_claims(paths)}
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_attention_as_deep_as_wide(attention, seed):
     """Figure 1's T = ¾ at two widths."""
@@ -62,6 +63,7 @@ def with_printed_drift(V, T, steps, paths, rng):
     return b / np.sqrt(a * c)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_residual_network_at_a_third_of_its_width(resnet, seed):
     """Figure 3's T = ⅓, and the drift printed in an appendix from tokens that point apart, where it is most wrong."""
@@ -110,6 +112,7 @@ def test_errors_of_statistics_are_what_they_say():
     assert (np.abs(np.std(z, axis=0) - 1) < 0.15).all()
 
 
+@pytest.mark.long
 def test_the_size_of_the_step_is_part_of_the_error(resnet):
     """Steps of a sixth of T are seen, and the claims know by how much."""
     run = {"T": 1 / 3, "paths": 20_000, "seed": 2, "halve": True, **RESNET}
@@ -196,6 +199,7 @@ def test_a_law_that_ends_before_is_refused(attention):
         )
 
 
+@pytest.mark.long
 def test_a_few_explosions_change_little(attention):
     """Stopped paths hold enormous V; what is claimed is bounded, and so is its error."""
     paths = attention.simulate(V0, T=0.75, paths=20_000, seed=3, halve=True, stop=20.0, **ATTENTION)

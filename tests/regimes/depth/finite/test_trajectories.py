@@ -74,7 +74,7 @@ LIMIT = norm.isf(1e-3 / 16)
 
 
 @pytest.mark.sampling
-@pytest.mark.parametrize("weights", ["law", "real"])
+@pytest.mark.parametrize("weights", ["law", pytest.param("real", marks=pytest.mark.long)])
 def test_attention_has_the_law_of_its_small_chain(weights, seed):
     networks = covariances_of_networks(shaped.shaped_attention, V0, 32, 16, 3000, seed, weights=weights, **ATTENTION)
     exact = attention_chain(32, 32, 16, 8000, np.random.default_rng(seed), **ATTENTION)
@@ -83,7 +83,7 @@ def test_attention_has_the_law_of_its_small_chain(weights, seed):
 
 
 @pytest.mark.sampling
-@pytest.mark.parametrize("weights", ["law", "real"])
+@pytest.mark.parametrize("weights", ["law", pytest.param("real", marks=pytest.mark.long)])
 def test_resnet_has_the_law_of_its_small_chain(weights, seed):
     networks = covariances_of_networks(shaped.relu_resnet, V0, 32, 16, 3000, seed, weights=weights, **RESNET)
     exact = resnet_chain(32, 16, 8000, np.random.default_rng(seed), **RESNET)
@@ -105,6 +105,7 @@ def euler(sde, T, steps, paths, rng, **constants):
     return V
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_depth_in_proportion_to_width(seed):
     sde, constants = tp.derive(shaped.relu_resnet, tp.Proportional()), {**RESNET, "γ": 0.5}

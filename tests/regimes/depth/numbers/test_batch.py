@@ -15,6 +15,7 @@ NUMBERS = {"γ": 0.6, "τ0": 0.8}
 V0 = np.array([[1.0, 0.3], [0.3, 0.8]])
 
 
+@pytest.mark.long
 def test_one_compiled_loop_serves_every_block_and_method():
     """With one response, with several and with none, of constant arrays, tables and closed forms."""
     mask = np.tril(np.ones((2, 2)))

@@ -64,6 +64,7 @@ def test_one_step_has_the_drift_and_the_diffusion(without_root):
     assert not clipped.any()
 
 
+@pytest.mark.long
 def test_the_same_law_as_with_the_structured_root(attention):
     given = {"T": 0.5, "dt": 0.02, "paths": 3000, **NUMBERS}
     structured, dense = (attention.simulate(V0, method=m, **given) for m in ("euler", "dense"))

@@ -47,6 +47,7 @@ def second_moments(V0, T):
     return scipy.linalg.expm(T * np.array([[0.0, 2.0], [1.0, 1.0]])) @ [V0[0, 0] * V0[1, 1], V0[0, 1] ** 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_moments_of_a_product_of_matrices(product, method):
     V0, T = correlated(2), 0.5
@@ -86,6 +87,7 @@ def test_a_pair_of_runs_and_single_ones(attention, method):
     assert np.abs(pair.V - fine.V).mean() < 0.2 * moved < np.abs(coarse.V - fine.V).mean()
 
 
+@pytest.mark.long
 def test_resnet_against_plain_numpy_with_tiny_steps(resnet):
     """Figure 3's setting: γ² = 1/2, c₋ = −1, ρ₀ = 0.2, T = 1/3, two tokens."""
     γ, T, steps, count = 0.5**0.5, 1 / 3, 1000, 20_000
@@ -111,6 +113,7 @@ def test_resnet_against_plain_numpy_with_tiny_steps(resnet):
     assert abs(middle) < 0.02 and abs(high) < 0.01 and abs(low) < 0.03
 
 
+@pytest.mark.long
 def test_both_methods_agree_on_attention(attention):
     """Figure 1's setting."""
     given = {"T": 0.75, "dt": 0.005, "paths": 30_000, "γ": 8**-0.5, "τ0": 1}
@@ -153,6 +156,7 @@ def smallest(paths):
     return (np.linalg.eigvalsh(history)[..., 0] / np.trace(history, axis1=-2, axis2=-1)).min()
 
 
+@pytest.mark.long
 def test_a_million_positive_steps_of_attention(attention):
     given = {"T": 0.75, "dt": 0.01, "seed": 11, "record": True, "γ": 0.5**0.5, "τ0": 1}
     paths = attention.simulate(correlated(4), paths=13_400, **given)
@@ -163,6 +167,7 @@ def test_a_million_positive_steps_of_attention(attention):
     assert euler.clipped.sum() > 0  # what adds leaves the cone
 
 
+@pytest.mark.long
 def test_positive_steps_of_the_transformer_and_of_masks():
     transformer = tp.derive(tp.stack(shaped.shaped_attention, shaped.relu_resnet), PROPORTIONAL)
     masked = tp.derive(shaped.masked_attention(np.tril(np.ones((4, 4)))), PROPORTIONAL)

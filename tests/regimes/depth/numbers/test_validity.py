@@ -169,6 +169,7 @@ def normed(first):
     return tp.derive(gate, tp.Proportional())
 
 
+@pytest.mark.long
 def test_numbers_without_formulas_read_the_same_jump():
     """A token that sees nothing has Y = 0 and keeps its vector: b_01 = −V_01/2 there, and 0 where all gates are 1."""
     V = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.0]])

@@ -79,6 +79,7 @@ def slope_at_zero(radius, points):
     return at, weights
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["full", "causal", "random"])
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_two_sequences_side_by_side_move_as_the_joint_drift_says(m, kind):
@@ -250,6 +251,7 @@ def test_one_layer_of_networks(name):
     assert np.abs((mean - np.array(claimed)) / error).max() < level
 
 
+@pytest.mark.long
 def test_more_tokens_make_no_more_terms():
     """The derivation is symbolic in m: bound to a number of tokens it has the same terms, for whatever number."""
     few, many = (

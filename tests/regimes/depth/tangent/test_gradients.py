@@ -57,6 +57,7 @@ def agree(networks, paths, level):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("c", [(0.0, -1.0), (0.7, 0.2)])
 @pytest.mark.parametrize("name", ["residual", "perceptron"])
 def test_one_token_of_shaped_relu_is_normal_at_every_layer(name, c):
@@ -77,6 +78,7 @@ def test_one_token_of_shaped_relu_is_normal_at_every_layer(name, c):
     assert "typical gradients" in found.verdict and matrix in found.table
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_backpropagation_through_relu_networks():
     """Full depth, n = 48, T = ½: quantiles of the gradients of input and weights in two layers."""
@@ -90,6 +92,7 @@ def test_backpropagation_through_relu_networks():
     assert agree(networks["input", 0][:, 0], laws.of("input", 0.0).logs, level)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize(
     ("m", "γ", "T", "n"),
@@ -133,6 +136,7 @@ def test_duality_holds_at_any_width():
     assert stats.ks_2samp(np.log((found[:, 1] ** 2).mean(-1)), back["input", 0][:, 1]).pvalue < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_check_accepts_the_law_and_rejects_twins():
     asked = {"V0": V0, "layers": 6, "widths": (8, 16, 24), "draws": 150, "γ": 0.7, "τ0": 1.0, "paths": 1024}
@@ -179,6 +183,7 @@ def test_first_and_last_layer_are_correlated():
         assert abs(chain.correlation(0.0, 0.5) - middle) < 0.02
 
 
+@pytest.mark.long
 def test_readouts_that_are_the_features():
     """E Γ = (e^(2sT) − e^(−sT))/3, and E[V_T G_0] = (e^(2sT) + 2 e^(−sT))/3."""
     sT = 0.5
@@ -259,6 +264,7 @@ def smooth_branch(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ):
     return x + γ * (U @ tp.tanh(W @ x)) / tp.sqrt(tp.n)
 
 
+@pytest.mark.long
 def test_a_smooth_branch_has_paths():
     """Second derivatives of tanh are tabulated up to some variance; without noise, D is that of its drift."""
     sde = tp.derive(smooth_branch, tp.Proportional(tangent=True))

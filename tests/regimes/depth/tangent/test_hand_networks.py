@@ -88,6 +88,7 @@ def laws(name, of=None, **changed):
     return derived(name).gradients(np.array(V), of=of, **{**asked, **constants, **changed})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_every_gradient_has_its_law(name):
     compared = 0
@@ -112,6 +113,7 @@ def test_other_numbers_of_heads_are_told_apart():
     assert any(len(apart(own[row.of, row.layer] + np.log(N), row.logs, 1e-2 / 12)) for row in law.rows)
 
 
+@pytest.mark.long
 def test_responses_to_queries_and_keys_start_along_the_state():
     """One layer adds V x to x, and a response is made of the same: C²/(V D) is of order 1, not 0.
 
@@ -138,6 +140,7 @@ def clipped_correlation(one, two):
     return np.corrcoef(*(np.clip(v, *np.quantile(v, [0.05, 0.95], method="lower")) for v in (one, two)))[0, 1]
 
 
+@pytest.mark.long
 def test_tangents_that_never_meet_the_state_are_a_wrong_law():
     """C kept at 0 (the same paths, C put to 0 in every step), as if the way back were independent of the way there.
 
@@ -160,6 +163,7 @@ def test_tangents_that_never_meet_the_state_are_a_wrong_law():
     assert abs(networks - law) < stats.norm.isf(0.5e-2) * error < abs(networks - twin)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["residual", "perceptron"])
 def test_layers_are_correlated(name):
     """Gradients of the first layer with those of the middle and the last; of independent ones: 0."""
@@ -198,6 +202,7 @@ def one_matrix(x: tp.State["token"], W: tp.Matrix, WV: tp.Matrix, *, γ, τ0):
     return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * v.rename(token="key"), over="key"))
 
 
+@pytest.mark.long
 def test_a_matrix_that_makes_queries_and_keys():
     """|∂L/∂W|² of the last layer, in networks: δY = (δq qᵀ + q δqᵀ)/(n τ0) at q and δq of covariance V."""
     V, n, draws, γ, τ0 = np.array([[1.2, 0.4], [0.4, 0.8]]), 256, 1500, 0.5, 0.8

@@ -71,6 +71,7 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_products_with_a_jump_that_have_none(argument):
     """u step(u) and u sign(u) are relu(u) and |u|: their tangents were refused as products of two deltas."""

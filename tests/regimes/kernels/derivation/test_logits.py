@@ -47,6 +47,7 @@ def test_a_mean_moves_with_the_logits_it_depends_on(network):
     assert abs(draws.mean() - tangent_kernel(moved=False)) > 40 * error
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_have_means_that_move():
     limit = tp.derive(centred, tp.Kernels())

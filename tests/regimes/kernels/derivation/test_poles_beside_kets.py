@@ -86,6 +86,7 @@ def beside_the_input(ξ: tp.Input["d"], U: tp.Vector["d"], x: tp.Vector, y: tp.V
     return v * (tp.sum(U * ξ, over="d") + (tp.tanh(x) - tp.tanh(y)) / (x - y))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("net", "train"), [(of_the_input, ("y",)), (beside_the_input, ("U", "x", "y"))])
 def test_difference_quotients_of_vectors(net, train):
     """(tanh x − tanh y)/(x − y) = tanh(x − y) (1 − tanh x tanh y)/(x − y): terms of the first have no means each."""

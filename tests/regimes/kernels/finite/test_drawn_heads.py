@@ -54,6 +54,7 @@ def of_draws(seen: np.ndarray, many: int = 4000) -> tuple[np.ndarray, np.ndarray
     return found[0], found[1]
 
 
+@pytest.mark.long
 def test_drawn_logits_with_masks_against_a_sampler_of_its_own():
     limit = tp.derive(drawn_heads, tp.Kernels(infinite=("head",)))
     found = limit.evaluate({"ξ": TOKENS, "m": SEEN}, draws=4096, replicates=32)
@@ -63,6 +64,7 @@ def test_drawn_logits_with_masks_against_a_sampler_of_its_own():
         assert (np.hypot(error, draws.std(axis=0) / len(draws) ** 0.5) < 0.02 * value).all()
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_with_four_heads_accept_them_and_reject_heads_that_see_padding(seed):
     how = {"given": {"head": 4}, "widths": (12, 24, 48), "draws": (500, 300, 200), "seed": seed, "level": 1e-3}

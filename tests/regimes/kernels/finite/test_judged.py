@@ -64,6 +64,7 @@ def X(seed):
 SMALL = {"widths": (8, 16, 32, 64)}
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_the_relu_mlp_is_accepted_and_its_wrong_twin_rejected(X, seed):
     nngp, ntk = formulas(X)
@@ -74,6 +75,7 @@ def test_the_relu_mlp_is_accepted_and_its_wrong_twin_rejected(X, seed):
         assert not check_kernels(MLP, X, None, claims=twin, seed=seed, **SMALL).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_rectangles_and_frozen_parameters(X, seed):
     train = ("W", "b")
@@ -91,6 +93,7 @@ def several(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["unit"]):
     return v * tp.sum(U * ξ, over="d")
 
 
+@pytest.mark.long
 def test_outputs_are_independent(X, seed):
     """f = v·Uξ: K = ξᵀξ' δ, Θ = ξᵀξ' (δ + δ) in the limit."""
     gram = X @ X.T

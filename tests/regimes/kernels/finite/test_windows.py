@@ -277,6 +277,7 @@ def test_kernels_are_those_of_a_recursion_over_places(case: Case):
         assert abs(wrong - wanted).max() > 0.01 * abs(wanted).max()
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_of_finite_width_accept_them_and_reject_the_twin(case: Case, seed):
     how = {"widths": (16, 32, 64), "draws": (900, 600, 400), "seed": seed, "level": 1e-3, "progress": False}

@@ -43,6 +43,7 @@ def written_out():
     return list(tp.derive(three_written_out, tp.FiniteWidth()).evaluate().values())[:2]
 
 
+@pytest.mark.long
 def test_two_inputs_and_three_layers(written_out):
     K = tp.derive(three, tp.Kernels(order=1)).evaluate(PAIR)
     for e, kind in zip(written_out, ("nngp", "ntk"), strict=True):
@@ -50,6 +51,7 @@ def test_two_inputs_and_three_layers(written_out):
         np.testing.assert_allclose(stated, [float(e.limit), float(e.bias), float(e.variance)], rtol=1e-10)
 
 
+@pytest.mark.long
 def test_that_gradients_come_back_on_what_a_matrix_made_is_seen(written_out, monkeypatch):
     """Gradient independence: the term of Wᵀ after W left out."""
     right = recursion._downwards
@@ -89,6 +91,7 @@ def test_biases_shifts_and_rates():
     np.testing.assert_allclose(found, [float(e.limit), float(e.bias), float(e.variance)], rtol=1e-9)
 
 
+@pytest.mark.long
 def test_laws_and_parts_of_the_parameters():
     """A deviation in a law is a factor of outputs and none of gradients; the parts of Θ have a bias each."""
 
@@ -156,6 +159,7 @@ def test_the_expansions_of_single_inputs_that_are_known():
             assert abs(getattr(K, name).item() - float(stated)) < 10.0 ** -len(stated.partition(".")[2])
 
 
+@pytest.mark.long
 def test_closed_forms_and_means_of_derivatives_agree():
     c = [np.array([v]) for v in (0.9, -0.4, 1.3)]
     smooth, closed = Activation(sympy.erf(H)), Activation(sympy.erf(H))
@@ -166,6 +170,7 @@ def test_closed_forms_and_means_of_derivatives_agree():
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.long
 def test_an_input_that_is_there_twice():
     K = tp.derive(three, tp.Kernels(order=1)).evaluate(PAIR[[0, 1, 0]])
     for name in ("nngp_bias", "nngp_variance", "ntk_bias", "ntk_variance"):
@@ -174,6 +179,7 @@ def test_an_input_that_is_there_twice():
         np.testing.assert_array_equal(array, array.T)
 
 
+@pytest.mark.long
 def test_nearly_the_same_inputs_have_nearly_the_same_kernels():
     near = PAIR[[0]] + np.array([[0.0, 0.0], [0.0, 1e-3], [0.0, 1e-5]])
     K = tp.derive(three, tp.Kernels(order=1)).evaluate(PAIR[:1], near)

@@ -24,6 +24,7 @@ def derived():
     return tp.derive(kinked, tp.Kernels(order=1))
 
 
+@pytest.mark.long
 def test_errors_hold_where_a_kink_is_met_by_inputs_that_nearly_agree(derived):
     """b of Θ is linear in the distance of two inputs, and b of K is 0: both are 0 for an input with itself."""
     slope = derived.evaluate(np.array([FIRST, FIRST + 1e-3 * 8 * ASIDE])).ntk_bias[0, 1] / 8
@@ -83,6 +84,7 @@ def test_errors_of_means_are_carried_to_the_coefficients():
         assert 0.05 * share < off.nngp_bias[0] < 20 * share
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bend", [lambda h: tp.maximum(h, 0.1 * h), lambda h: tp.relu(h) - 0.1 * tp.relu(-h)])
 def test_a_sum_may_stand_with_several_factors(bend):
     """A bias of the first layer is one more channel of the data."""

@@ -32,6 +32,7 @@ def independent(*args):
 recursion_downwards = recursion._downwards
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_kernel_of_first_order_is_accepted_and_its_entries_named(seed):
     limit = tp.derive(critical, tp.Kernels(order=1))

@@ -126,6 +126,7 @@ def test_loop_tables_and_many_digits(name, σb, monkeypatch):
         np.testing.assert_allclose(two, three, rtol=1e-13, atol=1e-14 * size)
 
 
+@pytest.mark.long
 def test_networks_may_be_deep(monkeypatch):
     """150 layers that keep ⟨x|x⟩: no limit of the interpreter on frames is in the way."""
     X = dyadic(8, 3, 4)

@@ -278,6 +278,7 @@ TWINS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("name", TWINS)
 def test_networks_of_finite_width_have_these_kernels(name):

@@ -17,6 +17,8 @@ from tplimits.regimes.kernels.numbers.passes.lanes import Lanes
 from tplimits.regimes.kernels.numbers.tables import tape
 
 GROUPS, SIZE = 20, 5
+#: groups in `make test`
+FIRST = 4
 #: inputs of the first side
 MANY = 3
 
@@ -40,7 +42,9 @@ def poisoned(shape, dtype=float, *rest, made=np.empty, **how):
     return array
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize(
+    "group", [*range(FIRST), *(pytest.param(g, marks=pytest.mark.long) for g in range(FIRST, GROUPS))]
+)
 def test_compiled_is_interpreted(group, monkeypatch):
     """1e-12 of the largest entry in double precision; 1e-5 in single precision, for one network of each five.
 

@@ -219,6 +219,7 @@ def test_where_files_cannot_be(tmp_path):
 # -- locks ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_processes_in_one_folder(tmp_path):
     """The second says who the first is, and changes nothing; what the first leaves when it is killed is no obstacle."""
     interrupted(tmp_path / "gram", 2)

@@ -16,6 +16,7 @@ def clipped(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, w: tp.Vector):
     return v * y + 0.6 * w * x / (1 + tp.gelu(y) ** 2)
 
 
+@pytest.mark.long
 def test_the_kernel_of_a_quotient_of_clipped_gelu():
     X = numpy.array([[-0.4, -0.8], [-0.5, -0.3]])
     found = tp.derive(clipped, tp.Kernels()).evaluate(X)

@@ -55,6 +55,7 @@ def lstm(steps):
     return net.bind(gate=4, token=steps)
 
 
+@pytest.mark.long
 def test_four_tokens_and_two_inputs_are_drawn_and_symmetric(no_expansion):
     K, X = tp.derive(gate, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 4))
     pair = K.evaluate(X, draws=256)
@@ -87,6 +88,7 @@ def test_gates_of_two_variables_are_expanded():
     assert pair.nngp == pytest.approx(f.T @ f / len(f), abs=4e-3), "four standard errors of both means"
 
 
+@pytest.mark.long
 def test_bars_are_those_of_student_s_law(monkeypatch, no_expansion):
     """Beside quadrature, t of 8 replicates: 5 % beyond 2.36, and no bias; 4 numbers of one draw are not independent."""
     K, X = tp.derive(smooth, tp.Kernels()), np.random.default_rng(0).standard_normal((2, 3, 2))
@@ -104,6 +106,7 @@ def test_bars_are_those_of_student_s_law(monkeypatch, no_expansion):
     assert (np.std(t, axis=0) > 0.75).all(), "bars are not too wide either: the deviation of t is 1.18"
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate(no_expansion):
     X = np.random.default_rng(0).standard_normal((2, 3, 3))
@@ -114,6 +117,7 @@ def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate(n
     assert not tp.check(limit, **few, claims={"Θ[0,0]": float(other.ntk[0, 0])}).accepted
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_cell_of_an_lstm_is_drawn():
     X = np.random.default_rng(0).standard_normal((2, 3, 2))
@@ -124,6 +128,7 @@ def test_a_cell_of_an_lstm_is_drawn():
     assert not tp.check(limit, **few, claims={"K[0,0]": float(first.nngp[0, 0])}).accepted, "without its memory"
 
 
+@pytest.mark.long
 def test_drawn_covariances_need_not_be_those_of_vectors():
     """Gates of both inputs are nearly equal here, and entries that are drawn apart give a negative eigenvalue."""
     X = np.random.default_rng(0).standard_normal(66)[54:].reshape(2, 3, 2)
@@ -193,6 +198,7 @@ def test_draws_that_do_not_see_the_mean_are_no_number(monkeypatch):
     assert abs(few.nngp.item() - exact) < 4 * few.nngp_error.item() < 2e-3
 
 
+@pytest.mark.long
 def test_a_removable_pole_inside_a_kink_is_drawn():
     """relu(x + sin(h)/h): its slope holds cos(h)/h − sin(h)/h², whose poles cancel; over x its means are closed."""
 

@@ -27,6 +27,7 @@ def found(tmp_path_factory):
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_arrays_are_those_of_a_run_that_nobody_killed(found):
     assert len(found["runs"]) == 10
     for run in found["runs"]:

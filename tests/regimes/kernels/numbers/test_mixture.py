@@ -41,6 +41,7 @@ def limit(program, heads):
     return tp.derive(program.bind(head=heads), tp.Kernels())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("heads", (1, 2, 4))
 def test_excess_kurtosis_of_identity_attention(heads):
     """6 tr κ⁴/(H (tr κ²)²), the same for every token."""
@@ -87,6 +88,7 @@ def test_outputs_share_their_logits():
     assert abs(joint - third) < 5 * error and joint > 10 * error
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_networks_have_this_kurtosis():
     """One head at width 300; Gaussian outputs are refuted."""

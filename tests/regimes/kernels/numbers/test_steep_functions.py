@@ -120,6 +120,7 @@ def test_a_number_that_is_no_double_is_refused():
         tp.derive(one, tp.Kernels()).evaluate([[10.0]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [3.0, 30.0])
 def test_peaks_of_waves_as_far_as_the_law_goes(size):
     @tp.network

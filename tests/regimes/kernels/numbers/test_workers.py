@@ -143,12 +143,14 @@ def test_a_worker_keeps_to_one_thread(monkeypatch):
         assert set_to == []
 
 
+@pytest.mark.long
 def test_processes_that_are_started_afresh(tmp_path):
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         assert same(LIMIT.evaluate(X, executor=executor))
         assert same(LIMIT.evaluate(X, out=tmp_path / "gram", executor=executor))
 
 
+@pytest.mark.long
 def test_dask(tmp_path):
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,

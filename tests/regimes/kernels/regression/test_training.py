@@ -118,6 +118,7 @@ def trained_networks(n: int, draws: int, steps: int, lr: float, train_v: bool = 
     return np.array(found)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_wide_networks_train_as_predicted():
     """Means within four standard errors and 0.02 for the width, second moments within 6 %.

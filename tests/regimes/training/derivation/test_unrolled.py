@@ -75,6 +75,7 @@ def test_particles_repeat_the_exact_values_of_a_linear_network():
     np.testing.assert_allclose(run.f, exact, atol=1e-11)
 
 
+@pytest.mark.long
 def test_one_step_of_a_shallow_network_by_sign_descent():
     """f_1 = E (v + η sgn φ(u)) φ(u + η sgn v): χ_0 = −1, φ' > 0."""
     η = 0.25
@@ -111,6 +112,7 @@ def test_the_program_is_a_network_in_training(network, optimizer, own, decay, mo
     np.testing.assert_allclose([arrays[f"f_{t}"] for t in range(3)], oracle, atol=1e-13)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize(("network", "steps"), [(two, 2), (transposed.bind(out=1), 2)])
 def test_both_ways_to_particles_agree(network, steps):
@@ -166,6 +168,7 @@ def test_what_cannot_be_unrolled_is_refused():
         tp.derive(linear, tp.MaximalUpdate(tp.SGD())).unrolled([[1.0]], error=lambda f: f, lr=-1, steps=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inputs", [1, 3])
 def test_kets_inside_one_another_are_refused_before_anybody_waits(inputs):
     """Two steps of Adam put kets of hundreds of thousands of nodes inside one another; one step is open means."""
@@ -184,6 +187,7 @@ def test_kets_inside_one_another_are_refused_before_anybody_waits(inputs):
         limit.exact(X[:inputs], **asked, steps=1, most=100)
 
 
+@pytest.mark.long
 def test_long_fractions_are_refused_too():
     """Every step multiplies the digits of what data in floating point give: sums of fractions of 10⁵ digits."""
     limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))

@@ -32,6 +32,7 @@ def network(function):
     return net
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("quotient", "same", "optimizer"),
     [
@@ -83,6 +84,7 @@ BESIDE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", BESIDE)
 def test_quotients_of_scalars_and_others(case):
     """Scalars that are 0 at the start, in a quotient with a vector or with another such scalar."""

@@ -68,6 +68,7 @@ def rms_z(case, run):
     return float(np.sqrt((z[1:] ** 2).mean()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_finite_networks_agree_within_their_standard_errors(case):
     run = limit(case)
@@ -84,6 +85,7 @@ def test_adam_without_bias_correction_is_rejected():
     assert rms_z("Adam, L=2", limit("Adam, L=2", wrong)) > 5
 
 
+@pytest.mark.long
 def test_images_without_dot_kets_are_rejected(monkeypatch):
     monkeypatch.setattr(
         InitialOperator, "_images", lambda self, q, transposed, target: target.fresh(len(q)) * self._std
@@ -106,6 +108,7 @@ class _BarsOfPairs:
         return sum(part.apply(x, transposed) for part in self.parts)
 
 
+@pytest.mark.long
 def test_bars_of_pairs_are_rejected_for_a_tied_matrix(monkeypatch):
     def update(self):
         return _BarsOfPairs(self._rows.size, self._columns.size, self._blocks, self.optimizer)

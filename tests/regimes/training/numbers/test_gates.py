@@ -35,6 +35,7 @@ def switched(ξ: tp.Input["d"], U: tp.Vector["d"], a: tp.Vector, v: tp.Vector):
 
 
 # ∂f/∂s = ⟨v tanh h⟩ is 0 at the start, so the kink of relu at s = 0 acts from the second step on
+@pytest.mark.long
 def test_a_kink_is_refused_from_the_step_on_at_which_it_acts(tmp_path):
     limit, without, same = (tp.derive(net, tp.MaximalUpdate(tp.SGD())) for net in (bent, plain, smooth))
     first, expected = (one.evaluate(**ASKED, steps=1) for one in (limit, without))
@@ -61,6 +62,7 @@ def of_difference(f):
     return tp.derive(network, tp.MaximalUpdate(tp.SGD()))
 
 
+@pytest.mark.long
 def test_signs_whose_products_count_are_refused():
     """f(ξ₁) moves by sign s(ξ₁)·sign s(ξ₂): both turned together change nothing, one of them does."""
     with pytest.raises(tp.EvaluationError, match="training lands on a jump"):
@@ -121,6 +123,7 @@ def of_positions(f):
     return tp.derive(network, tp.MaximalUpdate(tp.SGD()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", [tp.sign, tp.step, lambda s: tp.sign(s) * tp.cos(s)])
 def test_jumps_inside_of_sums_over_an_axis_are_refused(f):
     """The gradient by v is a·Σ sign(s_pos), each sign ±1 as it happens: f_1 has no limit."""
@@ -160,6 +163,7 @@ def of_a_mean(f):
 ONE = ASKED | {"X": np.array([[0.6, 0.8]]), "error": tp.squared_error([1.0]), "lr": 1.0, "replicates": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("f", "seeds"),
     [

@@ -90,6 +90,7 @@ def rms_z(case, run):
     return float(np.sqrt((z**2).mean()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_networks_of_any_form_agree_within_their_standard_errors(case):
     run = run_of(case, limit_of(case))
@@ -97,6 +98,7 @@ def test_networks_of_any_form_agree_within_their_standard_errors(case):
     assert np.abs(run.f[-1] - run.f[0]).max() > 5 * trained(case)[1].max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("left_out", [True, False])
 def test_updates_need_the_transposed_uses_and_the_others(left_out):
     """A sum over the uses h = W x alone, without h = Wᵀ z, is rejected; so is the other half."""

@@ -25,6 +25,7 @@ def spread(run):
     return run.replicates.std(axis=0, ddof=1)[1] / len(run.replicates) ** 0.5
 
 
+@pytest.mark.long
 def test_errors_hold_where_few_particles_make_them():
     """|z| > 2 in 9 % of cases by Student's law of eight replicates, of x⁵ in 25 % by their spread.
 

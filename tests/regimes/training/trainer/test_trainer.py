@@ -256,6 +256,7 @@ def test_networks_come_near_the_limit_as_the_root_of_the_width(optimizer, lr):
     assert -0.65 < slope < -0.35
 
 
+@pytest.mark.long
 def test_the_limit_is_that_of_the_particle_engine():
     net = sized(shallow)
     X, y = data_of(net), targets_of(net)

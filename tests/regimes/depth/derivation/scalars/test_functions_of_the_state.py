@@ -163,6 +163,7 @@ def network(rng, n, sequential):
     return A @ (y @ y.T / n) @ A.T + φ @ φ.T / n
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [pre_norm, one_after_the_other], ids=lambda block: block.name)
 def test_branches_behind_norms_beside_networks(block):
     rng = np.random.default_rng(11)

@@ -229,6 +229,7 @@ def of_two_tokens(V, law=None):
     return np.einsum("avij,bkij,vk,i,j->ab", A, A, V, w, w, optimize=True) / w.sum() ** 2
 
 
+@pytest.mark.long
 def test_paths_solve_the_equation():
     sde = tp.derive(ordinary(), tp.Proportional())
     paths = sde.simulate(V, T=0.4, dt=0.1, paths=3, g=1.0, halve=True, record=True)
@@ -250,6 +251,7 @@ def test_paths_solve_the_equation():
     assert np.abs(other[0] - other[1]).max() > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_networks_of_finite_width():
     """One layer by `check`, with a wrong twin; and the ends of whole networks."""

@@ -65,7 +65,9 @@ def oracle(network: tp.Program, monkeypatch: pytest.MonkeyPatch, *X: Array) -> t
         return tp.derive(network, tp.Kernels()).evaluate(*X)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.long] * (i % 3 > 0)) for i, k in enumerate(NETWORKS)]
+)
 def test_bands_are_the_interpreter(name, monkeypatch):
     network, places = NETWORKS[name]
     X, Y = nets.data(5, places), nets.data(3, places, seed=1)

@@ -250,6 +250,7 @@ def test_perceptrons_of_many_pairs_are_those_of_few(φ, bias, norm, monkeypatch)
         np.testing.assert_allclose(one, two[:5, 2:], rtol=1e-11)
 
 
+@pytest.mark.long
 def test_networks_of_eighty_layers_need_no_deep_recursion(monkeypatch):
     @tp.network
     def deep(
