@@ -318,6 +318,6 @@ def width_ratio(width: str) -> Expr:
 
 def in_widths_of_n(expr: Expr, program: Program) -> Expr:
     """Other widths in a body written as their ratio times n."""
-    others = [w for w in program.widths if w != "n"]
+    others = program.other_widths
     n = width_symbol("n")
     return expr.xreplace({width_symbol(w): width_ratio(w) * n for w in others}) if others else expr

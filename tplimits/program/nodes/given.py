@@ -9,8 +9,8 @@ import numbers
 import operator
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
 from tplimits.program.language.tracing import alone, exact
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
@@ -102,13 +105,16 @@ def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:
     return number
 
 
-def width_ratios(program: str, widths: Sequence[str], ratios: Any, error: type[TplimitsError]) -> dict[str, Expr]:
-    """The ratio of each of a program's widths to n, as given or 1; anything but positive numbers is refused."""
+def width_ratios(
+    program: Program, ratios: Any, error: type[TplimitsError], fixed: Collection[str] = ()
+) -> dict[str, Expr]:
+    """The ratio to n of each of a program's widths that is not `fixed`, as given or 1; only positive ones are taken."""
+    widths = [w for w in program.other_widths if w not in fixed]
     given = by_name(ratios, "ratios", error)
     for name, value in given.items():
         if name not in widths:
             known = ", ".join(widths) or "none"
-            raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program}` besides n are {known}.")
+            raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program.name}` besides n are {known}.")
         try:
             positive = exact_number(name, value, error) > 0
         except error:
@@ -259,8 +265,10 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     return array.astype(numpy.int64)
 
 
-def real_array(name: str, value: Any, finite: bool = True) -> NDArray[numpy.float64]:
-    """An array of real numbers, given for `name`; NaN and infinite ones among them where they need not be `finite`."""
+def real_array(
+    name: str, value: Any, finite: bool = True, shape: tuple[int, ...] | None = None
+) -> NDArray[numpy.float64]:
+    """An array of real numbers of this shape, given for `name`; NaN and infinite ones too if not to be `finite`."""
     try:
         found = array_of(value)
         if numpy.iscomplexobj(found):
@@ -282,6 +290,8 @@ def real_array(name: str, value: Any, finite: bool = True) -> NDArray[numpy.floa
         raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
     if finite and not numpy.isfinite(array).all():
         raise EvaluationError(f"`{name}` has NaN or infinite entries.")
+    if shape not in (None, array.shape):
+        raise EvaluationError(f"`{name}` has shape {array.shape}; it needs {shape}.")
     return array
 
 

@@ -96,8 +96,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
                 f"{', '.join(parameters(bound))}."
             )
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
-    others = [w for w in bound.widths if w != "n"]
-    found = width_ratios(bound.name, others, ratios, EvaluationError)
+    found = width_ratios(bound, ratios, EvaluationError)
     probes, labels = _probes(bound, data, looked)
     return Asked(
         data,

@@ -16,17 +16,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
-from tplimits.regimes.kernels.numbers.request import (
-    KERNELS,
-    GramRequest,
-    KernelPair,
-    NNGPAlone,
-    refuse_mixture,
-    shape_of,
-)
+from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone, refuse_mixture, shape_of
 from tplimits.regimes.kernels.numbers.squares import squares
 
 if TYPE_CHECKING:
@@ -187,12 +180,3 @@ def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
     a = front + 1 + len(left)
     order = (*range(front), front, a, *range(front + 1, a), *range(a + 1, array.ndim))
     return array.transpose(order)
-
-
-def kernel_name(kernel: Any) -> str:
-    """Which of the two kernels is asked for."""
-    if not isinstance(kernel, str) or kernel not in KERNELS:
-        raise EvaluationError(
-            f'kernel={shown(kernel)}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
-        )
-    return kernel

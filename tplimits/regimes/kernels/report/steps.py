@@ -151,7 +151,7 @@ def _held(network: Program) -> list[str]:
 
 
 def _ratios(outline: Outline) -> str:
-    widths = [w for w in outline.derivation.network.widths if w != "n"]
+    widths = outline.derivation.network.other_widths
     return f", {', '.join(widths)} in proportion to n" if widths else ""
 
 

@@ -300,11 +300,11 @@ def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
 
 def _of_n(lowering: Lowering, expr: Expr) -> Expr:
     """With other widths by their ratio to n."""
-    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"})
+    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.other_widths})
 
 
 def _in_widths(lowering: Lowering, expr: Expr) -> Expr:
-    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.widths if w != "n"})
+    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.other_widths})
 
 
 def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
