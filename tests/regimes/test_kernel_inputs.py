@@ -169,7 +169,7 @@ def test_kernels_by_wrong_names(kernel):
 def test_axes_and_parameters_by_wrong_names():
     for options, message in (
         ({"train": ("Z",)}, r"`Z` is no parameter of `plain`; it has U, W, v"),
-        ({"train": 3}, r'give names, as in train=\("W",\)'),
+        ({"train": 3}, r'train=3: give names, as in train=\("x", "y"\)'),
         ({"train": ("W", 3)}, "give names"),
         ({"infinite": ("head",)}, "`head` is no finite axis of `plain`; it has d"),
         ({"infinite": None}, "give names"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, TplimitsError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
@@ -81,3 +81,11 @@ def parameter_places(program: Program) -> dict[int, str]:
 def parameters(program: Program) -> tuple[str, ...]:
     """Their names, in order."""
     return tuple(parameter_places(program).values())
+
+
+def refuse_others(network: Program, names: Iterable[Any], where: str, error: type[TplimitsError]) -> None:
+    """Raise an `error` that begins with `where` for a name that no parameter has."""
+    known = parameters(network)
+    for name in names:
+        if name not in known:
+            raise error(f"{where}: `{name!s:.60}` is no parameter of `{network.name}`; it has {', '.join(known)}.")

@@ -16,7 +16,7 @@ from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameters, refuse_others
 from tplimits.program.network.schedules import Schedule, moving, parted
 from tplimits.program.nodes.given import (
     array_of,
@@ -89,12 +89,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     _refuse_misfits(bound, how.error, len(next(iter(data.values()))))
-    for name in only or ():
-        if name not in parameters(bound):
-            raise EvaluationError(
-                f"only={shown(how.only, 60)}: `{name}` is no parameter of `{bound.name}`; it has "
-                f"{', '.join(parameters(bound))}."
-            )
+    refuse_others(bound, only or (), f"only={shown(how.only, 60)}", EvaluationError)
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     found = width_ratios(bound, ratios, EvaluationError)
     probes, labels = _probes(bound, data, looked)
@@ -217,11 +212,7 @@ def samples_kept(net: Program, run: Run, ratios: Mapping[str, float]) -> int | N
 
 
 def _named(net: Program, start: Mapping[Any, Any]) -> dict[str, Array]:
-    for name in start:
-        if name not in parameters(net):
-            raise EvaluationError(
-                f"start=…: `{name}` is no parameter of `{net.name}`; it has {', '.join(parameters(net))}."
-            )
+    refuse_others(net, start, "start=…", EvaluationError)
     return {name: real_array(name, array) for name, array in start.items()}
 
 
