@@ -21,10 +21,9 @@ from tplimits.law.kets import Ket, Key, Reference, Step, key_of
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
-from tplimits.program.nodes.digits import in_digits
+from tplimits.program.nodes.digits import has_rounded, in_digits
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, made_of
-from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:

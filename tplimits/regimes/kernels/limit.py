@@ -14,14 +14,13 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.at_constants import at_zeros
 from tplimits.program.language.tracing import exact
-from tplimits.program.network.parameters import refuse_others
+from tplimits.program.network.parameters import infinite_axes, refuse_others
 from tplimits.program.nodes.given import named_once, names_of, whole_number
 from tplimits.regimes.kernels import first_order, report
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
-from tplimits.regimes.kernels.derivation.infinite import infinite_axes
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.stored import StoredKernels

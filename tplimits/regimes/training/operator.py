@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.at_constants import at_zeros
+from tplimits.program.network.parameters import infinite_axes
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
-from tplimits.regimes.kernels.derivation.infinite import infinite_axes
 from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs

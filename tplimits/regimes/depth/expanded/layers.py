@@ -21,7 +21,7 @@ from tplimits.regimes.depth.algebra.products import EPS
 from tplimits.regimes.depth.derivation.scalars.expected import mean_series
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.given import Given
+    from tplimits.numbers.expansion.jets import Given
     from tplimits.program.nodes.program import Program
 
 #: powers of ε = n^(−1/2) that means of a layer are wanted to

@@ -7,30 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import Kron, size_symbol
-from tplimits.program.nodes.given import names_of
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.derivation.terms import Term, connected
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
-
-
-def infinite_axes(network: Program, given: Any) -> tuple[str, ...]:
-    """The axes that are to have infinitely many members, as a user names them; ProgramError for what is none."""
-    found = tuple(dict.fromkeys(names_of("infinite", given, ProgramError)))
-    for axis in found:
-        if axis not in network.all_axes:
-            has = ", ".join(network.all_axes) or "none"
-            raise ProgramError(f"infinite=…: `{axis}` is no finite axis of `{network.name}`; it has {has}.")
-    return found
 
 
 def with_infinite_axes(

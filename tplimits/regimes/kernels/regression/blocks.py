@@ -19,8 +19,15 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
-from tplimits.regimes.kernels.numbers.request import GramRequest, KernelPair, NNGPAlone, refuse_mixture, shape_of
-from tplimits.regimes.kernels.numbers.squares import squares
+from tplimits.regimes.kernels.numbers.request import (
+    GramRequest,
+    KernelPair,
+    NNGPAlone,
+    refuse_mixture,
+    shape_of,
+    squares,
+)
+from tplimits.regimes.kernels.numbers.symmetry import as_matrix
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
@@ -82,7 +89,7 @@ class Blocks(ABC):
         for tile in self.tiles(kernel, left, right):
             rows = slice(tile.rows.start * outputs[0], tile.rows.stop * outputs[0])
             columns = slice(tile.columns.start * outputs[1], tile.columns.stop * outputs[1])
-            yield rows, columns, _matrix(tile.values[0])
+            yield rows, columns, as_matrix(tile.values[0])
 
 
 @dataclass
@@ -162,15 +169,6 @@ def refuse_mean(network: str, mean: str) -> None:
             f"the output of `{network}` has the mean {mean}; predictions are those of an output of mean 0. Leave it "
             "out of the network, give y minus this mean, and add it afterwards."
         )
-
-
-def _matrix(values: Array) -> Array:
-    """(N, N′, *axes, *axes′) as a matrix of (input, axes) pairs."""
-    axes = values.ndim // 2 - 1
-    order = (0, *range(2, 2 + axes), 1, *range(2 + axes, 2 + 2 * axes))
-    moved = values.transpose(order)
-    rows = math.prod(moved.shape[: 1 + axes])
-    return moved.reshape(rows, -1)
 
 
 def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
