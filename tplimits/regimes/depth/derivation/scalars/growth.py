@@ -95,7 +95,7 @@ def names(expr: Expr) -> dict[Expr, str]:
 
 def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NoLimitError) -> None:
     """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
-    found = tail_in_block(lowering, function)
+    found = tail_of(lowering, function)
     if not found.established:
         known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
         words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
@@ -109,7 +109,7 @@ def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NoLimi
         raise NoLimitError(f"{lowering.where}: `{told}`, {what} {known} second moment: {why}{larger and '; '}{larger}")
 
 
-def tail_in_block(lowering: Lowering, function: Expr) -> Tail:
+def tail_of(lowering: Lowering, function: Expr) -> Tail:
     """How a function of scalars grows, V given and positive where it is divided by."""
     plain = one_term(function)
     state = [e for e in entries(plain) if e.source == lowering.program.state]
