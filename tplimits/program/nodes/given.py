@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr
+from sympy import Expr, S
 
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
 from tplimits.program.language.tracing import alone, exact
@@ -110,18 +110,18 @@ def width_ratios(
 ) -> dict[str, Expr]:
     """The ratio to n of each of a program's widths that is not `fixed`, as given or 1; only positive ones are taken."""
     widths = [w for w in program.other_widths if w not in fixed]
-    given = by_name(ratios, "ratios", error)
-    for name, value in given.items():
-        if name not in widths:
+    found: dict[str, Expr] = dict.fromkeys(widths, S.One)
+    for name, value in by_name(ratios, "ratios", error).items():
+        if name not in found:
             known = ", ".join(widths) or "none"
             raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program.name}` besides n are {known}.")
         try:
-            positive = exact_number(name, value, error) > 0
+            found[name] = exact_number(name, value, error)
         except error:
-            positive = False
-        if not positive:
+            found[name] = S.Zero
+        if not found[name].is_positive:
             raise error(f"ratios={{{shown(name)}: {shown(value)}}}: a ratio of widths is a positive number.")
-    return {name: exact_number(name, given.get(name, 1), error) for name in widths}
+    return found
 
 
 def true_or_false(name: str, value: Any, error: type[TplimitsError]) -> bool:
