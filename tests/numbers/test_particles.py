@@ -174,7 +174,7 @@ def test_errors():
         limit.evaluate("particles", particles=3)
     with pytest.raises(tp.EvaluationError, match="replicates=1: give a whole number, at least 2"):
         limit.evaluate("particles", replicates=1)
-    with pytest.raises(tp.EvaluationError, match="give 'white' or 'lazy'"):
+    with pytest.raises(tp.EvaluationError, match="give one of the words 'white', 'lazy'"):
         limit.evaluate("particles", conditioning="grey")
     with pytest.raises(tp.EvaluationError, match="too few particles"):
         limit.evaluate("particles", particles=20)

@@ -162,7 +162,7 @@ def test_bad_ratios(ratio):
 @pytest.mark.parametrize("kernel", ["NTK", "", None, 0, ["ntk"], np.array(["ntk"]), np.array(["ntk", "nngp"])])
 def test_kernels_by_wrong_names(kernel):
     for ask in (LIMIT.posterior, LIMIT.log_marginal_likelihood):
-        with pytest.raises(tp.EvaluationError, match="give 'nngp' or 'ntk'"):
+        with pytest.raises(tp.EvaluationError, match="give one of the words 'nngp', 'ntk'"):
             ask(X, X[:, 0], noise=1.0, kernel=kernel)
 
 

@@ -161,7 +161,7 @@ def several(value: Any) -> tuple[Any, ...] | None:
 def word_of(name: str, value: Any, words: Sequence[str], error: type[TplimitsError]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in words:
-        raise error(f"{name}={shown(value)}: give {' or '.join(map(repr, words))}.")
+        raise error(f"{name}={shown(value)}: give one of the words {', '.join(map(repr, words))}.")
     return value
 
 
