@@ -255,7 +255,10 @@ def test_a_full_device_is_named(run):
         (("derive", "tied_relu", "--nonsense"), "No such option"),
         (("derive",), "Missing argument"),
         (("nonsense",), "No such command"),
-        (("evaluate", "tied_tanh", "--method", "guess"), "the methods are auto, exact, quadrature, particles"),
+        (
+            ("evaluate", "tied_tanh", "--method", "guess"),
+            "give one of the words 'auto', 'exact', 'quadrature', 'particles'",
+        ),
         (("evaluate", "tied_tanh", "--method", "exact"), "no closed form for return[0]"),
         (
             ("evaluate", "tied_tanh", "--set", "γ=1"),

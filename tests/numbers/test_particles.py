@@ -172,9 +172,9 @@ def test_errors():
     limit = tp.derive(tied)
     with pytest.raises(tp.EvaluationError, match="at least 16"):
         limit.evaluate("particles", particles=3)
-    with pytest.raises(tp.EvaluationError, match="error bar needs"):
+    with pytest.raises(tp.EvaluationError, match="replicates=1: give a whole number, at least 2"):
         limit.evaluate("particles", replicates=1)
-    with pytest.raises(tp.EvaluationError, match="white, lazy"):
+    with pytest.raises(tp.EvaluationError, match="give one of the words 'white', 'lazy'"):
         limit.evaluate("particles", conditioning="grey")
     with pytest.raises(tp.EvaluationError, match="too few particles"):
         limit.evaluate("particles", particles=20)

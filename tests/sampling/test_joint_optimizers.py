@@ -85,7 +85,7 @@ def test_rates_have_to_grow_by_the_power_of_the_norm():
     [
         (lambda: tp.Normalized(3), "entrywise optimizer"),
         (lambda: tp.Normalized(tp.Normalized(tp.SGD())), "entrywise optimizer"),
-        (lambda: tp.Normalized(tp.SGD(), by="size"), "give 'update' or 'weight'"),
+        (lambda: tp.Normalized(tp.SGD(), by="size"), "give one of the words 'update', 'weight'"),
         (lambda: tp.Clipped(tp.SGD(), 0), "positive"),
         (lambda: tp.Clipped(tp.SGD(), 1, reading="mine"), "usual"),
         (lambda: tp.Clipped(tp.SGD(), 1, of="loss"), "gradient"),

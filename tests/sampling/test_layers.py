@@ -112,7 +112,7 @@ def test_a_width_that_stays_fixed():
         ({"V0": [[1.0, 2.0], [2.0, 1.0]]}, "has the eigenvalue -1"),
         ({"layers": 0}, "a whole number of layers"),
         ({"layers": 2.5}, "a whole number of layers"),
-        ({"weights": "none"}, "use 'law'"),
+        ({"weights": "none"}, "give one of the words 'law', 'real'"),
         ({"widths": (2, 3, 100)}, "cannot hold 3 tokens"),
         ({"widths": (100,)}, "needs at least 2 widths"),
         ({"claims": {"b[0,7]": 1.0}}, r"there is no `b\[0,7\]`"),

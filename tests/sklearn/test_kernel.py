@@ -131,7 +131,7 @@ def test_bad_input_is_refused():
         kernel(np.full((2, 3), np.nan))
     with pytest.raises(tp.EvaluationError, match="leave out Y"):
         kernel(X, X, eval_gradient=True)
-    with pytest.raises(tp.EvaluationError, match='there is "nngp"'):
+    with pytest.raises(tp.EvaluationError, match="give one of the words 'nngp', 'ntk'"):
         tp.sklearn.NetworkKernel(biased, kernel="rbf")(X)
     with pytest.raises(tp.EvaluationError, match="logarithmic"):
         tp.sklearn.NetworkKernel(biased, constants={"γ": -1}).theta  # noqa: B018

@@ -19,7 +19,7 @@ import numpy as np
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import grams, job
-from tplimits.regimes.kernels.numbers.squares import squares
+from tplimits.regimes.kernels.numbers.request import squares
 
 WORKERS = 2
 X = np.random.default_rng(0).standard_normal((32, 2, 16))

@@ -213,8 +213,8 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"optimizer": "adam"}, "optimizer='adam': give an optimizer such as tp.Adam"),
         ({"optimizer": tp.Adam}, "optimizer=.*Adam.*: give an optimizer such as tp.Adam"),
         ({"parametrization": "mup"}, "parametrization='mup': give one such as tp.MUP"),
-        ({"only": 5}, "only=5: give a name"),
-        ({"record": 5}, "record=5: give a name"),
+        ({"only": 5}, "only=5: give names"),
+        ({"record": 5}, "record=5: give names"),
         ({"labels": ["\ud800"] * 8}, "half a surrogate pair"),
         (
             {"error": tp.squared_error(np.arange(8.0), weights=[1, *[0] * 7]), "batches": tp.batches(1)},

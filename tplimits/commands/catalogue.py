@@ -20,6 +20,8 @@ KINDS = {
 _ROOT = Path(errors.__file__).parent
 #: functions that raise the ProgramError "place: found; repair.", with the places of the two among their arguments
 _RAISING = {"fail": (0, 1), "refuse": (1, 2), "_refuse": (0, 1)}
+#: parameters that hold the class to raise, of what is given to a call
+_CLASSES = frozenset({"error", "refusal"})
 #: words that a message has at least, or it is put together elsewhere
 _FEWEST = 3
 
@@ -67,6 +69,7 @@ def _in(tree: ast.AST) -> Iterator[tuple[str, str]]:
         if name in _RAISING and len(node.args) > _RAISING[name][1]:
             found, repair = (_text(node.args[i]) for i in _RAISING[name])
             name, text = "ProgramError", f"…: {found}; {repair}."
+        name = "EvaluationError" if name in _CLASSES else name
         text = re.sub(r"…[…\s]*…", "…", " ".join(text.split()))
         if name in KINDS and len(re.findall(r"[^\W\d]{2,}", text)) >= _FEWEST:
             yield name, text

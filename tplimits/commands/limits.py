@@ -187,17 +187,14 @@ def inferred(program: Program) -> dict[str, int]:
     found = {}
     for axis in program.all_axes:
         holders = [i for i, s in enumerate(program.instructions) if axis in s.axes]
-        if program.size(axis) is not None or not all(_is_parameter(program.instructions[i]) for i in holders):
+        drawn = all(isinstance(program.instructions[i], (InitialMatrix, InitialVector)) for i in holders)
+        if program.size(axis) is not None or not drawn:
             continue
         chosen = [index for i in holders for index in _read(program, i, program.instructions[i].axes.index(axis))]
         numbers = {int(i) for i in chosen if i.is_Integer}
         if chosen and all(i.is_Integer for i in chosen) and numbers == set(range(len(numbers))):
             found[axis] = len(numbers)
     return found
-
-
-def _is_parameter(s: Any) -> bool:
-    return isinstance(s, (InitialMatrix, InitialVector))
 
 
 def _read(program: Program, source: int, place: int) -> Iterator[Expr]:

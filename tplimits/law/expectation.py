@@ -170,9 +170,8 @@ class Expectations(Combinations):
         boxed: set[Symbol] = set()
         copies = 0
         # boxes inside of functions, as in exp(E□ a), are not merged, and their copies may not be used a second time
-        nested = {
-            v for f in sympy.Mul.make_args(atom) for b in f.atoms(BoxMean) if not _is_box_power(f) for v in b.boxed
-        }
+        others = (f for f in sympy.Mul.make_args(atom) if not isinstance(f.as_base_exp()[0], BoxMean))
+        nested = {v for f in others for b in f.atoms(BoxMean) for v in b.boxed}
         for factor in sympy.Mul.make_args(atom):
             base, power = factor.as_base_exp()
             if isinstance(base, BoxMean) and power.is_Integer and power > 0:
@@ -307,7 +306,3 @@ class Expectations(Combinations):
 
     def _law(self, variables: Sequence[Symbol]) -> Law:
         return Law(tuple(tuple(self.covariance(a, b) for b in variables) for a in variables))
-
-
-def _is_box_power(factor: Expr) -> bool:
-    return isinstance(factor.as_base_exp()[0], BoxMean)

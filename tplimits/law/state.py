@@ -21,10 +21,9 @@ from tplimits.law.kets import Ket, Key, Reference, Step, key_of
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
-from tplimits.program.nodes.digits import in_digits
+from tplimits.program.nodes.digits import has_rounded, in_digits
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, made_of
-from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -318,6 +317,6 @@ def width_ratio(width: str) -> Expr:
 
 def in_widths_of_n(expr: Expr, program: Program) -> Expr:
     """Other widths in a body written as their ratio times n."""
-    others = [w for w in program.widths if w != "n"]
+    others = program.other_widths
     n = width_symbol("n")
     return expr.xreplace({width_symbol(w): width_ratio(w) * n for w in others}) if others else expr

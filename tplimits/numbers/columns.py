@@ -99,13 +99,8 @@ class Basis(Growing):
         return coordinates, left, orthonormal(left, lengths)
 
 
-def _lengths(x: Array) -> Array:
-    """Of rows; without the copies of numpy.linalg.norm."""
-    return numpy.sqrt(numpy.vecdot(x, x))
-
-
 def _finite_lengths(x: Array) -> Array:
-    lengths = _lengths(x)
+    lengths = numpy.sqrt(numpy.vecdot(x, x))  # without the copies of numpy.linalg.norm
     if numpy.count_nonzero(numpy.isfinite(lengths)) < len(lengths):
         raise OverflowingError("moment not established: a particle column is not finite.")
     return lengths

@@ -20,6 +20,7 @@ from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.properties import TURNING
 
 if TYPE_CHECKING:
@@ -242,13 +243,6 @@ def factors(piece: Expr) -> list[Expr]:
         elif base.free_symbols and not (base.is_nonnegative or keeps_off(base)):  # what never changes sign is not a cut
             found.append(base)
     return found
-
-
-def singular(expr: Expr) -> set[Expr]:
-    """What stands under logarithms and under negative or broken powers, unless it is positive at sight."""
-    found = {node.args[0] for node in expr.atoms(sympy.log)}
-    found |= {n.base for n in expr.atoms(sympy.Pow) if not (n.exp.is_Integer and n.exp.is_positive)}
-    return {base for base in found if base.free_symbols and not base.is_positive}
 
 
 def _pieces(argument: Expr) -> list[Expr]:

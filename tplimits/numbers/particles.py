@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
@@ -29,7 +29,7 @@ from tplimits.numbers.number import Number, standard_error
 from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.given import seed_number, whole_number, working_executor
+from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.progress import Progress, reporting
 
@@ -232,14 +232,9 @@ class Particles:
 
     def checked(self) -> None:
         """EvaluationError for settings that are none."""
-        if not isinstance(self.conditioning, str) or self.conditioning not in CONDITIONINGS:
-            raise EvaluationError(f"conditioning={shown(self.conditioning)}: it is one of {', '.join(CONDITIONINGS)}.")
-        if (whole_number(self.particles) or 0) < 16:
-            raise EvaluationError(f"particles={shown(self.particles)}: give a whole number of at least 16.")
-        if (whole_number(self.replicates) or 0) < 2:
-            raise EvaluationError(
-                f"replicates={shown(self.replicates)}: an error bar needs at least 2, and 8 to be honest."
-            )
+        word_of("conditioning", self.conditioning, CONDITIONINGS, EvaluationError)
+        whole_from("particles", self.particles, 16, EvaluationError)
+        whole_from("replicates", self.replicates, 2, EvaluationError)
         seed_number(self.seed, EvaluationError)
         working_executor(self.executor, EvaluationError)
 

@@ -52,11 +52,8 @@ def _panel(panel: Any, widths: Sequence[int], rows: Sequence[Any], key: tuple[st
     panel.set_xscale("log", base=2)
     panel.set_yscale("log", base=2)
     kind, name = key
-    panel.set_title(f"Δ {name}" if kind == "image" else name, fontsize=7, color=REJECTED if _is_alarmed(rows) else "k")
+    alarm = any(row.verdict in ("grows", "vanishes") for row in rows)
+    panel.set_title(f"Δ {name}" if kind == "image" else name, fontsize=7, color=REJECTED if alarm else "k")
     panel.tick_params(labelsize=6)
     panel.set_xticks(widths, [str(n) for n in widths])
     panel.minorticks_off()
-
-
-def _is_alarmed(rows: Sequence[Any]) -> bool:
-    return any(row.verdict in ("grows", "vanishes") for row in rows)

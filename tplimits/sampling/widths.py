@@ -84,7 +84,7 @@ def whole_ratios(
     A rounded width is off its ratio by up to 1/(2n), now up, now down, which no series in 1/n describes.  The
     same holds for depths in proportion to the largest width, which has `layers` of them.
     """
-    others = [float((ratios or {}).get(w, 1)) for w in program.widths if w != "n"]
+    others = [float((ratios or {}).get(w, 1)) for w in program.other_widths]
     largest = _nearest(widths[-1], others)
     deep = [] if layers is None else [layers / largest]
     # ratios of layers are relative to the largest width, which therefore stays where its own move put it

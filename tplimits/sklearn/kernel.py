@@ -10,8 +10,8 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value
-from tplimits.program.nodes.given import by_name, finite_number, real_array
-from tplimits.regimes.kernels.regression.blocks import kernel_name
+from tplimits.program.nodes.given import by_name, finite_number, real_array, word_of
+from tplimits.regimes.kernels.numbers.request import KERNELS
 from tplimits.sklearn.conventions import Hyperparameter, Kernel
 from tplimits.sklearn.reading import as_inputs, kernels_of
 
@@ -78,7 +78,7 @@ class NetworkKernel(Kernel):
         return False
 
     def _gram(self, left: Array, right: Array | None) -> Array:
-        limit, name = kernels_of(self.network), kernel_name(self.kernel)
+        limit, name = kernels_of(self.network), word_of("kernel", self.kernel, KERNELS, EvaluationError)
         if limit.is_drawn:
             raise EvaluationError(
                 f"the kernels of `{limit.program.name}` are means over draws of random logits, other ones in each "

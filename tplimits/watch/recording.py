@@ -257,7 +257,7 @@ class Recording(Reported):
             what = "limit" if runs[0].is_limit else f"width {width:g}"
             least = min(run.frames for run in runs)
             unfinished = "" if least == count else f", so far {least} of {frames}"
-            lines.append(f"  {what}: {_seeds(runs)}{unfinished}{_last(runs)}")
+            lines.append(f"  {what}: {len(runs)} seed{'s' if len(runs) > 1 else ''}{unfinished}{_last(runs)}")
         return "\n".join(lines)
 
 
@@ -266,10 +266,6 @@ def _number(width: Any) -> float | None:
     if isinstance(width, (float, numpy.floating)) and (math.isinf(width) or width == numpy.floor(width)):
         return float(width)
     return whole_number(width)
-
-
-def _seeds(runs: list[Run]) -> str:
-    return f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
 
 
 def _last(runs: list[Run]) -> str:

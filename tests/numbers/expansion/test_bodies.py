@@ -12,8 +12,7 @@ from sympy import Rational, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.bodies import Bodies
-from tplimits.numbers.expansion.given import Given
-from tplimits.numbers.expansion.jets import Jet
+from tplimits.numbers.expansion.jets import Given, Jet
 from tplimits.numbers.expansion.nodes import Frame, Rough
 from tplimits.program.nodes import functions as f
 from tplimits.program.nodes.entries import GaussMean, width_symbol

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import closed_code, moment, with_constants
+from tplimits.numbers.moments.linear import products
 from tplimits.numbers.moments.mehler import mehler, mehler_sum
 from tplimits.numbers.moments.panels import RADIUS, scale_edges
-from tplimits.numbers.moments.separation import products
 from tplimits.program.nodes import functions as heads
 from tplimits.program.nodes.evaluate import evaluate
 

@@ -34,7 +34,7 @@ def test_draws_are_with_replacement_and_uniform():
         (lambda: tp.batches(0), "size=0: give a whole number, at least 1"),
         (lambda: tp.batches(2.5), "size=2.5: give a whole number"),
         (lambda: tp.batches(2, seed=-1), "a seed is a whole number"),
-        (lambda: tp.batches(2, sampler="shuffle"), "one of 'epochs', 'draws'"),
+        (lambda: tp.batches(2, sampler="shuffle"), "give one of the words 'epochs', 'draws'"),
         (lambda: tp.batches(5).indices(0, 4), "there are 4 training inputs"),
     ],
 )

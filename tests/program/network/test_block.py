@@ -24,7 +24,7 @@ def test_a_block_runs_with_a_state_given_or_drawn():
 
 
 def test_sizes_of_axes_are_checked():
-    with pytest.raises(tp.EvaluationError, match="the size of an axis is a positive whole number"):
+    with pytest.raises(tp.EvaluationError, match="give a whole number, at least 1"):
         scaled.run(n=2, token=0, γ=1)
     with pytest.raises(tp.EvaluationError, match="of `scaled` has size 3"):
         scaled.bind(token=3).run(n=2, token=2, γ=1)

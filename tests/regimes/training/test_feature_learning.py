@@ -51,7 +51,7 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
         ({"replicates": 1}, "replicates=1"),
         ({"block": 1}, "block=1"),
         ({"seed": -1}, "seed"),
-        ({"conditioning": "grey"}, "white, lazy"),
+        ({"conditioning": "grey"}, "give one of the words 'white', 'lazy'"),
         ({"error": None}, "give a function"),
         ({"error": lambda f: f * np.nan}, "at step 0"),
         ({"error": tp.squared_error([1.0])}, "targets have shape"),

@@ -302,7 +302,7 @@ BAD = {
     "steps": ({"steps": -1}, "steps=-1: give a whole number"),
     "few": ({"particles": 15}, "particles=15: give a whole number, at least 16"),
     "alone": ({"replicates": 1}, "replicates=1: give a whole number, at least 2"),
-    "conditioning": ({"conditioning": "grey"}, "conditioning='grey': it is one of white, lazy"),
+    "conditioning": ({"conditioning": "grey"}, "conditioning='grey': give one of the words 'white', 'lazy'"),
     "name": ({"c": 1}, "`biased` has no constant, parameter or axis of this name"),
     "data": ({"data": X[0]}, "X has shape"),
     "ratio": ({"ratios": {"k": 2}}, "widths of `biased` besides n are none"),

@@ -88,5 +88,5 @@ def _run(program: Program, seed: int) -> dict[str, Any]:
             shape = [int(program.size(a) or _SIZE) for a in s.axes]
             size = int(program.size(s.of) or _SIZE) if s.of is not None else None
             given[s.name] = rng.standard_normal(shape) if size is None else rng.integers(size, size=shape)
-    ratios = {w: _RATIO for w in program.widths if w != "n"}
+    ratios = dict.fromkeys(program.other_widths, _RATIO)
     return program.run(n=_WIDTH, seed=seed, ratios=ratios, constants=given)

@@ -18,7 +18,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import entries
-from tplimits.program.parts import holds, longer, remembered
+from tplimits.program.parts import found, holds, longer, remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = functions.BENT
@@ -200,3 +200,18 @@ def _is_rounding(limit: Expr, tolerance: float) -> bool:
     # read with many digits: what cancels has no digits left in few, and is called no number
     read = {product: value_of(number, _DIGITS) for product, number in numbers.items()}
     return all(product != 1 and value is not None and abs(value) <= tolerance for product, value in read.items())
+
+
+def cancelled(expr: Expr) -> Expr:
+    """Every sum without its numbers where these cancel, as log 2 + log 3 − log 6 does.
+
+    >>> from sympy import log, sqrt, Symbol
+    >>> cancelled(sqrt(Symbol("x") + log(2) + log(3) - log(6)))
+    sqrt(x)
+    """
+    swap = {}
+    for total in found(expr, sympy.Add):
+        numbers = [a for a in total.args if a.is_number]
+        if len(numbers) > 1 and value_of(sympy.Add(*numbers)) == 0:
+            swap[total] = sympy.Add(*(a for a in total.args if not a.is_number))
+    return cancelled(expr.xreplace(swap)) if swap else expr

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.rules.cancelling import cancelled
+from tplimits.law.hypotheses.zero import cancelled
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
 from tplimits.program.nodes.functions import leaky_relu, relu
 from tplimits.program.parts import found, holds, put_in

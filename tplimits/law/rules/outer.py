@@ -20,9 +20,8 @@ from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
-from tplimits.law.hypotheses.zero import is_nothing_by_halves
+from tplimits.law.hypotheses.zero import cancelled, is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
-from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n

@@ -17,9 +17,8 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import vanishes
+from tplimits.law.hypotheses.zero import cancelled, vanishes
 from tplimits.law.kets import key_of
-from tplimits.law.rules.cancelling import cancelled
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations
 from tplimits.law.rules.reading import BodyReader

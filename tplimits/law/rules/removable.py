@@ -28,7 +28,7 @@ from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
-from tplimits.law.rules.cancelling import cancelled
+from tplimits.law.hypotheses.zero import cancelled
 from tplimits.law.rules.magnified import brought_out, fluctuations_named
 from tplimits.law.rules.multiplicative import apart
 from tplimits.program.nodes.entries import Entry, entries

@@ -37,7 +37,7 @@ from tplimits.numbers.expansion.nodes import (
 )
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.given import Given
+    from tplimits.numbers.expansion.jets import Given
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
 ROOT = -1

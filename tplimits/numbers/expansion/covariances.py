@@ -17,8 +17,7 @@ import numpy
 from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.averages import ROOT, Averages
-from tplimits.numbers.expansion.given import Given
-from tplimits.numbers.expansion.jets import Jet
+from tplimits.numbers.expansion.jets import Given, Jet
 from tplimits.numbers.expansion.nodes import Frame, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.resolutions import Divisions, divided, drawn_size

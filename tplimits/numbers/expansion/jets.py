@@ -54,3 +54,13 @@ def stacked_slopes(slopes: Mapping[int, Field]) -> dict[tuple[int, ...], tuple[l
     for i, d in slopes.items():
         groups.setdefault(d.dims, []).append(i)
     return {dims: (found, numpy.stack([slopes[i].values for i in found])) for dims, found in groups.items()}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Scalars θ at width n: E θ = value + root/√n + shift/n, Cov(θ, θ′) = covariance/n."""
+
+    value: Array
+    root: Array
+    shift: Array
+    covariance: Array

@@ -19,6 +19,7 @@ from tplimits.numbers.expansion.nodes import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
 from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
 from tplimits.numbers.number import Number, standard_error
+from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate as on_arrays
 from tplimits.program.nodes.given import by_name, real_array, width_ratios
@@ -106,13 +107,10 @@ def points(program: Program) -> int:
 def numbers_of(program: Program, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> tuple[Program, Numbers]:
     """The program with its constants put in, and the numbers of its symbols; EvaluationError where one is missing."""
     given = by_name(constants, "constants", EvaluationError)
-    own = {c: given.pop(c, default) for c, default in program.constants.items()}
-    for name, value in own.items():
-        if value is None:
-            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+    own = given_constants(program, given)
     bound = program.bind(**own) if own else program
-    widths = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
-    relative = {"n": 1.0, **{w: float(widths.get(w, 1)) for w in program.widths if w != "n"}}
+    widths = width_ratios(program, ratios, EvaluationError)
+    relative = {"n": 1.0, **{w: float(ratio) for w, ratio in widths.items()}}
     leaves: dict[Expr, float] = {}
     for axis in bound.all_axes:
         size = bound.size(axis)
@@ -132,10 +130,8 @@ def _scalar(
 ) -> dict[Key, float]:
     places = list(indices(program, s.axes))
     if s.name in given:
-        array = real_array(s.name, given.pop(s.name))
         shape = tuple(int(program.size(a) or 0) for a in s.axes)
-        if array.shape != shape:
-            raise EvaluationError(f"`{s.name}` has shape {array.shape}; it needs {shape}.")
+        array = real_array(s.name, given.pop(s.name), shape=shape)
         return {(position, i): float(array[i]) for i in places}
     if s.value is None:
         raise EvaluationError(

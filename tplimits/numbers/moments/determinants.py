@@ -41,11 +41,8 @@ def _excess(writer: Writer, first: str, cross: str, det: str) -> str:
     return writer.let(f"{det}/({root} + {writer.call('fabs', cross)} + {TINY})")
 
 
-def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
-    """The determinant of aK + b for a, b ≥ 0."""
-    scaled = kernel.det if a == 1 else f"{number(a * a)}*{kernel.det}"
-    if b == 0:
-        return writer.let(scaled)
+def shifted(writer: Writer, kernel: Kernel, b: float) -> str:
+    """The determinant of K + b for b > 0."""
     roots = [writer.let(writer.call("sqrt", s)) for s in (kernel.first, kernel.second)]
     # a difference of roots as a difference of the variances: equal variances give zero
     gap = writer.let(f"({kernel.first} - {kernel.second})/({roots[0]} + {roots[1]} + {TINY})")
@@ -53,7 +50,7 @@ def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
     excess = _excess(writer, product, kernel.cross, kernel.det)
     # √(K11K22) − K12 = (√(K11K22) − |K12|) + (|K12| − K12), both without cancellation
     folded = f"({writer.call('fabs', kernel.cross)} - {kernel.cross})"
-    return writer.let(f"{scaled} + {number(a * b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
+    return writer.let(f"{kernel.det} + {number(b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
 
 
 def summed(writer: Writer, k: Kernel, other: Kernel) -> str:

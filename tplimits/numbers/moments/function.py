@@ -32,9 +32,8 @@ from tplimits.numbers.moments.collinear import nested
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
-from tplimits.numbers.moments.linear import mean_of_parts, parts
+from tplimits.numbers.moments.linear import mean_of_parts, parts, products
 from tplimits.numbers.moments.mehler import mehler
-from tplimits.numbers.moments.separation import products
 from tplimits.numbers.moments.sides import mean_of_sides, sides
 from tplimits.numbers.moments.steady import steady
 from tplimits.numbers.moments.tensor import drawn, tensor

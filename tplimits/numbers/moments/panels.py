@@ -16,11 +16,12 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.numbers.forms import factors, singular, turns
+from tplimits.numbers.forms import factors, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.properties import WAVES
 from tplimits.program.nodes.rules import density, legendre, panels

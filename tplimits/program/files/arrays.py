@@ -34,9 +34,9 @@ _FIELD = rf"'descr':\s*'(?P<type>{_TYPE})'|'fortran_order':\s*(?P<order>True|Fal
 _WRITTEN = re.compile(rf"\{{(?:\s*(?:{_FIELD})\s*(?:,|(?=\}}))){{3}}\s*\}}\s*")
 _OTHER_TYPE = re.compile(r"'descr':\s*(\[.{0,60}|'[^']{0,20}')")
 _MAGIC = numpy.lib.format.MAGIC_PREFIX
-#: what zipfile and zlib raise at damaged files
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, RuntimeError, IndexError)
-_MORE_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, OverflowError, MemoryError)
+#: what zipfile and zlib raise at damaged files, and what is raised here: other errors are mistakes of this module
+_DAMAGE = (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error)
+_TOO_LARGE = (OverflowError, MemoryError)
 
 
 def pack(file: BinaryIO, arrays: Mapping[str, Any], compressed: bool = False) -> None:
@@ -79,7 +79,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     with open(path, "rb") as file:
         try:
             yield file, file.seek(0, io.SEEK_END) - file.seek(0)
-        except (*_DAMAGE, *_MORE_DAMAGE) as problem:
+        except (*_DAMAGE, *_TOO_LARGE) as problem:
             raise EvaluationError(f"it is damaged or no file of arrays ({_said(problem)})") from None
 
 

@@ -126,14 +126,11 @@ def with_signal(loops: Loops, kind: tuple[str, float] | None) -> Loops | None:
 
 
 def _with(loops: Loops, arrays: list[Array], statements: list[Statement]) -> Loops:
-    before = [s for s in loops.statements if not _after(loops, s)]
+    behind = loops.split("chi")[1].statements
+    before = [s for s in loops.statements if s not in behind]
     after = [s for s in loops.statements if s not in before]
     known = tuple(replace(a, role=VALUE) if a.name == "chi" else a for a in loops.arrays)
     return replace(loops, arrays=(*known, *arrays), statements=(*before, *statements, *after))
-
-
-def _after(loops: Loops, s: Statement) -> bool:
-    return s in loops.split("chi")[1].statements
 
 
 def _indices(extents: tuple[str, ...]) -> tuple[Loop, ...]:

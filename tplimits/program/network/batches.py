@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, shown
-from tplimits.program.nodes.given import seed_number, whole_from
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import seed_number, whole_from, word_of
 
 _SAMPLERS = ("epochs", "draws")
 
@@ -63,6 +63,5 @@ def batches(size: Any, seed: Any = 0, sampler: str = "epochs") -> Batches:
 
     Raises EvaluationError for a size below 1, a seed that is none, and another sampler.
     """
-    if not isinstance(sampler, str) or sampler not in _SAMPLERS:
-        raise EvaluationError(f"batches(sampler={shown(sampler)}): it is one of {', '.join(map(repr, _SAMPLERS))}.")
+    word_of("sampler", sampler, _SAMPLERS, EvaluationError)
     return Batches(whole_from("size", size, 1, EvaluationError), seed_number(seed, EvaluationError), sampler)

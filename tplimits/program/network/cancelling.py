@@ -136,7 +136,7 @@ class _Exact(Execution):
 def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[Any, float]:
     """The sums over the neurons of what a program returns, and a bound on the numbers on the way."""
     rng = numpy.random.default_rng(n)
-    ratios = {w: _RATIO for w in program.widths if w != "n"}
+    ratios = dict.fromkeys(program.other_widths, _RATIO)
     given: dict[str, Any] = {name: rng.uniform(0.2, 0.8) for name in program.constants}
     shapes = Execution(program, n, 1, rng, ratios, given)
     for s in program:

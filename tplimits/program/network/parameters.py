@@ -1,4 +1,4 @@
-"""The trainable parameters of a network, and the laws that scalars among them may have."""
+"""The trainable parameters of a network, the laws that scalars among them may have, and what users name of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, TplimitsError
 from tplimits.program.language.render import number_text
-from tplimits.program.nodes.given import exact_number
+from tplimits.program.nodes.given import exact_number, names_of
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GRID
 
@@ -81,3 +81,21 @@ def parameter_places(program: Program) -> dict[int, str]:
 def parameters(program: Program) -> tuple[str, ...]:
     """Their names, in order."""
     return tuple(parameter_places(program).values())
+
+
+def refuse_others(network: Program, names: Iterable[Any], where: str, error: type[TplimitsError]) -> None:
+    """Raise an `error` that begins with `where` for a name that no parameter has."""
+    known = parameters(network)
+    for name in names:
+        if name not in known:
+            raise error(f"{where}: `{name!s:.60}` is no parameter of `{network.name}`; it has {', '.join(known)}.")
+
+
+def infinite_axes(network: Program, given: Any) -> tuple[str, ...]:
+    """The axes that are to have infinitely many members, as a user names them; ProgramError for what is none."""
+    found = tuple(dict.fromkeys(names_of("infinite", given, ProgramError)))
+    for axis in found:
+        if axis not in network.all_axes:
+            has = ", ".join(network.all_axes) or "none"
+            raise ProgramError(f"infinite=…: `{axis}` is no finite axis of `{network.name}`; it has {has}.")
+    return found

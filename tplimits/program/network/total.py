@@ -21,7 +21,7 @@ from tplimits.program.network.backward import Backward, Use, Walk, backpropagati
 from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
 from tplimits.program.network.growing import Growing, with_signal
-from tplimits.program.network.parameters import at_rest, parameter_places, parameters
+from tplimits.program.network.parameters import at_rest, parameter_places, parameters, refuse_others
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.frozen import FrozenDict
@@ -42,13 +42,7 @@ class TotalProgram:
     train: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        known = parameters(self.network)
-        for name in self.train or ():
-            if name not in known:
-                raise EvaluationError(
-                    f"train={self.train!r}: `{name}` is no parameter of `{self.network.name}`; "
-                    f"it has {', '.join(known)}."
-                )
+        refuse_others(self.network, self.train or (), f"train={self.train!r}", EvaluationError)
 
     @property
     def trained(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.errors import ProgramError, shown
+from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.kinds import (
@@ -54,6 +54,21 @@ def constant_value(program: Program, value: Any, what: str) -> Expr:
         return exact(value)
     except TypeError:
         raise ProgramError(f"{what}: a constant is a finite real number or an expression in tp.n.") from None
+
+
+def given_constants(program: Program, given: dict[str, Any]) -> dict[str, Any]:
+    """The constants of a program as given, taken out of `given`, or its own; EvaluationError where one has no value."""
+    found = {name: given.pop(name, default) for name, default in program.constants.items()}
+    for name, value in found.items():
+        if value is None:
+            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+    return found
+
+
+def exact_constants(program: Program, given: dict[str, Any]) -> dict[Symbol, Expr]:
+    """The same by symbol, in widths and sizes alone; ProgramError for what is no constant, too."""
+    values = given_constants(program, given)
+    return resolved({constant_symbol(k): constant_value(program, v, f"{k}={shown(v)}") for k, v in values.items()})
 
 
 def resolved(values: Mapping[Symbol, Expr]) -> dict[Symbol, Expr]:

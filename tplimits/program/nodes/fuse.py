@@ -286,7 +286,9 @@ def _display_names(builder: _Builder, returned: Mapping[str, int]) -> tuple[dict
             taken.add(name)
     for position in range(len(builder.instructions)):
         if position not in printed:
-            printed[position] = next(c for c in _anonymous(position) if c not in taken)
+            # its number, with as many underscores as it takes
+            named = ("_" * i + str(position + 1) for i in itertools.count(1))
+            printed[position] = next(c for c in named if c not in taken)
 
     aliases = {name: where[uid] for name, uid in trace.inherited_aliases.items() if uid in where}
     names = {**dict(bindings), **aliases}  # a name bound several times stands for its last value
@@ -306,11 +308,6 @@ def _numbered(bindings: list[tuple[str, int]]) -> list[tuple[str, int]]:
         counts[name] = counts.get(name, 0) + 1
         numbered.append((name if counts[name] == 1 else f"{name}#{counts[name]}", position))
     return [*numbered, *((f"{name}#1", position) for name, position in numbered if counts.get(name, 0) > 1)]
-
-
-def _anonymous(position: int) -> Iterator[str]:
-    """Names for an instruction that has none: its number, with as many underscores as it takes."""
-    return ("_" * i + str(position + 1) for i in itertools.count(1))
 
 
 def instructions_of(

@@ -9,15 +9,18 @@ import numbers
 import operator
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr
+from sympy import Expr, S
 
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError, shown
 from tplimits.program.language.tracing import alone, exact
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: more than so many names, widths, seeds or views are a mistake, and range(10**12) would fill the memory
 _SEVERAL = 1 << 20
@@ -102,20 +105,23 @@ def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:
     return number
 
 
-def width_ratios(program: str, widths: Sequence[str], ratios: Any, error: type[TplimitsError]) -> dict[str, Expr]:
-    """The ratio of each of a program's widths to n, as given or 1; anything but positive numbers is refused."""
-    given = by_name(ratios, "ratios", error)
-    for name, value in given.items():
-        if name not in widths:
+def width_ratios(
+    program: Program, ratios: Any, error: type[TplimitsError], fixed: Collection[str] = ()
+) -> dict[str, Expr]:
+    """The ratio to n of each of a program's widths that is not `fixed`, as given or 1; only positive ones are taken."""
+    widths = [w for w in program.other_widths if w not in fixed]
+    found: dict[str, Expr] = dict.fromkeys(widths, S.One)
+    for name, value in by_name(ratios, "ratios", error).items():
+        if name not in found:
             known = ", ".join(widths) or "none"
-            raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program}` besides n are {known}.")
+            raise error(f"ratios={{{shown(name)}: …}}: the widths of `{program.name}` besides n are {known}.")
         try:
-            positive = exact_number(name, value, error) > 0
+            found[name] = exact_number(name, value, error)
         except error:
-            positive = False
-        if not positive:
+            found[name] = S.Zero
+        if not found[name].is_positive:
             raise error(f"ratios={{{shown(name)}: {shown(value)}}}: a ratio of widths is a positive number.")
-    return {name: exact_number(name, given.get(name, 1), error) for name in widths}
+    return found
 
 
 def true_or_false(name: str, value: Any, error: type[TplimitsError]) -> bool:
@@ -155,7 +161,7 @@ def several(value: Any) -> tuple[Any, ...] | None:
 def word_of(name: str, value: Any, words: Sequence[str], error: type[TplimitsError]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in words:
-        raise error(f"{name}={shown(value)}: give {' or '.join(map(repr, words))}.")
+        raise error(f"{name}={shown(value)}: give one of the words {', '.join(map(repr, words))}.")
     return value
 
 
@@ -259,8 +265,10 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     return array.astype(numpy.int64)
 
 
-def real_array(name: str, value: Any, finite: bool = True) -> NDArray[numpy.float64]:
-    """An array of real numbers, given for `name`; NaN and infinite ones among them where they need not be `finite`."""
+def real_array(
+    name: str, value: Any, finite: bool = True, shape: tuple[int, ...] | None = None
+) -> NDArray[numpy.float64]:
+    """An array of real numbers of this shape, given for `name`; NaN and infinite ones too if not to be `finite`."""
     try:
         found = array_of(value)
         if numpy.iscomplexobj(found):
@@ -282,6 +290,8 @@ def real_array(name: str, value: Any, finite: bool = True) -> NDArray[numpy.floa
         raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
     if finite and not numpy.isfinite(array).all():
         raise EvaluationError(f"`{name}` has NaN or infinite entries.")
+    if shape not in (None, array.shape):
+        raise EvaluationError(f"`{name}` has shape {array.shape}; it needs {shape}.")
     return array
 
 

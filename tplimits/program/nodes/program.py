@@ -178,6 +178,11 @@ class Program:
         """The size of a finite axis if it is known, else None."""
         return self.sizes.get(self.root_axis(axis)) if isinstance(axis, str) else None
 
+    @property
+    def other_widths(self) -> tuple[str, ...]:
+        """The widths besides n."""
+        return tuple(w for w in self.widths if w != "n")
+
     @cached_property
     def all_axes(self) -> tuple[str, ...]:
         """Every finite axis of the program, in order of first appearance."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ from sympy import Expr
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.bind import constant_value, resolved
-from tplimits.program.nodes.entries import BOUND, constant_symbol, size_symbol, width_symbol
+from tplimits.program.nodes.bind import exact_constants
+from tplimits.program.nodes.entries import BOUND, size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.given import index_array, real_array, width_ratios
+from tplimits.program.nodes.given import index_array, real_array, whole_from, width_ratios
 from tplimits.program.nodes.grid import Grid
 from tplimits.program.nodes.kinds import InitialScalar
 
@@ -44,10 +43,13 @@ class Setting:
         self.data: dict[int, NDArray[numpy.int64]] = {}
         self._sizes: dict[str, int] = {}
         given = dict(given or {})
-        constants = {name: given.pop(name, default) for name, default in program.constants.items()}
+        constants = exact_constants(program, given)
         self._read_arrays(given)
         self._read_indices()
-        self._read_constants(constants)
+        for axis in program.all_axes:
+            if program.size(axis) is not None or program.root_axis(axis) in self._sizes:
+                self.leaves[size_symbol(axis)] = float(self.size(axis))
+        self.leaves |= {symbol: float(evaluate(value, self.leaves)) for symbol, value in constants.items()}
 
     def _read_arrays(self, given: Mapping[str, Any]) -> None:
         """Turn what was given into arrays; they fix the sizes of axes that the program leaves open."""
@@ -82,26 +84,12 @@ class Setting:
 
     def _read_size(self, axis: str, value: Any) -> None:
         """Take the size of an axis that the program leaves open."""
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise EvaluationError(f"{axis}={value!r}: the size of an axis is a positive whole number.")
+        value = whole_from(axis, value, 1, EvaluationError)
         known = self.program.size(axis)
         if known is not None and known != value:
             raise EvaluationError(f"{axis}={value}: the axis `{axis}` of `{self.program.name}` has size {known}.")
-        if self._sizes.setdefault(self.program.root_axis(axis), int(value)) != value:
+        if self._sizes.setdefault(self.program.root_axis(axis), value) != value:
             raise EvaluationError(f"{axis}={value}: the axis `{axis}` has another size in an array that is given.")
-
-    def _read_constants(self, constants: Mapping[str, Any]) -> None:
-        program = self.program
-        for axis in program.all_axes:
-            if program.size(axis) is not None or program.root_axis(axis) in self._sizes:
-                self.leaves[size_symbol(axis)] = float(self.size(axis))
-        values = {}
-        for name, value in constants.items():
-            if value is None:
-                raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
-            values[constant_symbol(name)] = constant_value(program, value, f"{name}={value!r}")
-        for symbol, value in resolved(values).items():
-            self.leaves[symbol] = float(evaluate(value, self.leaves))
 
     def size(self, axis: str) -> int:
         """The size of a finite axis, or of an index of a sum over it: the program's own, or that of a given array."""
@@ -128,5 +116,5 @@ class Setting:
 
 def _widths(program: Program, n: int, ratios: Mapping[str, float] | None) -> dict[str, int]:
     """The widths other than n: in proportion to it, and at least 1."""
-    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    others = width_ratios(program, ratios, EvaluationError)
     return {w: max(1, round(n * float(ratio))) for w, ratio in others.items()}

@@ -146,10 +146,8 @@ class Clipped(_Around):
         self._check_inner()
         object.__setattr__(self, "threshold", alone(self.threshold))
         positive_number("threshold", self.threshold, ProgramError)
-        if not isinstance(self.reading, str) or self.reading not in ("usual", "printed"):
-            raise ProgramError(f'Clipped(reading={shown(self.reading)}): give reading="usual" or reading="printed".')
-        if not isinstance(self.of, str) or self.of not in ("update", "gradient"):
-            raise ProgramError(f'Clipped(of={shown(self.of)}): give of="update" or of="gradient".')
+        word_of("Clipped(): reading", self.reading, ("usual", "printed"), ProgramError)
+        word_of("Clipped(): of", self.of, ("update", "gradient"), ProgramError)
 
     @property
     def degree(self) -> int | None:

@@ -11,7 +11,7 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
-from tplimits.program.nodes.given import named_once, names_of, whole_from
+from tplimits.program.nodes.given import named_once, names_of, true_or_false, whole_from
 from tplimits.regimes import depth
 from tplimits.regimes.depth import expanded, numbers, tangent
 from tplimits.regimes.depth.algebra.writing import array_names, expression
@@ -52,14 +52,13 @@ class Proportional:
         """The covariance SDE; ProgramError for `fixed` widths that the block does not have."""
         given = () if self.fixed is None else names_of("fixed", self.fixed, ProgramError)
         for width in given:
-            if width == "n" or width not in program.widths:
-                others = ", ".join(w for w in program.widths if w != "n") or "none"
+            if width not in program.other_widths:
+                others = ", ".join(program.other_widths) or "none"
                 raise ProgramError(
                     f"tp.Proportional(fixed=({shown(width)},)): the widths of `{program.name}` besides n: {others}."
                 )
-        if not isinstance(self.tangent, bool):
-            raise ProgramError(f"tp.Proportional(tangent={self.tangent!r}): give True or False.")
-        make = tangent.limit.derive_gradients if self.tangent else derive_covariance
+        of_tangents = true_or_false("tp.Proportional(): tangent", self.tangent, ProgramError)
+        make = tangent.limit.derive_gradients if of_tangents else derive_covariance
         return make(program, tuple(given))
 
 

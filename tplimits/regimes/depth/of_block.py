@@ -84,8 +84,7 @@ def block_numbers(
         else:
             known = ", ".join([*program.constants, *fixed]) or "none"
             raise EvaluationError(f"`{name}` is not a constant of `{program.name}`; it has {known}.")
-    growing = [w for w in program.widths if w != "n" and w not in fixed]
-    relative = width_ratios(program.name, growing, ratios, EvaluationError)
+    relative = width_ratios(program, ratios, EvaluationError, fixed)
     found.update({ratio_symbol(w): float(ratio) for w, ratio in relative.items()})
     _refuse_imaginary_roots(program, found)
     return found

@@ -30,7 +30,7 @@ def fields(sde: CovarianceSDE) -> str:
     points = [(v, r * numpy.sqrt(v)) for v in _VARIANCES for r in _CORRELATIONS]
     V = numpy.array([[[v, c], [c, 1.0]] for v, c in points])
     given = {**constants, **dict.fromkeys(open_axes, 2)}
-    ratios = {w: 1.0 for w in program.widths if w != "n"}
+    ratios = dict.fromkeys(program.other_widths, 1.0)
     try:
         drift = numpy.asarray(sde.drift_at(V, constants=given, ratios=ratios), dtype=float)
         noise = numpy.asarray(sde.diffusion_at(V, constants=given, ratios=ratios), dtype=float)

@@ -42,13 +42,17 @@ def rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
     return [writing.text(Form(terms), arrays) for terms in groups.values()] or ["0"]
 
 
+def defined_as(symbol: str, form: Form, arrays: Mapping[str, str]) -> list[str]:
+    """A symbol and what it is, line by line."""
+    first, *rest = rows(form, arrays)
+    others = (f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest)
+    return [f"  {symbol:<9} = {first}", *others]
+
+
 def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     """Drift, diffusion, root and assumptions."""
     lines = [f"covariance {limit.verdict.kind} of {name}"]
-    for symbol, form in (("b[αβ]", limit.drift), ("Σ[αβ,δω]", limit.diffusion)):
-        first, *rest = rows(form, arrays)
-        lines.append(f"  {symbol:<9} = {first}")
-        lines += [f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest]
+    lines += [*defined_as("b[αβ]", limit.drift, arrays), *defined_as("Σ[αβ,δω]", limit.diffusion, arrays)]
     if limit.root is not None and limit.diffusion:
         lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
         for response in limit.root.responses:
@@ -57,7 +61,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
             lines.append(f"            + {shown} with R = {law}, from {weights}")
     if limit.rootless:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
-    if _has(limit, "N"):
+    if holds((limit.drift, limit.diffusion), "N"):
         lines.append(f"  N[αβ]     = {folded.TEXT}")
     lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
     if any("x̄" in line for line in lines):
@@ -69,8 +73,9 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _has(limit: BlockLimit, label: str) -> bool:
-    return any(f[0] == label for form in (limit.drift, limit.diffusion) for factors in form.terms for f in factors)
+def holds(forms: Iterable[Form], labels: str) -> bool:
+    """Whether a factor with one of some labels of one letter stands in forms."""
+    return any(f[0] in (*labels,) for form in forms for factors in form.terms for f in factors)
 
 
 def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
@@ -91,7 +96,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
     for number, (rank, form) in sums.definitions.items():
         letters = _LETTERS[:rank]
         rows.append(Formula(_sum_name(number, letters), "=", tuple(summed(form, arrays, letters))))
-    if _has(limit, "N"):
+    if holds((limit.drift, limit.diffusion), "N"):
         rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
     rows += definitions([limit.drift, limit.diffusion], limit.arrays, arrays)
     rows += weighted.formulas(limit, arrays, lambda form: " ".join(summed(form, arrays)))

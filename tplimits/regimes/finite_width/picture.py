@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tplimits.pages.curves import Curve, drawn
-from tplimits.pictures.expansions import plot_expansion
+from tplimits.pictures.plots import plot_expansion
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.at_constants import at_zeros
 from tplimits.program.language.tracing import exact
-from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import named_once, several, whole_number
+from tplimits.program.network.parameters import infinite_axes, refuse_others
+from tplimits.program.nodes.given import named_once, names_of, whole_number
 from tplimits.regimes.kernels import first_order, report
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
@@ -80,13 +80,6 @@ class Kernels:
         return derive_kernel_limit(program, self)
 
 
-def _names(value: Any, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else several(tuple(value) if isinstance(value, Mapping) else value)
-    if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f'tp.Kernels({option}={shown(value)}): give names, as in {option}=("W",).')
-    return tuple(dict.fromkeys(names))
-
-
 def _rate(name: str, value: Any) -> Expr:
     """The factor of the squared gradient of a parameter."""
     try:
@@ -102,20 +95,12 @@ def _rate(name: str, value: Any) -> Expr:
 
 def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, ...] = ()) -> KernelLimit:
     """NNGP and NTK of a network."""
-    known = parameters(network)
-    train: Any = None if regime.train is None else _names(regime.train, "train")
-    for name in train or ():
-        if name not in known:
-            raise ProgramError(
-                f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
-            )
-    if isinstance(regime.train, Mapping):
-        train = {name: _rate(name, rate) for name, rate in regime.train.items()}
-    infinite = _names(regime.infinite, "infinite")
-    for axis in infinite:
-        if axis not in network.all_axes:
-            has = ", ".join(network.all_axes) or "none"
-            raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
+    train: Any = regime.train
+    if train is not None:
+        names = names_of("train", tuple(train) if isinstance(train, Mapping) else train, ProgramError)
+        refuse_others(network, names, "tp.Kernels(train=…)", ProgramError)
+        train = {n: _rate(n, train[n]) for n in names} if isinstance(train, Mapping) else tuple(dict.fromkeys(names))
+    infinite = infinite_axes(network, regime.infinite)
     if whole_number(regime.order) not in (0, 1):
         raise ProgramError(
             f"tp.Kernels(order={shown(regime.order)}): order=0 is the limit, order=1 adds terms of order 1/n."

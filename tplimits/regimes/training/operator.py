@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.at_constants import at_zeros
+from tplimits.program.network.parameters import infinite_axes
 from tplimits.program.network.run_asked import RunAsked
-from tplimits.program.nodes.given import named_once, several
+from tplimits.program.nodes.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
 from tplimits.regimes.protocol import refuse_unknown_doubts
@@ -68,18 +69,10 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent, assumed: tuple
         raise ProgramError(
             f"tp.NeuralTangent({shown(regime.optimizer)}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
         )
-    infinite = (regime.infinite,) if isinstance(regime.infinite, str) else several(regime.infinite)
-    if infinite is None or not all(isinstance(a, str) for a in infinite):
-        raise ProgramError(
-            f'tp.NeuralTangent(infinite={shown(regime.infinite)}): give names, as in infinite=("head",).'
-        )
-    for axis in infinite:
-        if axis not in network.all_axes:
-            has = ", ".join(network.all_axes) or "none"
-            raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
     if regime.f0 is not None and not (isinstance(regime.f0, (int, float)) and regime.f0 == 0):
         raise ProgramError(f"tp.NeuralTangent(f0={shown(regime.f0)}): None or 0; evaluate(f0=…) takes other outputs.")
-    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite), assumed)
+    infinite = infinite_axes(network, regime.infinite)
+    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, infinite, assumed)
     return TangentLimit(network, regime, operator)
 
 

@@ -27,8 +27,9 @@ from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import EvaluationPlan, plan
 from tplimits.numbers.precision import Unsettled
 from tplimits.program.language.render import number_text
+from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import constant_symbol, entries
-from tplimits.program.nodes.given import by_name, exact_number, names_of, real_array, width_ratios
+from tplimits.program.nodes.given import by_name, exact_number, names_of, real_array, width_ratios, word_of
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
@@ -48,16 +49,12 @@ METHODS = ("auto", "exact", "quadrature", "particles")
 def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str, float]) -> dict[Symbol, Expr]:
     """Values of constants, given scalars and ratios of widths, by symbol; EvaluationError when one is missing."""
     given = dict(given)
-    values: dict[Symbol, Expr] = {}
-    for name, default in program.constants.items():
-        value = given.pop(name, default)
-        if value is None:
-            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
-        values[constant_symbol(name)] = exact_number(name, value, EvaluationError)
+    own = given_constants(program, given)
+    values = {constant_symbol(name): exact_number(name, value, EvaluationError) for name, value in own.items()}
     for instruction in program.instructions:
         if isinstance(instruction, InitialScalar):
             values.update(_scalar_values(program, instruction, given))
-    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    others = width_ratios(program, ratios, EvaluationError)
     # ratios are constants of the limit as others are
     values.update({width_ratio(width): ratio for width, ratio in others.items()})
     if given:
@@ -74,9 +71,7 @@ def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any
             )
         return {}
     shape = tuple(int(program.size(a) or 0) for a in scalar.axes)
-    array = real_array(scalar.name, given.pop(scalar.name))
-    if array.shape != shape:
-        raise EvaluationError(f"`{scalar.name}` has shape {array.shape}; it needs {shape}.")
+    array = real_array(scalar.name, given.pop(scalar.name), shape=shape)
     labels = {index: label(scalar.name, scalar.axes, index) for index in numpy.ndindex(*shape)}
     return {
         constant_symbol(name): exact_number(scalar.name, array[index], EvaluationError)
@@ -95,8 +90,7 @@ def evaluate(
     only: Sequence[str] | None = None,
 ) -> dict[str, Number]:
     """A Number for every observable; see `WidthLimit.evaluate`."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise EvaluationError(f"method={shown(method)}: the methods are {', '.join(METHODS)}.")
+    word_of("method", method, METHODS, EvaluationError)
     constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
     asked.checked()
     values = constants_of(program, constants, ratios)

@@ -226,7 +226,7 @@ class Plan(Reported):
         rows = [
             {
                 "names": row.names, "role": row.role, "optimizer": row.optimizer, "shape": [str(d) for d in row.shape],
-                "std": row.std, **{k: _text(getattr(row, k)) for k in _POWERS},
+                "std": row.std, **{k: None if (v := getattr(row, k)) is None else str(v) for k in _POWERS},
                 "deep": [str(getattr(row.deep, k)) for k in _DEEP],
             }
             for row in self.rows
@@ -253,10 +253,6 @@ _POWERS = ("started", "initial", "rate", "eps", "decay", "early", "gradient")
 _DEEP = tuple(f.name for f in fields_of(Deep))
 _LEARNING = "blocks × L^(-1): every block learns, its own change is of order 1"
 _LAZY = "blocks × L^(-1/2): the output learns; every single block changes by L^(-1/2)"
-
-
-def _text(value: Fraction | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def from_json(text: str) -> Plan:

@@ -16,13 +16,15 @@ from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameters, refuse_others
 from tplimits.program.network.schedules import Schedule, moving, parted
 from tplimits.program.nodes.given import (
     array_of,
+    names_of,
     real_array,
     seed_number,
     several,
+    true_or_false,
     whole_from,
     whole_number,
     width_ratios,
@@ -84,20 +86,14 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     error_signal(how.error)
     if not isinstance(how.parametrization, Parametrization | None):
         raise EvaluationError(f"parametrization={shown(how.parametrization, 60)}: give one such as tp.MUP or tp.NTP.")
-    only = _names("only", how.only)
+    only = None if how.only is None else names_of("only", how.only, EvaluationError)
     refuse_no_batches(how.error, how.batches)
     bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     _refuse_misfits(bound, how.error, len(next(iter(data.values()))))
-    for name in only or ():
-        if name not in parameters(bound):
-            raise EvaluationError(
-                f"only={shown(how.only, 60)}: `{name}` is no parameter of `{bound.name}`; it has "
-                f"{', '.join(parameters(bound))}."
-            )
+    refuse_others(bound, only or (), f"only={shown(how.only, 60)}", EvaluationError)
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
-    others = [w for w in bound.widths if w != "n"]
-    found = width_ratios(bound.name, others, ratios, EvaluationError)
+    found = width_ratios(bound, ratios, EvaluationError)
     probes, labels = _probes(bound, data, looked)
     return Asked(
         data,
@@ -128,7 +124,7 @@ def _detail(net: Program, looked: Looked) -> Detail:
     for name, p in net.names.items():  # the first name of each; those of the tracer are numbers
         if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name):
             taken.setdefault(p, name)
-    asked_for = _names("record", looked.record)
+    asked_for = None if looked.record is None else names_of("record", looked.record, EvaluationError)
     names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else asked_for
     for name in names:
         if isinstance(net[net.position(name)], InitialMatrix):
@@ -144,26 +140,10 @@ def _detail(net: Program, looked: Looked) -> Detail:
         whole_from("replicates", looked.replicates, 2, EvaluationError),
         whole_from("block", looked.block, 2, EvaluationError),
         samples,
-        _flag("gradients", looked.gradients),
-        _flag("sharpness", looked.sharpness),
+        true_or_false("gradients", looked.gradients, EvaluationError),
+        true_or_false("sharpness", looked.sharpness, EvaluationError),
         names,
     )
-
-
-def _flag(what: str, given: Any) -> bool:
-    if not isinstance(given, (bool, numpy.bool_)):
-        raise EvaluationError(f"{what}={given!r:.60}: give True or False.")
-    return bool(given)
-
-
-def _names(what: str, given: Any) -> tuple[str, ...] | None:
-    """One name or several; None where nothing is said."""
-    if given is None:
-        return None
-    names = (given,) if isinstance(given, str) else several(given)
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise EvaluationError(f"{what}={shown(given, 60)}: give a name, or several.")
-    return names
 
 
 def _bound(
@@ -218,11 +198,7 @@ def samples_kept(net: Program, run: Run, ratios: Mapping[str, float]) -> int | N
 
 
 def _named(net: Program, start: Mapping[Any, Any]) -> dict[str, Array]:
-    for name in start:
-        if name not in parameters(net):
-            raise EvaluationError(
-                f"start=…: `{name}` is no parameter of `{net.name}`; it has {', '.join(parameters(net))}."
-            )
+    refuse_others(net, start, "start=…", EvaluationError)
     return {name: real_array(name, array) for name, array in start.items()}
 
 

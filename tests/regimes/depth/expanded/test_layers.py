@@ -10,7 +10,7 @@ import shaped
 import tplimits as tp
 from tplimits.numbers.expansion import nodes
 from tplimits.numbers.expansion.covariances import fixed, full
-from tplimits.numbers.expansion.given import Given
+from tplimits.numbers.expansion.jets import Given
 from tplimits.regimes.depth.expanded.layers import Layers
 
 TWO = np.array([[1.1, 0.4], [0.4, 0.9]])

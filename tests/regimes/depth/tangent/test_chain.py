@@ -67,5 +67,5 @@ def test_places_and_what_is_asked():
     for place in (-0.1, 1.1, "first", None):
         with pytest.raises(tp.EvaluationError, match="from 0, the first layer"):
             found.weights(place)
-    with pytest.raises(tp.EvaluationError, match="a readout is 'normal' or 'features'"):
+    with pytest.raises(tp.EvaluationError, match="give one of the words 'normal', 'features'"):
         drawn("other")

@@ -180,7 +180,7 @@ def test_what_is_refused(changed, message):
 
 
 def test_the_kernel_has_to_be_one_of_two():
-    with pytest.raises(tp.EvaluationError, match="kernel='both': there is \"nngp\""):
+    with pytest.raises(tp.EvaluationError, match="kernel='both': give one of the words 'nngp', 'ntk'"):
         ERF.posterior(X, Y, kernel="both")
 
 

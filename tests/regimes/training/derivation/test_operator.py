@@ -79,7 +79,7 @@ def test_the_regime_is_checked():
         (tp.NeuralTangent("adam"), "give an optimizer"),
         (tp.NeuralTangent(tp.SGD(), weight_decay=1), "below 1"),
         (tp.NeuralTangent(tp.SGD(), weight_decay=-0.1), "0 or more"),
-        (tp.NeuralTangent(tp.SGD(), infinite=("head",)), "`head` is no axis of `plain`"),
+        (tp.NeuralTangent(tp.SGD(), infinite=("head",)), "`head` is no finite axis of `plain`"),
         (tp.NeuralTangent(tp.SGD(), infinite=3), "give names"),
     ):
         with pytest.raises(tp.ProgramError, match=message):

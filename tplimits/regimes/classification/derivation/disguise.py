@@ -79,7 +79,7 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
         instructions.append(Avg("mean of the output", s.axes, operand=operand, over=s.width))
     program = bound.replace(instructions=tuple(instructions), returns=(len(instructions) - 1,), inputs=(), names=names)
     # what is beside it on the way, as a fluctuation, is not asked for a limit
-    program, ratios = program.returned.released, {w: _RATIO for w in program.widths if w != "n"}
+    program, ratios = program.returned.released, dict.fromkeys(program.other_widths, _RATIO)
     try:
         # one set of data may hit a zero by chance
         return all(_is_zero(width.evaluation.integrated(program, ratios, _data(bound, at))) for at in _STARTS)

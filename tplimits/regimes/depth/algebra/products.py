@@ -161,6 +161,12 @@ def next_number(factors: Iterable[Factor]) -> int:
     return 1 + max((i % SPAN for _, at, _ in factors for i in at if i >= 0), default=-1)
 
 
+def at_token(poly: Poly, token: int, beyond: int) -> Poly:
+    """An entry of a state at a token, its neuron summed over with number 0, other sums numbered from `beyond`."""
+    terms = (t._replace(factors=placed(t.factors, {OPEN: 0, OPEN - 1: token}, beyond, 0)) for t in poly.terms)
+    return Poly(tuple(terms), poly.cut)
+
+
 def times(powers: tuple[int, ...], dimension: int, exponent: int) -> tuple[int, ...]:
     """Powers with that of one dimension raised, in halves."""
     return (*powers[:dimension], powers[dimension] + exponent, *powers[dimension + 1 :])

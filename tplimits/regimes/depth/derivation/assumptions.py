@@ -15,9 +15,8 @@ LI = Reference("Li, Nica & Roy 2022, Prop. 2.6", "li2022neural")
 
 def assumed(program: Program, fixed: tuple[str, ...]) -> list[str]:
     """What the limit of a block rests on."""
-    others = [w for w in program.widths if w != "n"]
     found = ["depth d and width n go to infinity with d/n → T; weights are drawn afresh in every layer"]
-    growing = [w for w in others if w not in fixed]
+    growing = [w for w in program.other_widths if w not in fixed]
     if growing:
         found.append(f"widths {', '.join(growing)} grow in proportion to n")
     if fixed:

@@ -131,7 +131,8 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
-    forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
+    responses = [] if root is None else [r.form for r in root.responses]
+    forms, arrays = with_rows([drift[2], diffusion, *responses], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     known, jumps = layer.arrays.values, layer.jumps
     weights, law = _weights(program, layer, b)
@@ -183,10 +184,6 @@ def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, 
     if not labels:
         return {}, {}
     return {label: layer.model.weights[label] for label in sorted(labels)}, {program.name: law}
-
-
-def _responses(root: Root | None) -> list[Form]:
-    return [] if root is None else [r.form for r in root.responses]
 
 
 def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:

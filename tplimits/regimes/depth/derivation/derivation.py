@@ -26,6 +26,7 @@ from tplimits.regimes.depth.algebra.products import (
     Poly,
     ProductTerm,
     Sum,
+    at_token,
     averaged,
     lowest,
     multiplied,
@@ -93,10 +94,7 @@ class OneLayer:
         return self._with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
 
     def _at(self, token: int, beyond: int) -> Poly:
-        change = {OPEN: 0, OPEN - 1: token}
-        state = self.states.get(token, self.state)
-        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in state.terms)
-        return Poly(tuple(terms), state.cut)
+        return at_token(self.states.get(token, self.state), token, beyond)
 
     def mean(self) -> Orders:
         """E[V′^αβ]; to the orders below 1/n where those alone are derived, and leave no limit."""

@@ -31,6 +31,7 @@ from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
+from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment
 from tplimits.regimes.depth.derivation.scalars.order_one import (
     NotSmall,
     Weight,
@@ -39,7 +40,6 @@ from tplimits.regimes.depth.derivation.scalars.order_one import (
     kept,
     limit_of,
 )
-from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment
 from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:

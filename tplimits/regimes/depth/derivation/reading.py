@@ -183,7 +183,7 @@ class Reading:
 
 def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
     """Widths, n first, then finite axes; sizes that are not known are symbols."""
-    widths = ["n", *(w for w in program.widths if w != "n")]
+    widths = ("n", *program.other_widths)
     found = [Dimension(w, width_symbol(w), True, w not in fixed) for w in widths]
     state = program[program.state or 0]
     tokens = {program.root_axis(a) for a in state.axes}

@@ -21,7 +21,7 @@ from tplimits.regimes.depth.algebra.products import EPS
 from tplimits.regimes.depth.derivation.scalars.expected import mean_series
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.given import Given
+    from tplimits.numbers.expansion.jets import Given
     from tplimits.program.nodes.program import Program
 
 #: powers of ε = n^(−1/2) that means of a layer are wanted to
@@ -82,7 +82,7 @@ class Layers:
             sizes = {part.root_axis(tokens): m}
             given = {k: v for k, v in constants.items() if k in part.constants}
             sizes |= {k: v for k, v in constants.items() if k in part.known.axes}
-            widths = {w: (ratios or {}).get(w, 1.0) for w in part.widths if w != "n"}
+            widths = {w: (ratios or {}).get(w, 1.0) for w in part.other_widths}
             found.append(numbers_of(part.released.bind(**sizes), given, widths))
         return cls(tuple(found))
 

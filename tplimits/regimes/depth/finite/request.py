@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import CheckError, EvaluationError
-from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.given import whole_number, word_of
 from tplimits.regimes.depth.finite.states import Start, cholesky
 from tplimits.regimes.depth.numbers.covariance import covariances
 from tplimits.sampling.powers import layer_series
@@ -103,10 +103,7 @@ class LayersRequest:
         return cls(limit.program, *chains, given.ratios, given.constants, limit.fixed)
 
     def __post_init__(self) -> None:
-        if self.weights not in ("law", "real"):
-            raise CheckError(
-                f"weights={self.weights!r}: use 'law' (products with matrices are drawn) or 'real' (matrices are)."
-            )
+        word_of("weights", self.weights, ("law", "real"), CheckError)
 
     @cached_property
     def start(self) -> Start:

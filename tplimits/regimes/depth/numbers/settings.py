@@ -10,7 +10,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
-from tplimits.program.nodes.given import finite_number, positive_number, seed_number, whole_from
+from tplimits.program.nodes.given import finite_number, positive_number, seed_number, true_or_false, whole_from
 from tplimits.regimes.depth.numbers.covariance import covariances, positive
 from tplimits.regimes.depth.numbers.paths import MEMORY
 
@@ -63,8 +63,7 @@ def settings(
     if V0.ndim == 3 and len(V0) != count:
         raise EvaluationError(f"V0 has shape {V0.shape}; it is (m, m), or (paths, m, m) with paths={paths}.")
     low, high = _interval(stop)
-    if not isinstance(halve, bool):
-        raise EvaluationError(f"halve={shown(halve)}: give True, for steps half as long as well, or False.")
+    halve = true_or_false("halve", halve, EvaluationError)
     every = int(record) if isinstance(record, bool) else whole_from("record", record, 1, EvaluationError)
     _insist_on_memory(record, every, steps, count, 8 * m * m * (3 if halve else 1))
     if threads is not None:

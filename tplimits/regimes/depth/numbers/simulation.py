@@ -11,7 +11,8 @@ import sympy
 from sympy import Symbol
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import word_of
 from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.products import SPAN
@@ -130,8 +131,7 @@ def engine(
 
     Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
     """
-    if not isinstance(method, str) or method not in METHODS:
-        raise EvaluationError(f"method={shown(method)}: the methods are {', '.join(METHODS)}.")
+    word_of("method", method, METHODS, EvaluationError)
     if limit.weights and limit.diffusion:
         raise EvaluationError(
             "the drift holds means over random weights of order 1, and there is noise beside them; paths of both are "

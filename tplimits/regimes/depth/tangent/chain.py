@@ -19,7 +19,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.given import positive_number, seed_number, whole_from
+from tplimits.program.nodes.given import positive_number, seed_number, whole_from, word_of
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.finite.layer import Layer
 from tplimits.regimes.depth.finite.request import bound_block
@@ -110,8 +110,7 @@ def chain(
     """Paths of V and of G back from the end."""
     T, start = positive_number("T", T, EvaluationError), positive_number("V0", V0, EvaluationError)
     h, count = positive_number("dt", dt, EvaluationError), whole_from("paths", paths, 1, EvaluationError)
-    if readout not in READOUTS:
-        raise EvaluationError(f"readout={readout!r}: a readout is {' or '.join(map(repr, READOUTS))}.")
+    word_of("readout", readout, READOUTS, EvaluationError)
     s = noise(sde, constants or {}, ratios)
     steps = max(1, int(numpy.ceil(T / h)))
     # steps that end at T itself, at most as long as asked for

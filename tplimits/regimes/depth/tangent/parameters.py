@@ -28,16 +28,15 @@ from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     MOST,
-    OPEN,
     SPAN,
     Factor,
     Factors,
     Poly,
     ProductTerm,
+    at_token,
     averaged,
     multiplied,
     next_number,
-    placed,
     times,
 )
 from tplimits.regimes.depth.derivation.contraction import Contraction
@@ -156,10 +155,7 @@ class _Writer:
 
     def _at(self, token: int, beyond: int, is_moved: bool) -> Poly:
         state = self.layer.states[token]
-        moved = self.poly(state) if is_moved else state
-        change = {OPEN: 0, OPEN - 1: token}
-        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in moved.terms)
-        return Poly(tuple(terms), moved.cut)
+        return at_token(self.poly(state) if is_moved else state, token, beyond)
 
     def poly(self, poly: Poly) -> Poly:
         """The derivative of a sum of products."""

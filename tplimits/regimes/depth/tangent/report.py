@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.law.kets import Reference, Step
+from tplimits.law.kets import Step
 from tplimits.regimes.depth import report as covariance
 from tplimits.regimes.depth.algebra import folded, writing
+from tplimits.regimes.depth.derivation.assumptions import NOCI
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ ASSUMED = (
     "readouts are independent of the features: standard normal given the network",
     "weights are W = θ/√columns with θ of variance 1, as the block draws them",
 )
-NOCI = Reference("Noci et al. 2023, Prop. A.2", "noci2023shaped")
 LETTERS = "VCD"
 #: derivatives of the kernel N as text
 _KERNELS = {
@@ -49,26 +49,24 @@ _LATEX = {
 }
 
 
-def _held(limit: DerivedTangents, label: str) -> bool:
-    return any(f[0] == label for form in limit.forms.drift.values() for factors in form.terms for f in factors)
-
-
 def text(name: str, limit: DerivedTangents, arrays: Mapping[str, str], assumptions: Sequence[str]) -> str:
     """Drift, noise, where gradients of parameters start, and assumptions."""
     lines = [f"SDE of tokens and tangents of {name}: V = XXᵀ/n, C = X δXᵀ/n, D = δX δXᵀ/n"]
     for letter in LETTERS:
-        first, *rest = covariance.rows(limit.forms.drift[letter], arrays)
-        lines.append(f"  {f'b_{letter}[αβ]':<9} = {first}")
-        lines += [f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest]
+        lines += covariance.defined_as(f"b_{letter}[αβ]", limit.forms.drift[letter], arrays)
     root = limit.sequences.root
     if root is not None:
         lines.append(f"  noise     = that of V at the 2m vectors x, δx: √(s/2) L(G + Gᵀ)Lᵀ with s = {root.isotropic}")
         lines += [f"            + the response to {', '.join(r.matrices)}, moved along δx" for r in root.responses]
     else:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
-    if any(_held(limit, label) for label in "NAB"):
+    if covariance.holds(limit.forms.drift.values(), "NAB"):
         lines.append(f"  N[αβ]     = {folded.TEXT}")
-    lines += [f"  {label}         = {_KERNELS[label]}" for label in "ABr" if _held(limit, label)]
+    lines += [
+        f"  {label}         = {_KERNELS[label]}"
+        for label in "ABr"
+        if covariance.holds(limit.forms.drift.values(), label)
+    ]
     lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
     for parameter in limit.parameters:
         lines.append(f"  ∂/∂{parameter:<6} : {_start(limit, parameter, arrays)}")
@@ -126,8 +124,10 @@ def formulas(limit: DerivedTangents, arrays: Mapping[str, str]) -> list[Formula]
     for letter in LETTERS:
         form: Form = limit.forms.drift[letter]
         rows.append(Formula(rf"b_{letter}^{{\alpha\beta}}", "=", tuple(covariance.summed(form, arrays))))
-    if any(_held(limit, label) for label in "NAB"):
+    if covariance.holds(limit.forms.drift.values(), "NAB"):
         rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
-    rows += [Formula(_LATEX[k][0], "=", (_LATEX[k][1],)) for k in "ABr" if _held(limit, k)]
+    rows += [
+        Formula(_LATEX[k][0], "=", (_LATEX[k][1],)) for k in "ABr" if covariance.holds(limit.forms.drift.values(), k)
+    ]
     rows += covariance.definitions(limit.forms.drift.values(), limit.sequences.arrays, arrays)
     return [*rows, *covariance.tokens(rows)]

@@ -119,7 +119,8 @@ class Gradients(Reported):
     @property
     def _began(self) -> float:
         """|∂L/∂x|²/n at the last layer, of all tokens or of one; 0 for matrices."""
-        read, token = _read(self.readout, self.tokens), token_of(self._first.of)
+        m, token = self.tokens, token_of(self._first.of)
+        read = numpy.eye(m) if self.readout is None else gram(self.readout, m, "readout")
         if self._first.of == "input":
             return float(numpy.trace(read))
         return 0.0 if token is None else float(read[token, token])
@@ -248,11 +249,6 @@ def token_of(name: str) -> int | None:
     """
     inside = name.removeprefix("input[").removesuffix("]")
     return int(inside) if name == f"input[{inside}]" and inside.isdecimal() else None
-
-
-def _read(readout: Any, m: int) -> Array:
-    """R, the Gram matrix of readouts."""
-    return numpy.eye(m) if readout is None else gram(readout, m, "readout")
 
 
 def _multiple(order: int) -> str:

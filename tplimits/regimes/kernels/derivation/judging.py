@@ -27,10 +27,10 @@ from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
+from tplimits.program.nodes.digits import has_rounded
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
-from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, longer
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot, TableEntry

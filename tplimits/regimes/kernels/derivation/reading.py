@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries, with_axes_named
+from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
+from tplimits.regimes.kernels.derivation.scales import written
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
@@ -75,10 +76,7 @@ class BodyReader:
 
     def written(self, expr: Expr) -> str:
         """The limit, brackets by the vectors that they are of."""
-        limit = self.limit(expr)
-        names = {e: self.state.bracket(e) for e in limit.atoms(TableEntry)}
-        names |= {x: self.state.nodes[x.node].name for x in self.state.leaves(limit)}
-        return with_axes_named(sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()})))
+        return written(self.state, self.limit(expr))
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""

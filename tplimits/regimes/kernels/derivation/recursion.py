@@ -48,12 +48,11 @@ from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.closing import with_closed_means
 from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
-from tplimits.regimes.kernels.derivation.exact import note_exact
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
-from tplimits.regimes.kernels.derivation.safety import settle
+from tplimits.regimes.kernels.derivation.safety import note_exact, settle
 from tplimits.regimes.kernels.derivation.scales import (
     diverging_term,
     lower_orders,

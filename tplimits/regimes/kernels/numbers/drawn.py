@@ -88,9 +88,6 @@ def sampled(asked: GramRequest, draws: int, seed: int) -> tuple[Array, Array]:
     kernels = []
     for expr in (asked.derivation.nngp, asked.derivation.ntk):
         value = frame.value(expr)
-        kernels.append(_dropped_draws(asked, numpy.broadcast_to(value.at(order), (draws, *shape_of(asked, axes)))))
+        values = numpy.broadcast_to(value.at(order), (draws, *shape_of(asked, axes)))
+        kernels.append(numpy.stack([dropped(asked, v) for v in values]))
     return kernels[0], kernels[1]
-
-
-def _dropped_draws(asked: GramRequest, value: Array) -> Array:
-    return numpy.stack([dropped(asked, v) for v in value])

@@ -28,12 +28,13 @@ from tplimits.regimes.kernels.numbers.request import (
     NNGPAlone,
     dropped,
     laid_out,
+    many_squares,
     of_tables,
     refuse_infinite,
     refuse_mixture,
     shape_of,
+    squares,
 )
-from tplimits.regimes.kernels.numbers.squares import many_squares, squares
 from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables.extents import step_of
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.law.state import width_ratio
-from tplimits.program.nodes.bind import constant_value, resolved
-from tplimits.program.nodes.entries import constant_symbol, size_symbol
+from tplimits.program.nodes.bind import exact_constants
+from tplimits.program.nodes.entries import size_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.given import array_of, by_name, index_array, real_array
+from tplimits.program.nodes.given import array_of, index_array, real_array, whole_from, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
@@ -181,40 +181,19 @@ def read_constants(
     given, sizes = dict(given), dict(sizes)
     for axis in [a for a in given if a in network.all_axes]:
         size = given.pop(axis)
-        if isinstance(size, bool) or not isinstance(size, (int, numpy.integer)) or size < 1:
-            raise EvaluationError(f"{axis}={size!r}: the size of an axis is a positive whole number.")
-        sizes[network.root_axis(axis)] = int(size)
+        sizes[network.root_axis(axis)] = whole_from(axis, size, 1, EvaluationError)
     for name in given:
         if name not in network.constants:
             raise EvaluationError(
                 f"`{name}` is no constant of `{network.name}`; it has {', '.join(sorted(network.constants)) or 'none'}."
             )
-    values = {}
-    for name, default in network.constants.items():
-        value = given.get(name, default)
-        if value is None:
-            raise EvaluationError(f"the constant `{name}` of `{network.name}` has no value: give {name}=….")
-        try:
-            values[constant_symbol(name)] = constant_value(network, value, f"{name}={shown(value)}")
-        except ProgramError as error:
-            raise EvaluationError(str(error)) from None
+    try:
+        values = exact_constants(network, given)
+    except ProgramError as error:
+        raise EvaluationError(str(error)) from None
     leaves: dict[Expr, float] = {size_symbol(a): float(s) for a, s in sizes.items()}
-    for symbol, expr in resolved(values).items():
+    for symbol, expr in values.items():
         leaves[symbol] = float(evaluate(expr, leaves))
-    named = by_name(ratios, "ratios", EvaluationError)
-    for width in network.widths:
-        if width != "n":
-            ratio = named.pop(width, 1)
-            if (
-                isinstance(ratio, bool)
-                or not isinstance(ratio, (int, float, numpy.number))
-                or not 0 < ratio < numpy.inf
-            ):
-                raise EvaluationError(f"ratios={{{width!r}: {ratio!r}}}: a ratio of widths is a positive number.")
-            leaves[width_ratio(width)] = float(ratio)
-    if named:
-        others = ", ".join(w for w in network.widths if w != "n") or "none"
-        raise EvaluationError(
-            f"ratios: `{next(iter(named))}` is no width of `{network.name}`; besides n it has {others}."
-        )
+    for width, ratio in width_ratios(network, ratios, EvaluationError).items():
+        leaves[width_ratio(width)] = float(ratio)
     return leaves, sizes

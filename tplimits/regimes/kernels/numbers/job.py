@@ -13,8 +13,7 @@ import numpy
 from tplimits.arrays import AnyArray as Array
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Pieces, pieces_of
-from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, refuse_infinite, shape_of
-from tplimits.regimes.kernels.numbers.squares import squares
+from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, refuse_infinite, shape_of, squares
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
 
 #: seconds of work that a tile is worth, the most tiles, and inputs a side of the largest

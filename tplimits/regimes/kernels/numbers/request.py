@@ -258,3 +258,16 @@ def refuse_infinite(
                 f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
                 "(a layer norm of a zero input?)."
             )
+
+
+def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of a matrix; of a symmetric one those on and above the diagonal."""
+    for i in range(0, rows, step):
+        for j in range(i if mirrored else 0, columns, step):
+            yield slice(i, min(i + step, rows)), slice(j, min(j + step, columns))
+
+
+def many_squares(asked: GramRequest, step: int) -> int:
+    """How many of them there are."""
+    a, b = -(-asked.one.many // step), -(-asked.other.many // step)
+    return a * (a + 1) // 2 if asked.symmetric else a * b

@@ -20,6 +20,13 @@ def transposed(value: Array) -> Array:
     return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))
 
 
+def as_matrix(value: Array) -> Array:
+    """(N, N′, *axes, *axes′) as a matrix of (input, axes) pairs."""
+    axes = value.ndim // 2 - 1
+    moved = value.transpose((0, *range(2, 2 + axes), 1, *range(2 + axes, 2 + 2 * axes)))
+    return moved.reshape(math.prod(moved.shape[: 1 + axes]), -1)
+
+
 def put_transposed(target: Array, value: Array) -> None:
     """Write K(ξ′, ξ) into an array, some columns at a time: whole ones are far apart in memory."""
     for i in range(0, len(value), _TOGETHER):

@@ -16,18 +16,18 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
 from tplimits.regimes.kernels.numbers.request import (
-    KERNELS,
     GramRequest,
     KernelPair,
     NNGPAlone,
     refuse_mixture,
     shape_of,
+    squares,
 )
-from tplimits.regimes.kernels.numbers.squares import squares
+from tplimits.regimes.kernels.numbers.symmetry import as_matrix
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
@@ -89,7 +89,7 @@ class Blocks(ABC):
         for tile in self.tiles(kernel, left, right):
             rows = slice(tile.rows.start * outputs[0], tile.rows.stop * outputs[0])
             columns = slice(tile.columns.start * outputs[1], tile.columns.stop * outputs[1])
-            yield rows, columns, _matrix(tile.values[0])
+            yield rows, columns, as_matrix(tile.values[0])
 
 
 @dataclass
@@ -171,15 +171,6 @@ def refuse_mean(network: str, mean: str) -> None:
         )
 
 
-def _matrix(values: Array) -> Array:
-    """(N, N′, *axes, *axes′) as a matrix of (input, axes) pairs."""
-    axes = values.ndim // 2 - 1
-    order = (0, *range(2, 2 + axes), 1, *range(2 + axes, 2 + 2 * axes))
-    moved = values.transpose(order)
-    rows = math.prod(moved.shape[: 1 + axes])
-    return moved.reshape(rows, -1)
-
-
 def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
     """A matrix of (input, axes) pairs, or a stack of them, as (…, N, N′, *axes, *axes′)."""
     front = matrix.ndim - 2
@@ -187,12 +178,3 @@ def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
     a = front + 1 + len(left)
     order = (*range(front), front, a, *range(front + 1, a), *range(a + 1, array.ndim))
     return array.transpose(order)
-
-
-def kernel_name(kernel: Any) -> str:
-    """Which of the two kernels is asked for."""
-    if not isinstance(kernel, str) or kernel not in KERNELS:
-        raise EvaluationError(
-            f'kernel={shown(kernel)}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
-        )
-    return kernel

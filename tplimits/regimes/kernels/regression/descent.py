@@ -22,7 +22,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.given import positive_number, real_array, whole_number
-from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name
+from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks
 from tplimits.regimes.kernels.regression.targets import Schedule, Targets, read_momentum, read_noise
 
 #: relative and absolute error of a step of gradient flow
@@ -119,11 +119,11 @@ def _flow(still: Array, errors: Callable[[Array, int], Array], schedule: Schedul
     return run.y.T[inverse].reshape(len(moments), *still.shape)
 
 
-def max_learning_rate(blocks: Blocks, momentum: Any, noise: Any, curvature: Any, kernel: Any = "ntk") -> float:
+def max_learning_rate(blocks: Blocks, momentum: Any, noise: Any, curvature: Any) -> float:
     """2 (1 + μ) N/(c (λ + noise)), with λ the largest eigenvalue of Θ on the training inputs."""
     μ, variance = read_momentum(momentum), read_noise(noise)
     bound = positive_number("curvature", curvature, EvaluationError)
-    gram = blocks.gram(kernel_name(kernel), TRAIN, TRAIN)
+    gram = blocks.gram("ntk", TRAIN, TRAIN)
     return rate_bound(_largest(gram) + variance, blocks.many(TRAIN), μ) / bound
 
 

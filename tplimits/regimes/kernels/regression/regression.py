@@ -14,8 +14,9 @@ from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.matrices import coloured, report_of
 from tplimits.pages.report import Report, Reported
-from tplimits.program.nodes.given import true_or_false
-from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
+from tplimits.program.nodes.given import true_or_false, word_of
+from tplimits.regimes.kernels.numbers.request import KERNELS
+from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, unfolded
 from tplimits.regimes.kernels.regression.factor import Factor, factored
 from tplimits.regimes.kernels.regression.targets import Targets, read_noise, read_targets
 
@@ -73,7 +74,7 @@ class Conditioned:
 
 def conditioned(blocks: Blocks, y: Any, noise: Any, kernel: Any) -> Conditioned:
     """The outputs given those at the training inputs; raises what `posterior` of a limit raises."""
-    name, variance = kernel_name(kernel), read_noise(noise)
+    name, variance = word_of("kernel", kernel, KERNELS, EvaluationError), read_noise(noise)
     targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN))
     factor = factored(blocks.gram(name, TRAIN, TRAIN), variance, name)
     return Conditioned(name, factor, targets, factor.solve(targets.matrix))

@@ -10,7 +10,9 @@ import networkx
 from sympy import Expr
 
 from tplimits.law.hypotheses import universality
-from tplimits.law.kets import MASTER, Reference, Step
+from tplimits.law.kets import Reference, Step
+from tplimits.law.rules import average
+from tplimits.law.rules.matmul import DOT, HAT
 from tplimits.law.state import ASSUMED
 from tplimits.program.network.parameters import parameters, scalars_unlike_normal
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
@@ -21,9 +23,6 @@ from tplimits.regimes.kernels.report.text import Printer, title
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")
-DOT = Reference(f"{MASTER}, Eq. (2.19)", "yang2023tensor")
-MEAN = Reference(f"{MASTER}, Thm 2.6.10 (Master Theorem)", "yang2023tensor")
 TANGENT = Reference("Jacot, Gabriel & Hongler 2018, Sec. 4", "jacot2018neural")
 HEADS = Reference("Hron et al. 2020, Thm 3", "hron2020infinite")
 
@@ -81,18 +80,20 @@ def _rule(outline: Outline, equation: Equation) -> tuple[str, Reference]:
     derivation = outline.derivation
     if not equation.nodes:
         return (
-            ("covariance of the output", MEAN) if equation.title.kind == "K" else ("covariance of the tangent", TANGENT)
+            ("covariance of the output", average.REFERENCE)
+            if equation.title.kind == "K"
+            else ("covariance of the tangent", TANGENT)
         )
     if equation.title.kind in ("E", ""):
-        return "mean", MEAN
+        return "mean", average.REFERENCE
     nodes = [derivation.recursion.nodes[i] for i in equation.nodes]
     if any(set(n.axes) & set(derivation.infinite) for n in nodes):
         return "bracket, infinitely many members", HEADS
     origins = [outline.titles.labels.origin(i) for i in equation.nodes]
     images = all(p is not None and isinstance(derivation.network[p], MatMul) for p in origins)
     if equation.title.kind == "Θ":
-        return ("images under W and δW", HAT) if images else ("product rule", MEAN)
-    return ("images of one matrix", HAT) if images else ("bracket", MEAN)
+        return ("images under W and δW", HAT) if images else ("product rule", average.REFERENCE)
+    return ("images of one matrix", HAT) if images else ("bracket", average.REFERENCE)
 
 
 def _remarks(outline: Outline, equation: Equation) -> tuple[str, ...]:
@@ -151,7 +152,7 @@ def _held(network: Program) -> list[str]:
 
 
 def _ratios(outline: Outline) -> str:
-    widths = [w for w in outline.derivation.network.widths if w != "n"]
+    widths = outline.derivation.network.other_widths
     return f", {', '.join(widths)} in proportion to n" if widths else ""
 
 

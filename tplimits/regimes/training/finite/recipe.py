@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameters, refuse_others
 from tplimits.program.network.schedules import Rate, Schedule, decays, rates
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.roles import roles
@@ -88,11 +88,7 @@ def recipe(
     names = sampler.trained
     optimizers = {name: _optimizer_of(optimizer, name) for name in names}
     known = parameters(net)
-    for name in optimizer if isinstance(optimizer, Mapping) else ():
-        if name not in known:
-            raise EvaluationError(
-                f"optimizer={{…}}: `{name!s:.60}` is no parameter; the parameters are {', '.join(known)}."
-            )
+    refuse_others(net, optimizer if isinstance(optimizer, Mapping) else (), "optimizer={…}", EvaluationError)
     speeds, shrinking = rates(lr, optimizers, known), decays(weight_decay, optimizers, known)
     return Recipe(net, parametrization, optimizers, speeds, shrinking, schedules or {})
 

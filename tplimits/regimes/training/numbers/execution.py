@@ -98,11 +98,7 @@ class TrainingExecution(ParticleExecution):
     def _set_widths(self, particles: int, block: int, ratios: Mapping[str, float] | None) -> None:
         """As many particles of each width as asked for, rounded to whole blocks."""
         program = self.program
-        others = [w for w in program.widths if w != "n"]
-        sizes = {
-            "n": 1.0,
-            **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
-        }
+        sizes = {"n": 1.0, **{w: float(r) for w, r in width_ratios(program, ratios, EvaluationError).items()}}
         self.blocks, self.width = particles_by_width(sizes, particles, block)
         for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
             self.leaves[width_symbol(width)] = _INFINITE * ratio

@@ -31,7 +31,6 @@ from tplimits.regimes.training.numbers.singular import refuse_cancelled
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
 if TYPE_CHECKING:
-    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
 
@@ -49,7 +48,8 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     if asked.operator.is_by_kernel:
         return _by_kernel(asked, ntk, path, biases)
     # K_sign is one kernel of all parameters at one time
-    if len(asked.groups) == 1 and asked.times == 1 and _is_sign(asked.groups[0].optimizer):
+    are_signs = all(g.optimizer.is_entrywise and g.optimizer.output == sympy.sign(G) for g in asked.groups)
+    if len(asked.groups) == 1 and asked.times == 1 and are_signs:
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
@@ -62,10 +62,6 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     found, signal = numpy.array([run["f"] for run in runs]), error_signal(asked.error)
     refuse_lost(found, lambda t: numpy.array([signal(f, t) for f in found[:, t]]), asked.steps)
     return *mean_and_error(found, numpy.array([run["shares"] for run in runs])), found
-
-
-def _is_sign(optimizer: Optimizer) -> bool:
-    return optimizer.is_entrywise and optimizer.output == sympy.sign(G)
 
 
 def sign_gram_of(asked: TangentRequest) -> Array:

@@ -13,6 +13,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.roots import root, spectrum
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import KernelPair, request
+from tplimits.regimes.kernels.numbers.symmetry import as_matrix
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -75,12 +76,7 @@ class OutputKernel:
     @property
     def matrix(self) -> Array:
         """The kernel between (input, kept axes) pairs."""
-        many = len(self.kept)
-        # (input, input′, kept, kept′) as a matrix from (input′, kept′) to (input, kept)
-        order = (0, *range(2, 2 + many), 1, *range(2 + many, 2 + 2 * many))
-        moved = self.array.transpose(order)
-        rows = math.prod(moved.shape[: 1 + many])
-        return moved.reshape(rows, rows)
+        return as_matrix(self.array)
 
     def full(self, outputs: tuple[int, ...]) -> Array:
         """The covariance between all (input, output) pairs."""

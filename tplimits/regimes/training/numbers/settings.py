@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, shown
+from tplimits.errors import EvaluationError
 from tplimits.numbers.particles import CONDITIONINGS
 from tplimits.pages.files import place_of
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import Rate, rates
-from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
+from tplimits.program.nodes.given import seed_number, whole_from, width_ratios, word_of
 from tplimits.program.optimizers.linear import Frozen
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ def checked(network: Program, optimizers: Mapping[str, Optimizer], asked: RunAsk
     """The fields of `Settings`; EvaluationError names what is wrong."""
     data = inputs_of(network, asked.X, "X")
     error_signal(asked.error)  # refused here if it is no function
-    if not isinstance(asked.conditioning, str) or asked.conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={shown(asked.conditioning)}: it is one of {', '.join(CONDITIONINGS)}.")
-    others = [w for w in network.widths if w != "n"]
-    ratios = width_ratios(network.name, others, asked.ratios, EvaluationError)
+    word_of("conditioning", asked.conditioning, CONDITIONINGS, EvaluationError)
+    ratios = width_ratios(network, asked.ratios, EvaluationError)
     return {
         "X": data,
         "error": asked.error,

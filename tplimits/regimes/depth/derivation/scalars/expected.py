@@ -79,7 +79,8 @@ def _closed(body: Expr) -> Expr:
         terms = sympy.Poly(body, U, SIGN).terms() if body.has(U, SIGN) else [((0, 0), body)]
         bases = ((Basis(power, signs % 2 == 1), c) for (power, signs), c in terms)
         return sympy.Add(*(c * _absolute(b) for b, c in bases if not b.odd))
-    even = [t for t in sympy.Add.make_args(sympy.expand(body)) if not _is_odd(t)]
+    mirrored = {U: -U, SIGN: -SIGN}
+    even = [t for t in sympy.Add.make_args(sympy.expand(body)) if sympy.expand(t.xreplace(mirrored) + t) != 0]
     if all(t.is_polynomial(U, SIGN) for t in even):  # u gelu(u) is u²/2 and an odd function
         return _closed(sympy.Add(*even))
     variable = normal_symbol(1 + max((int(m.args[1].name.split("′")[1]) for m in body.atoms(GaussMean)), default=0))
@@ -91,10 +92,6 @@ def _closed(body: Expr) -> Expr:
         with contextlib.suppress(EvaluationError):
             return S.Zero if constant_mean(integrand, variable).value == 0 else mean
     return mean
-
-
-def _is_odd(term: Expr) -> bool:
-    return sympy.expand(term.xreplace({U: -U, SIGN: -SIGN}) + term) == 0
 
 
 def _absolute(basis: Basis) -> Expr:

@@ -13,13 +13,15 @@ from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.entries import ArrayEntry, GaussMean, entries, reads_vectors, with_names
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.named import multiplied_out
 from tplimits.regimes.depth.algebra.products import EPS
+from tplimits.regimes.depth.derivation.scalars.continuity import in_words, one_term
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
+    from tplimits.regimes.depth.derivation.lowering import Lowering
 
 #: a standard deviation that stands for "at every V": what has moments there has them at all smaller ones
 _LARGE = sympy.Integer(10) ** 6
@@ -84,3 +86,33 @@ def insist_on_moments(function: Expr, variable: Symbol) -> None:
 def _plain(reason: str) -> str:
     """A reason in the variable of the activation."""
     return reason.replace("⁽1⁾", "").replace(f"{_LARGE}*", "").replace(f"{_LARGE**2}*", "")
+
+
+def names(expr: Expr) -> dict[Expr, str]:
+    """What messages call the averages in an expression."""
+    return {e: f"S{k + 1}" if k else "S" for k, e in enumerate(entries(expr))}
+
+
+def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NoLimitError) -> None:
+    """Refuse a function of Gaussian scalars, or entries of dense layers, without a second moment."""
+    found = tail_of(lowering, function)
+    if not found.established:
+        known = "has no" if found.kind is Growth.INFINITE else "is not seen to have a"
+        words = {e: in_words(e) for e in entries(function) if e.source == lowering.program.state}
+        told = with_names(function.xreplace(words), names(function.xreplace(words)).__getitem__, indexed=False)
+        # the reader calls what stands in a moment by the copy of the input it belongs to
+        why, larger = found.reason.replace("⁽1⁾", ""), str(reason).removeprefix(f"{lowering.where}: ")
+        if any(map(reads_vectors, entries(function))):
+            what = "S an entry of a dense layer,"
+        else:
+            what = "S being √n times an average, is random of order 1 in every layer, and as a random weight it"
+        raise NoLimitError(f"{lowering.where}: `{told}`, {what} {known} second moment: {why}{larger and '; '}{larger}")
+
+
+def tail_of(lowering: Lowering, function: Expr) -> Tail:
+    """How a function of scalars grows, V given and positive where it is divided by."""
+    plain = one_term(function)
+    state = [e for e in entries(plain) if e.source == lowering.program.state]
+    plain = plain.xreplace(dict.fromkeys(state, S.One))
+    drawn = {e: Symbol(name, real=True) for e, name in names(plain).items()}
+    return growth(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), [*drawn.values()])

@@ -43,8 +43,8 @@ from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
 from tplimits.regimes.depth.derivation.not_covered import LargeWeightError
 from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
+from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment, names, tail_of
 from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
-from tplimits.regimes.depth.derivation.scalars.second_moment import insist_on_a_second_moment, names, tail
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
@@ -174,7 +174,7 @@ def _apart(lowering: Lowering, written: Expr) -> list[Expr]:
     terms = [t for a in Add.make_args(written.xreplace(names)) for t in _multiplied_out(a)]
     sizes = (N, *map(width_symbol, lowering.program.widths))
     whole = kept_together(
-        terms, sizes, lambda base: base.has(*back), lambda term: tail(lowering, term.xreplace(back)).established
+        terms, sizes, lambda base: base.has(*back), lambda term: tail_of(lowering, term.xreplace(back)).established
     )
     return [term.xreplace(back) for term in whole]
 
@@ -300,11 +300,11 @@ def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
 
 def _of_n(lowering: Lowering, expr: Expr) -> Expr:
     """With other widths by their ratio to n."""
-    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.widths if w != "n"})
+    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.other_widths})
 
 
 def _in_widths(lowering: Lowering, expr: Expr) -> Expr:
-    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.widths if w != "n"})
+    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.other_widths})
 
 
 def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:

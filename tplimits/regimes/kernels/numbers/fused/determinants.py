@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
-from tplimits.numbers.moments.determinants import Kernel, affine, piecewise_linear, summed
+from tplimits.numbers.moments.determinants import Kernel, piecewise_linear, shifted, summed
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.tables.own import is_own, one_sided
@@ -123,7 +123,7 @@ class Determinants:
         if shift is None or shift < 0:
             return None
         kernel = total
-        return self._written(lambda w: affine(w, kernel, 1.0, shift))
+        return self._written(lambda w: shifted(w, kernel, shift))
 
     def _sum(self, a: Kernel, b: Kernel) -> Kernel:
         det = self._written(lambda w: summed(w, a, b))

@@ -11,7 +11,6 @@ import numpy
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, Gather, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.tables import entrywise, gaps, laws, singular
-from tplimits.regimes.kernels.numbers.tables.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.tables.labelled import (
     Labelled,
     bare,
@@ -22,7 +21,7 @@ from tplimits.regimes.kernels.numbers.tables.labelled import (
     repeated,
 )
 from tplimits.regimes.kernels.numbers.tables.moment import SMALLEST
-from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries, summed_gaps
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.passes import Passes

@@ -12,6 +12,7 @@ from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.passes.cells import Axis, Window, axes_of, window
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, Gather, NotNested, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.passes.offsets import Offset, Pooled, pool
+from tplimits.regimes.kernels.numbers.tables.shifts import widths_of_grids
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.passes import Passes
@@ -221,6 +222,4 @@ def _inner(at: Any, labels: tuple[str, ...], inputs: tuple[str, ...]) -> list[An
 
 
 def _shapes(size: int) -> list[tuple[int, int]]:
-    """Grids of so many places: one row first, then square ones."""
-    widths = [w for w in range(1, size + 1) if size % w == 0]
-    return [(size // w, w) for w in sorted(widths, key=lambda w: (w != size, abs(w * w - size)))]
+    return [(size // w, w) for w in widths_of_grids(size)]

@@ -17,9 +17,8 @@ from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.passes.bodies import Body, is_law, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.tables import entrywise
-from tplimits.regimes.kernels.numbers.tables.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, bare, contracted, renamed
-from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.tables.shifts import summed_entries, summed_gaps
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep

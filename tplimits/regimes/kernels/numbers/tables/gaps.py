@@ -29,10 +29,10 @@ from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indi
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, second, side_of
 from tplimits.regimes.kernels.numbers.tables import sums
-from tplimits.regimes.kernels.numbers.tables.edges import edges, summed_gaps
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, diagonal, mapped, renamed
 from tplimits.regimes.kernels.numbers.tables.laws import half_squared_distance
 from tplimits.regimes.kernels.numbers.tables.own import matches, of_pair, one_sided, own
+from tplimits.regimes.kernels.numbers.tables.shifts import edges, summed_gaps
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 
 if TYPE_CHECKING:

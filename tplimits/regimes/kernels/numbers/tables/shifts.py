@@ -8,7 +8,7 @@ dilation, pools, padding.  This is seen by values.  Anything else (permutations,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, step
+from tplimits.regimes.kernels.numbers.tables.entrywise import added
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, contracted, mapped, step
 
 Places = NDArray[numpy.intp]
 #: order of taps by column, rows and columns that they move by, width of the grid
@@ -62,8 +63,8 @@ def grid(places: Places, source: int) -> Grid | None:
 @lru_cache(maxsize=256)
 def _grid(content: bytes, shape: tuple[int, int], source: int) -> Grid | None:
     places = numpy.frombuffer(content, dtype=numpy.int64).reshape(shape)
-    for width in _divisors(source):
-        for columns in _divisors(shape[1]):
+    for width in widths_of_grids(source):
+        for columns in widths_of_grids(shape[1]):
             taps = [_affine(row, (source // width, width), (shape[1] // columns, columns)) for row in places]
             if all(t is not False for t in taps):
                 kept: Any = tuple(None if t is None else t for t in taps)
@@ -71,10 +72,10 @@ def _grid(content: bytes, shape: tuple[int, int], source: int) -> Grid | None:
     return None
 
 
-def _divisors(number: int) -> Iterator[int]:
-    """Widths of grids: one row first, then square ones."""
+def widths_of_grids(number: int) -> list[int]:
+    """Widths of grids with so many places: one row first, then square ones."""
     found = [w for w in range(1, number + 1) if number % w == 0]
-    yield from sorted(found, key=lambda w: (w != number, abs(w * w - number)))
+    return sorted(found, key=lambda w: (w != number, abs(w * w - number)))
 
 
 def _affine(row: NDArray[numpy.int64], source: tuple[int, int], target: tuple[int, int]) -> Any:
@@ -210,3 +211,25 @@ def together(bounds: Sequence[frozenset[str]]) -> list[list[int]]:
             groups.remove((known, others))
         groups.append((joined, members))
     return [sorted(members) for _, members in groups]
+
+
+@step(lambda values, reads: after(values[0], reads))
+def summed_gaps(values: Sequence[Labelled], reads: Sequence[Read]) -> Labelled:
+    """Σ_t G[T₁(t, i), T₂(t, j)] of (gaps, variances of either side)."""
+    found: Labelled = mapped(added, [summed_entries(values[:1], reads), *edges(values[1:], reads)])
+    return Labelled(found.at(after(values[0], reads)), after(values[0], reads))
+
+
+def edges(variances: Sequence[Any], reads: Sequence[Read]) -> list[Any]:
+    """Half the variances of taps of which the other side is outside: rows, then columns.
+
+    A place outside counts as the variable 0, whose gap to z is half the variance of z.
+    """
+    tap = f"′{len(reads[0].places)} taps"
+    away = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), (tap, *r.labels)) for r in reads]
+    half, over = Labelled(numpy.asarray(0.5)), frozenset({tap})
+    left, right = (
+        summed_entries([v], (Read(r.label, r.places[None], (tap, *r.labels)),))
+        for v, r in zip(variances, reads, strict=True)
+    )
+    return [contracted([left, away[1], half], over), contracted([away[0], right, half], over)]
