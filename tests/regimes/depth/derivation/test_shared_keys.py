@@ -103,9 +103,7 @@ def with_one_key(weights_of):
     """Heads with one key; `weights_of` maps their logits, a list, to what multiplies the values of each."""
 
     @tp.block
-    def heads(
-        x: tp.State["token"], Q1: tp.Matrix, Q2: tp.Matrix, K: tp.Matrix, V1: tp.Matrix, V2: tp.Matrix, *, γ, τ0
-    ):
+    def heads(x: tp.State["token"], Q1: tp.Matrix, Q2: tp.Matrix, K: tp.Matrix, V1: tp.Matrix, V2: tp.Matrix, *, γ, τ0):
         k, y = (K @ x).rename(token="key"), 0
         weights = weights_of([tp.avg((Q @ x) * k) / τ0 for Q in (Q1, Q2)])
         for A, v in zip(weights, (V1 @ x, V2 @ x), strict=True):
