@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tplimits.report.latex_names import label, name
+import tplimits as tp
+from tplimits.report.latex_names import apart, label, name
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,34 @@ def test_any_printable_name_is_legal(text):
 @pytest.mark.parametrize("bad", ["x_{1}_{2}", "h^{1}^{2}", "{a", "50%", "é"])
 def test_what_is_illegal_would_be_seen(bad):
     assert not legal(bad)
+
+
+def test_two_names_are_not_one():
+    with apart(["s1", "s_1", "γ", "gamma", "s_1[0]", "h#2", "h"]):
+        assert [name(n) for n in ("s1", "s_1", "s_1[0]", "h#2")] == [
+            "s_{1}", r"\mathrm{s\_1}", r"\mathrm{s\_1}_{0}", "h^{(2)}"]  # fmt: skip
+        assert [name(n) for n in ("γ", "gamma")] == [r"\gamma", r"\mathrm{gamma}"]
+        assert label("s_1 x") == r"\mathrm{s\_1}\,x"
+    assert name("s_1") == "s_{1}"
+    with apart(["pi"]):  # beside numbers with π
+        assert name("pi") == r"\mathrm{pi}"
+
+
+def test_constants_of_a_limit_are_told_apart():
+    """E exp(s1 x)/s_1 is no function of one constant."""
+
+    @tp.program
+    def mean(x: tp.Vector, *, s1, s_1):
+        return tp.avg(tp.exp(s1 * x)) / s_1
+
+    @tp.program
+    def alone(x: tp.Vector, *, s1):
+        return tp.avg(tp.exp(s1 * x)) / s1
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, *, s1, s_1):
+        return tp.sqrt(1 - s1**2) * x + s1 * (W @ x) + s_1 * (W @ x) / tp.n
+
+    assert r"\frac{e^{\frac{s_{1}^{2}}{2}}}{\mathrm{s\_1}}" in tp.derive(mean).latex()
+    assert r"\frac{e^{\frac{s_{1}^{2}}{2}}}{s_{1}}" in tp.derive(alone).latex()
+    assert r"s_{1} \mathrm{s\_1} V" in tp.derive(block, tp.Proportional()).latex()

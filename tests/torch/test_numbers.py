@@ -68,6 +68,47 @@ def test_numbers_are_those_of_every_width(name):
     assert match, str(match)
 
 
+#: numbers in the text of a model, which are those of single precision in its graph; whole numbers times matrices
+WRITTEN = {
+    "a tensor": lambda s, x: s.o(hidden(s, x * torch.tensor([0.1, 0.2, 1 / 3, 0.7])) + x.new_tensor([0.3])),
+    "a filling": lambda s, x: s.o(hidden(s, x * torch.full((4,), 0.1) + torch.full_like(x, 0.3))),
+    "angles": lambda s, x: s.o(hidden(s, x * torch.cos(torch.arange(4) * torch.tensor([1.0, 0.1, 1.0, 0.1])))),
+    "a double": lambda s, x: s.o(hidden(s, x * torch.from_numpy(np.array([0.1, 0.2, 0.3, 0.4])).float())),
+    "twice a matrix": lambda s, x: s.o(s.a(x) @ (2 * s.b.weight).T + s.a(x) @ (s.b.weight * 0.5)),
+    "less a matrix": lambda s, x: s.o(s.a(x) @ (-1 * s.b.weight) + s.b(s.a(x)).relu() @ -s.b.weight.T),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_written_numbers_are_those_of_the_model(name):
+    make = model(WRITTEN[name])
+    match = imported(make).matches(make(24), X)
+    assert match and match.output < 1e-13, str(match)
+
+
+def test_a_negated_readout_is_a_readout():
+    negated, times = (
+        imported(model(f)) for f in (lambda s, x: -s.o(hidden(s, x)), lambda s, x: -1 * s.o(hidden(s, x)))
+    )
+    assert [i.name for i in negated] == [i.name for i in times] and negated.returns == times.returns
+    assert str(negated.classify(tp.Adam())) == str(times.classify(tp.Adam()))
+
+
+def test_a_mean_that_is_far_from_0_by_chance_is_measured_again():
+    """Behind nine layers, the entries of the first eight readouts are 4 standard errors from 0 on average."""
+
+    class Many(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.a = nn.ModuleList(nn.Linear(5, n) for _ in range(9))
+            self.o = nn.Linear(n, 2)
+
+        def forward(self, x):
+            return self.o(sum(a(x).tanh() for a in self.a))
+
+    assert tp.from_torch(Many, noise(4, 5)).entries["o.weight"].mean == 0
+
+
 @pytest.mark.parametrize("p", [0.25, 1.0])
 def test_powers_of_other_widths_are_exact(p):
     """n of the program counts three of the model's: c n^p is (c 3^(−p)) N^p, whose number is a fourth root."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 _GREEK = dict(
     zip(
@@ -53,6 +56,28 @@ _ESCAPED = {
 }
 
 
+#: names that another name of the program is written like: s_1 beside s1
+_APART: ContextVar[frozenset[str]] = ContextVar("apart", default=frozenset())
+
+
+@contextmanager
+def apart(names: Iterable[str]) -> Iterator[None]:
+    r"""Inside, two of the names that would be one in LaTeX are two: the longer one is spelled out.
+
+    >>> with apart(["s_1", "s1", "γ"]):
+    ...     name("s1"), name("s_1[0]"), name("γ")
+    ('s_{1}', '\\mathrm{s\\_1}_{0}', '\\gamma')
+    """
+    stems = sorted({re.split(r"[\[#]", n)[0] for n in names} - {""}, key=lambda n: (len(n), n))
+    first: dict[str, str] = {r"\pi": "π"}  # the number
+    twice = frozenset(n for n in stems if first.setdefault(name(n), n) != n)
+    token = _APART.set(twice)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
+
+
 def name(text: str) -> str:
     r"""A program's name as LaTeX."""
     ratio = re.fullmatch(r"\((\w+)/(\w+)\)", text)
@@ -68,6 +93,9 @@ def name(text: str) -> str:
     stem, _, power = stem.partition("^") if re.fullmatch(r"[^^]+\^[^^]+", stem) else (stem, "", "")
     above = ([_letters(power, upright=False)] if power else []) + ([f"({count})"] if count else [])
     parts = re.fullmatch(r"([^\W\d_]+)(\d+)|([^_]+)_([^_].*)", stem)
+    if stem in _APART.get():
+        spelled = "".join(_ESCAPED.get(c) or _plain(c) for c in stem)
+        return rf"\mathrm{{{spelled}}}" + _script("_", below) + _script("^", above)
     if parts:
         stem, sub = parts[1] or parts[3], parts[2] or parts[4]
         below.insert(0, _SIGNS.get(sub) or _letters(sub))

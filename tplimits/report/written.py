@@ -16,6 +16,7 @@ from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import to_json
 from tplimits.report.json_report import step_document, written_document
 from tplimits.report.latex_formulas import Formula, environment, fragment, rolled_rows, with_definitions
+from tplimits.report.latex_names import apart
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ class Written(Reported, ABC):
     @property
     def _rows(self) -> list[Formula]:
         """The formulas, repeated layers once, functions defined."""
-        return with_definitions(rolled_rows(self._formulas()))
+        program = self.program
+        parts = [program, *program.parts]
+        with apart(n for p in parts for n in (*p.constants, *p.widths, *p.all_axes, *(i.name for i in p))):
+            return with_definitions(rolled_rows(self._formulas()))
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tplimits.torch.graph import FILLED, Node, Ref, refuse
@@ -32,13 +34,28 @@ class _WithoutCasts(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
+#: what makes tensors of numbers in the text of a model
+_WRITTEN = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
+
+
+class _AsWritten(TorchFunctionMode):
+    """Numbers in the text of a model have the digits that they have in its graph, those of single precision."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        written = func in _WRITTEN and not (kwargs or {}).get("dtype") and isinstance(args[-1], (float, list, tuple))
+        if not written or made.dtype is not torch.float64:
+            return made
+        return torch.from_numpy(made.numpy().astype(numpy.float32).astype(numpy.float64))  # `float` is a cast left out
+
+
 @contextmanager
 def without_casts() -> Iterator[None]:
     """What is computed inside is computed in double precision, also where a model asks for less."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with _WithoutCasts():
+        with _WithoutCasts(), _AsWritten():
             yield
     finally:
         torch.set_default_dtype(before)
@@ -63,7 +80,8 @@ def evaluated(found: Analysed, example: tuple[Any, ...], at: int = 0) -> dict[in
 def _result(node: Node, known: Mapping[int, Any], at: int) -> Any:
     if node.op in FILLED:
         value = 0.0 if "zeros" in node.op or "empty" in node.op else node.arguments[at].get("fill_value", 1.0)
-        return doubled(torch.full(node.shapes[at], value, dtype=node.dtype))
+        kind = torch.float64 if node.dtype.is_floating_point else node.dtype
+        return torch.full(node.shapes[at], value, dtype=kind)
     arguments = _read(node.arguments[at], known)
     if node.op == "getitem":
         return arguments["0"][arguments["1"]]

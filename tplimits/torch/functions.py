@@ -122,8 +122,6 @@ LOGICAL: dict[str, Callable[..., Any]] = {
 
 SELU = (1.6732632423543772, 1.0507009873554805)
 UNARY: dict[str, Callable[..., Any]] = {
-    "neg": lambda x: -1 * x,
-    "negative": lambda x: -1 * x,
     "exp": heads.exp,
     "expm1": lambda x: heads.exp(x) - 1,
     "log": heads.log,

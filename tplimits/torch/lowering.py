@@ -260,7 +260,7 @@ class Lowering:
         else:  # the same number at all neurons
             ones = Value(self.writer.trace, self.writer.trace.constant(1), weights.sides[1], ())
             product = vector * (weights @ ones)
-        product = product if isinstance(matrix.factor, int) else matrix.factor * product
+        product = product if isinstance(matrix.factor, int) and matrix.factor == 1 else matrix.factor * product
         return self.scales[weights.uid] * product if weights.uid in self.scales else product
 
     def matrix(self, tensor: Tensor, names: Sequence[str | None]) -> MatrixValue:

@@ -121,10 +121,11 @@ def _sum_of_totals(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[D
     return low.total(Total(vector, shift), dims, names)
 
 
-@operation("mul", "div", "true_divide", "multiply", "divide")
+@operation("mul", "div", "true_divide", "multiply", "divide", "neg", "negative")
 def multiply(low: Lowering, node: Node) -> Tensor:
     """Products and quotients; sums over neurons times a number stay sums over neurons."""
-    a, b = (low.operand(node, k) for k in ("self", "other"))
+    a = low.operand(node, "self")
+    b = Tensor(-1, (), {}) if node.op.startswith("neg") else low.operand(node, "other")
     dims = low.dims(node.number)
     down = "div" in node.op
     if node.arguments[0].get("rounding_mode"):
@@ -135,7 +136,8 @@ def multiply(low: Lowering, node: Node) -> Tensor:
             # a matrix stays a matrix: the number is applied to its products
             factor = f.value.now() if isinstance(f.value, Total) else f.value
             factor = 1 / factor if down else factor
-            return replace(low.broadcast(x, dims), factor=x.factor * factor)
+            along = x if len(x.dims) == len(dims) else low.broadcast(x, dims)  # transposed, it keeps its own sides
+            return replace(along, factor=x.factor * factor)
         if isinstance(x.value, Total) and not isinstance(f.value, (Total, Value)):
             factor = 1 / f.value if down else f.value
             return _sum_of_totals(low, [(factor, x)], dims)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: beside the functions of one value
 ENTRYWISE = (
     *("add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide", "pow", "float_power"),
-    *("maximum", "minimum", "fmax", "fmin", "positive", "nan_to_num"),
+    *("maximum", "minimum", "fmax", "fmin", "positive", "nan_to_num", "neg", "negative"),
     *("where", "masked_fill", "addcmul", "addcdiv", "lerp", "prelu"),
     *("dropout", "feature_dropout", "alpha_dropout", "native_dropout", "contiguous", "clone", "alias"),
     *("lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "expand", "expand_as", "broadcast_to"),

@@ -99,11 +99,41 @@ def rotary(tokens, angle):
     return rotated
 
 
+def with_one_key(weights_of):
+    """Heads with one key; `weights_of` maps their logits, a list, to what multiplies the values of each."""
+
+    @tp.block
+    def heads(x: tp.State["token"], Q1: tp.Matrix, Q2: tp.Matrix, K: tp.Matrix, V1: tp.Matrix, V2: tp.Matrix, *, γ, τ0):
+        k, y = (K @ x).rename(token="key"), 0
+        weights = weights_of([tp.avg((Q @ x) * k) / τ0 for Q in (Q1, Q2)])
+        for A, v in zip(weights, (V1 @ x, V2 @ x), strict=True):
+            y = y + v + tp.sum(A * v.rename(token="key"), over="key")
+        return tp.sqrt(1 - γ**2) * x + γ * y / tp.sqrt(2)
+
+    return heads
+
+
+def mixed(logits):
+    """Talking heads, by numbers that are no short fractions."""
+    mixture = np.random.default_rng(0).normal(size=(2, 2))
+    return [tp.softmax(a * logits[0] + b * logits[1], over="key") - 1 / tp.size("key") for a, b in mixture]
+
+
+def sloped(logits):
+    """A slope for each head under a mask of e^(−40), which leaves small entries."""
+    places = np.arange(3)
+    distance = -np.abs(places[:, None] - places) - 40.0 * (places > places[:, None])
+    biases = [tp.constant(s * distance, axes=("token", "key")) for s in (0.5, 1.0)]
+    return [tp.softmax(Y + b, over="key") - tp.softmax(b, over="key") for Y, b in zip(logits, biases, strict=True)]
+
+
 CASES = {
     "one key": (one_key, {"head": 3}, 1),
     "groups": (grouped, {"group": 2, "member": 2}, 1),
     "written out": (written_out, {}, 1),
     "rotary": (rotary(3, 0.7), {}, 2),
+    "talking heads": (with_one_key(mixed), {}, 1),
+    "slopes": (with_one_key(sloped), {}, 2),
 }
 
 

@@ -53,6 +53,20 @@ def test_a_warning_where_they_are_not_small(attention):
         attention.simulate(np.eye(2), n=0, **asked)
 
 
+@pytest.mark.parametrize("scales", [(1, 10), (10, 1)])
+def test_functions_of_one_name_are_measured_each(scales):
+    """tanh of logits that are small beside tanh of others that are not, in one line."""
+
+    @tp.block
+    def two(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, P: tp.Matrix, L: tp.Matrix, W: tp.Matrix):
+        Y, Z = (tp.avg((q @ x) * (k @ x).rename(token="key")) for q, k in ((Q, K), (P, L)))
+        F = tp.tanh(scales[0] * Y) + tp.tanh(scales[1] * Z)
+        return tp.sqrt(0.51) * x + 0.7 * (W @ x + tp.mean(F * (W @ x).rename(token="key"), over="key"))
+
+    found = tp.derive(two, tp.Proportional()).spread_at(np.diag([4.0, 1.0]), n=400)
+    assert sorted(found.values()) == pytest.approx([4 / 20, 40 / 20])
+
+
 def test_nothing_is_expanded_in_a_perceptron():
     sde = tp.derive(shaped.relu_mlp, tp.Proportional())
     assert sde.spread_at(np.eye(2), n=10, c_plus=0, c_minus=-1) == {}

@@ -126,33 +126,32 @@ def settle(expr: Expr) -> Expr:
 
 def _snapped(expr: Expr) -> Expr:
     """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
-    terms = [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
-    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient
-    largest = max(abs(number) for number, _ in terms)
-    if all(number.is_Rational and number.q < _SIMPLE for number, _ in terms):
-        return expr
-    found = []
-    for number, rest in terms:
-        simple = exactly(float(number))
-        # what is smaller beside the largest term is rounding of array entries that cancelled; arrays are 1 at most, and
-        # a term no larger than its number
-        if abs(number) > TOLERANCE * max(1, largest):
-            found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
-    return _without_disguised_zeros(found)
-
-
-def _without_disguised_zeros(terms: list[Expr]) -> Expr:
-    """A sum without what cancels beyond the digits of its data, as a number does with the function it is a value of."""
     groups: dict[Expr, list[Expr]] = {}
-    for term in terms:
+    for term in sympy.Add.make_args(expr):
+        # roots are of a number: √p/2⁵³ is small by its denominator alone
         number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
         groups.setdefault(rest, []).append(number)
-    kept = []
+    rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
+    if not rounded:
+        return expr
+    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient; a number cancels
+    # with the function that it is a value of.  Arrays are 1 at most, and a term no larger than its number
+    largest = max(1.0, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
+    found = []
     for rest, numbers in groups.items():
-        sizes = [] if all(n.is_Rational for n in numbers) else [abs(valued(n, {})) for n in numbers]
-        if not sizes or abs(valued(sympy.Add(*numbers), {})) > TOLERANCE * max(sizes):
-            kept += [number * rest for number in numbers]
-    return sympy.Add(*kept)
+        value = valued(sympy.Add(*numbers), {})
+        if rest in rounded and not value.imag:
+            simple = exactly(value.real)
+            numbers = [sympy.Rational(simple.numerator, simple.denominator)]
+        if abs(value) > TOLERANCE * largest:
+            found.append(sympy.Add(*numbers) * rest)
+    return sympy.Add(*found)
+
+
+def _is_rounded(number: Expr) -> bool:
+    """Whether a number may come from arrays."""
+    fraction = number.as_coeff_Mul()[0]
+    return not fraction.is_Rational or fraction.q >= _SIMPLE
 
 
 def _is_rational(expr: Expr) -> bool:

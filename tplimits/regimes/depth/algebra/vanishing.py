@@ -26,8 +26,8 @@ _DRAWS = 3
 _ANY = 5
 
 
-def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
-    """Whether a form is zero.
+def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None = None) -> bool:
+    """Whether a form is zero; what is left of a `whole`, whether it is the rounding of its numbers.
 
     >>> from tplimits.regimes.depth.algebra.forms import Form
     >>> vanishes(Form({}), {})
@@ -36,13 +36,14 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     held = sorted({label for factors in form.terms for label in held_labels(factors)})
     fixed = [label for label in held if label[0] in ARRAYS]
     # without arrays and means, different canonical products are linearly independent: a form with terms is not zero
-    if not form or not (fixed or any(definition_of(label) for label in held)):
+    if not form or not (whole or fixed or any(definition_of(label) for label in held)):
         return not form
-    m = _tokens([form.terms], arrays)
+    terms = [*form.terms.items(), *(whole.terms.items() if whole else ())]
+    m = _tokens([form.terms, whole.terms if whole else ()], arrays)
     rng = numpy.random.default_rng(0)
-    inside = {s for factors in form.terms for s in held_symbols(factors)}
-    symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
-    tokens = sorted({i for factors in form.terms for _, at, _ in factors for i in at if i < 0})
+    inside = {s for factors, _ in terms for s in held_symbols(factors)}
+    symbols = sorted(inside.union(*(c.free_symbols for _, c in terms)), key=str)
+    tokens = sorted({i for factors, _ in terms for _, at, _ in factors for i in at if i < 0})
     # a polynomial that is not zero vanishes at a random point with probability 0; three, for one may be small by
     # accident
     for _ in range(_DRAWS):
@@ -50,11 +51,9 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
         square = rng.uniform(0.5, 1.5, (m, m))
         V = square @ square.T
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
-        total, size = numpy.zeros(()), 0.0
-        for factors, coefficient in form.terms.items():
-            term = valued(coefficient, values).real * _product(factors, tokens, V, arrays, values)
-            total, size = total + term, max(size, float(numpy.abs(term).max()))
-        if float(numpy.abs(total).max()) > _TOLERANCE * size:
+        found = [valued(c, values).real * _product(f, tokens, V, arrays, values) for f, c in terms]
+        size = max(float(numpy.abs(term).max()) for term in found)
+        if float(numpy.abs(sum(found[: len(form.terms)])).max()) > _TOLERANCE * size:
             return False
     return True
 

@@ -71,7 +71,7 @@ def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Fo
         rest = rest - response.covariance()
     # one coefficient tells s, the rest of the form has to agree with it
     isotropic = rest.terms.get(next(iter(SIGMA_LIN.terms)), S.Zero)
-    if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values):
+    if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values, diffusion):
         return None, (
             "Σ without the noise of averages of two products is no multiple of V^αδ V^βω + V^αω V^βδ, as where a "
             "matrix stands inside an average and outside of it"

@@ -82,7 +82,9 @@ def insist_on_values(held: Iterable[Expr], values: Mapping[Expr, float]) -> None
     """EvaluationError where one of some symbols has no value."""
     missing = sorted(str(s) for s in held if s not in values)
     if missing:
-        raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
+        name = missing[0].strip("|")
+        what = "constant" if name == missing[0] else "size of the axis"
+        raise EvaluationError(f"the {what} `{name}` has no value: give {name}=….")
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:

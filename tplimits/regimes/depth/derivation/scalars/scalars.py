@@ -114,9 +114,10 @@ def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapp
             return
         # (s + y)^p depends on y/s alone
         around = sympy.Add(*_numbers(lowering, fixed))
-    if name not in lowering.model.expanded:
-        spread = variance(small, lowering.model, lowering.arrays, frozenset(env.values()))
-        lowering.model.expanded[name] = spread.scaled(around**-2)
+    spread = variance(small, lowering.model, lowering.arrays, frozenset(env.values())).scaled(around**-2)
+    known = [form for other, form in lowering.model.expanded.items() if other.startswith(name)]
+    if spread not in known:  # another argument of the same function
+        lowering.model.expanded[f"{name}, {len(known) + 1}" if known else name] = spread
 
 
 def _invisible(small: Poly) -> bool:
