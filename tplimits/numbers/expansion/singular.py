@@ -16,10 +16,9 @@ from sympy import Dummy, Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
 from tplimits.numbers import near_zero
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
 from tplimits.program.nodes.properties import EXPONENTIAL, FADING
 from tplimits.program.nodes.series import near
