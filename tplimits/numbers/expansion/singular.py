@@ -15,6 +15,7 @@ from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
 from tplimits.numbers import near_zero
@@ -33,6 +34,7 @@ def continued(body: Expr) -> Expr:
     """A body whose removable poles at vectors are read off power series in functions of one variable."""
     if not any(reads_vectors(argument) for _, argument in singular_places(body)):
         return body
+    body = over_moduli(body)
     names = {e: Dummy(real=True) for e in entries(body)}
     law = independent(names.values())
     whole = near_zero.continued(body.xreplace(names), law)
