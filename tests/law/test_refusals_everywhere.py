@@ -208,6 +208,12 @@ REFUSED = {
     "tan": (lambda x, y, z, h, W: tp.sin(h) / tp.cos(h), MOMENT),
     "log of a vector": (lambda x, y, z, h, W: tp.log(h), MOMENT),
     "root of a vector": (lambda x, y, z, h, W: tp.sqrt(h), MOMENT),
+    "root of a vector, twice": (lambda x, y, z, h, W: tp.sqrt(h) * tp.sqrt(h), MOMENT),
+    "square of a root": (lambda x, y, z, h, W: y + tp.sqrt(x) ** 2, MOMENT),
+    "exp of a logarithm": (lambda x, y, z, h, W: tp.exp(2 * tp.log(h)), MOMENT),
+    "sine of an arcsine": (lambda x, y, z, h, W: tp.sin(tp.elementwise(sympy.asin)(x)), MOMENT),
+    "root where it is no number": (lambda x, y, z, h, W: tp.where(h, y, tp.sqrt(h)), MOMENT),
+    "root beyond where it is one": (lambda x, y, z, h, W: tp.where(h + 1, tp.sqrt(h), z), MOMENT),
     "inside an image": (lambda x, y, z, h, W: tp.tanh(W @ (1 / x)), MOMENT),
     "inside an average": (lambda x, y, z, h, W: y * tp.tanh(avg(tp.exp(x * x))), MOMENT),
     "tp.expect": (lambda x, y, z, h, W: y * tp.expect(lambda g: tp.exp(g * g)), MEAN),
@@ -267,6 +273,7 @@ UNWRITTEN = (
 WRITTEN_FOR_BLOCKS = (
     *("/", "0/0", "log", "/square", "/root", "sqrt", "power 3/2", "1/x", "1/x²", "|x|^(−1/2)", "h/x", "exp(x²)"),
     *("exp(|x|³)", "tan", "log of a vector", "root of a vector", "inside an average", "tp.expect"),
+    *("root of a vector, twice", "exp of a logarithm"),
 )
 PAIRS = [(e, case) for e in ENGINES for k, case in enumerate(REFUSED) if e not in _SELDOM or k % 3 == 0]
 PAIRS = [(e, case) for e, case in PAIRS if e != "blocks" or case in WRITTEN_FOR_BLOCKS]
@@ -326,6 +333,9 @@ ACCEPTED = {
     "there and back, Stein": lambda x, y, z, h, W: W.T @ tp.relu(h + sign(h)),
     "images that differ": lambda x, y, z, h, W: z + sign(W @ (x * avg(x * x)) - 2 * h),
     "image of another length": lambda x, y, z, h, W: z + sign(W @ (tp.tanh(x) / avg(x * x)) - h),
+    "root where it is a number": lambda x, y, z, h, W: tp.where(h, tp.sqrt(h), 0),
+    "logarithm where it is a number": lambda x, y, z, h, W: tp.where(1 - h, 0, tp.log(h) * (h - 1)),
+    "power where it is a number": lambda x, y, z, h, W: tp.where(tp.tanh(h - 1), (h - 1) ** 2.5, h),
     "sign of a remainder": lambda x, y, z, h, W: h + sign(h - x * avg(h * x) / avg(x * x)),
     "sign of what is 0 for half": lambda x, y, z, h, W: sign(tp.relu(h)),
     "sign of nothing": lambda x, y, z, h, W: z + sign(tp.relu(h) - h - tp.relu(-h)),
@@ -335,6 +345,7 @@ ACCEPTED = {
 #: what blocks are written for among these
 OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)/x", "|h|^(3/2)", "no scalar")
 OF_BLOCKS += ("root of a norm", "layer norm", "relu of a disguise", "root kept off zero", "below a root")
+OF_BLOCKS += ("root where it is a number", "logarithm where it is a number", "power where it is a number")
 OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing", "an image above and below", "centred")
 #: and what they average by draws
 DRAWN_BY_BLOCKS = ("sign of a sum", "jump after a norm", "both above and below", "a norm divides")
@@ -395,6 +406,8 @@ UNTRAINED = {
     "sign of a remainder": "crosses 0",
     "sign of what is 0 for half": "crosses 0",
     "sign of nothing": "crosses 0",
+    "root where it is a number": "moment not established",
+    "power where it is a number": "crosses 0",
     "root of |θ|": "not clear of 0",
     "pole with moments": MOVES,
     "logarithm with moments": MOVES,

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.parts import holds

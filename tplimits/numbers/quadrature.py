@@ -41,6 +41,8 @@ _STEADY = 1e-2
 #: an integral with more than this part of it at the outermost nodes is not seen as a whole; of a product rule in more
 #: dimensions than one these are the nodes of least weight (lighter ones are left out)
 _OUTSIDE, _LEAST = 1e-6, 1e-18
+#: where something is looked for further out than that
+_BEYOND = 1.5
 #: coordinates whose doubling moves a mean by this share of what the worst one moves it are doubled with it
 _AS_MUCH = 0.3
 #: relative rounding of a sum over nodes
@@ -97,13 +99,21 @@ class Quadrature:
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
                 _refuse_unseen(integrand, cutting.radius, size, far)
-                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
+                unseen = float(far[0]) or self._beyond(layout, cutting)
+                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + unseen, float(size[0]))
             spend = functools.partial(self._spend, integrand)
             adapted, error, magnitude, unseen = adaptive(
                 cutting, functools.partial(self._integrated, layout), self.level, spend
             )
         _refuse_unseen(integrand, cutting.radius, numpy.array([magnitude]), numpy.array([unseen]))
+        unseen = unseen or self._beyond(layout, cutting)
         return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
+
+    def _beyond(self, layout: Layout, cutting: Cutting) -> float:
+        """What may lie further out than the outermost nodes, where a function is 0 there: tanh(relu(x − 20))."""
+        ends = _BEYOND * cutting.radius * numpy.eye(layout.rank)
+        f = abs(self._integrated(layout, numpy.concatenate([ends, -ends])[None]))
+        return math.erfc(cutting.radius / math.sqrt(2)) * float(numpy.where(numpy.isfinite(f), f, 0.0).sum())
 
     def refined(self, integrand: Integrand, wanted: float) -> Integral:
         """E of a smooth or cut integrand over many coordinates, each as fine as it needs to be.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import sympy
@@ -32,3 +34,30 @@ def test_bounded_arguments_have_an_expansion(name):
     numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
     assert numbers == pytest.approx(wanted, abs=1e-6)
     assert min(abs(wanted[1]), fluctuating) > 1e-5  # without b, or as if |x|² did not fluctuate, it would be seen
+
+
+@pytest.mark.parametrize(
+    "quotient",
+    [
+        lambda x, y: (x + y) ** 2 / tp.abs(x + y),
+        lambda x, y: (x + y) / tp.abs(x + y) * (y + x),
+        lambda x, y: (x + y) ** 4 / tp.abs(x + y) ** 3,
+    ],
+)
+def test_powers_over_moduli_have_no_pole(quotient):
+    """E |x + y| = √(2/π) E √q with q = avg(u²) + avg(v²) of mean 2 and variance 4/n: 2/√π · (1 − 1/(8n))."""
+
+    def program(W: tp.Matrix, U: tp.Matrix, u: tp.Vector, v: tp.Vector):
+        return tp.avg(quotient(W @ u, U @ v))
+
+    found = tp.derive(tp.program(program), tp.FiniteWidth()).evaluate()["return"]
+    assert found.limit.value == pytest.approx(2 / math.sqrt(math.pi), rel=1e-10)
+    assert found.bias.value == pytest.approx(-1 / (4 * math.sqrt(math.pi)), rel=1e-9)
+
+
+def test_a_pole_that_a_power_does_not_make_up_for_is_refused():
+    def program(W: tp.Matrix, u: tp.Vector):
+        return tp.avg((W @ u) / tp.abs(W @ u) ** 1.25)
+
+    with pytest.raises(tp.NoLimitError, match="has a pole or a root"):
+        tp.derive(tp.program(program), tp.FiniteWidth())

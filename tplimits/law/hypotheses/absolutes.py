@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import sympy
-from sympy import Expr
+from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.program.parts import found
+from tplimits.program.parts import found, rebuilt
 
 #: what touches zero as a square of what crosses it: (head, power, its coefficient beside 1), and the root of it by the
 #: argument
@@ -30,6 +30,26 @@ def as_square(expr: Expr) -> Expr:
     head, power = factor.as_base_exp() if not isinstance(factor, sympy.exp) else (factor, 1)
     root = _SQUARES.get((type(head), power, coefficient / number)) if number.is_positive else None
     return expr if root is None else number * root(head.args[0]) ** 2
+
+
+def over_moduli(expr: Expr) -> Expr:
+    """An expression with sign(u) for u/|u| and |u| for u²/|u|, which have no pole.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> over_moduli(y * (x + y) ** 2 / sympy.Abs(x + y)), over_moduli(x / sympy.Abs(x) ** 2)
+    (y*Abs(x + y), 1/x)
+    """
+    if not any(p.exp.is_negative and isinstance(p.base, sympy.Abs) for p in found(expr, sympy.Pow)):
+        return expr
+    expr = rebuilt(expr, [over_moduli(a) for a in expr.args])
+    powers = expr.as_powers_dict() if expr.is_Mul else {}
+    for modulus, below in powers.items():
+        u = modulus.args[0] if isinstance(modulus, sympy.Abs) else S.Zero
+        if below.is_Integer and below.is_negative and powers.get(u, S.Zero).is_Integer and powers[u] >= 1:
+            left, rest = powers[u] + below, expr / u ** powers[u] / modulus**below
+            odd = sympy.Abs(u) / u if left else sympy.sign(u)
+            return over_moduli(rest * u**left * (odd if below % 2 else 1))
+    return expr
 
 
 def with_single_abs(expr: Expr) -> Expr:

@@ -23,7 +23,7 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.law.hypotheses.bounds import bounds, keeps_off, never_negative
-from tplimits.law.hypotheses.pole import singular_places
+from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in

@@ -23,13 +23,13 @@ from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, is_outgrown
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
 from tplimits.law.hypotheses.read_where import by_branches
-from tplimits.law.hypotheses.root import INVERSES, ends_of_domains
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.domains import INVERSES, ends_of_domains
 from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
 from tplimits.program.parts import found, holds, longer
 

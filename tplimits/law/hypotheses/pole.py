@@ -22,6 +22,7 @@ from sympy.utilities.iterables import multiset_partitions
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
 from tplimits.program.parts import found
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from tplimits.law.hypotheses.reader import Doubt, Reader
 
-#: what may have a pole
-HEADS: tuple[type, ...] = (sympy.log, sympy.tan, sympy.Pow)
 #: what may be finite although an argument is not
 _SHELTER = (*functions.JUMPS, functions.minimum, functions.maximum, sympy.exp, sympy.tanh, sympy.erf, sympy.atan)
 #: what SymPy puts where a value is not finite, or not real
@@ -105,18 +104,3 @@ def _coincident(expr: Expr) -> Iterator[Expr]:
         if len(blocks) < len(neurons):
             same = {neuron: block[0] for block in blocks for neuron in block}
             yield expr.xreplace({e: Entry(e.args[0], same[e.neuron], *e.indices) for e in read})
-
-
-def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
-    """What is not finite where an argument is zero: (part of a body, argument)."""
-    places = []
-    for node in found(body, *HEADS):
-        if isinstance(node, sympy.log):
-            places.append((node, node.args[0]))
-        elif isinstance(node, sympy.tan):
-            # tan is sin/cos: its pole is where the cosine vanishes
-            places.append((node, sympy.cos(node.args[0])))
-        # also exponents in symbols, −p; a power of a number is a constant that was judged when it was made
-        elif node.exp.could_extract_minus_sign() and not node.base.is_number:
-            places.append((node, node.base))
-    return sorted(places, key=str) if len(places) > 1 else places

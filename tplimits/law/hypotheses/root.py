@@ -19,12 +19,10 @@ from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.entries import entries, reads_vectors
+from tplimits.program.nodes.domains import ends_of_domains
+from tplimits.program.nodes.entries import reads_vectors
 from tplimits.program.parts import found
 
-#: what may be real on a part of the line only
-INVERSES: tuple[type, ...] = (sympy.asin, sympy.acos, sympy.atanh)
-HEADS: tuple[type, ...] = (sympy.Pow, *INVERSES)
 #: digits to which the limit of a scalar is told from a negative number
 _DIGITS = 40
 
@@ -115,15 +113,3 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
         )
 
     return Place(argument, argument, refusal)
-
-
-def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
-    """What is real where an argument is not negative: (part of a body, argument)."""
-    ends = []
-    for node in found(body, *HEADS):
-        if not node.is_Pow:
-            # arcsine, arccosine and artanh are real for |u| ≤ 1
-            ends.append((node, 1 - node.args[0] ** 2))
-        elif not node.exp.is_integer and (node.exp.is_number or entries(node.exp)):
-            ends.append((node, node.base))
-    return sorted(ends, key=str) if len(ends) > 1 else ends

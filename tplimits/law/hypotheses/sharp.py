@@ -17,7 +17,7 @@ from sympy import Expr
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import singular_places
+from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity, led_by

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.zero import cancelled
+from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.scale import powers_of_n

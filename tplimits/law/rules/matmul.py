@@ -27,12 +27,12 @@ from tplimits.law.closed_forms.integrand import NotClosed, step_products, tidy
 from tplimits.law.expanding import OPEN_HEADS, multiplied_out
 from tplimits.law.gaussians import HatSource, View
 from tplimits.law.hypotheses.moments import tail
-from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.law.moments import OpenMoment
 from tplimits.law.rules.dots import NotAFunction, beside_jump, coefficient, solved
 from tplimits.law.span import Span
 from tplimits.law.state import DATA_TOLERANCE, Derivation, Use
+from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.functions import JUMPS, elementary
 from tplimits.program.parts import found, holds
 

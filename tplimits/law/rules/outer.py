@@ -25,6 +25,7 @@ from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
+from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, singular_places
 from tplimits.program.nodes.entries import OWN, GaussMean, entries
 from tplimits.program.parts import found, holds, longer, put_in
 
@@ -35,7 +36,7 @@ REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 #: nodes of what the tail of a later ket is judged from; a longer one gets a name
 _LONG = 100
 #: a body without any of these is continuous wherever it is finite: its hypotheses need not be asked
-_SINGULAR = (*jump.HEADS, *pole.HEADS, *root.HEADS)
+_SINGULAR = (*jump.HEADS, *PARTIAL)
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 
@@ -101,10 +102,10 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     """Ask for the poles and roots that a power of n is stronger than: 1/(√n s) is 0 for s ≠ 0 alone."""
     whole = smoothed(state, whole, order=1)
     # only of what does not hold a width itself: there the limit is another argument, which the body shows
-    places = (*pole.singular_places(whole), *root.ends_of_domains(whole))
+    places = (*singular_places(whole), *ends_of_domains(whole))
     hidden = [(node, a) for node, a in places if not state.widths & a.free_symbols and not body.has(node)]
     # 1/(√n s) with s → 0 is the pole of a Gaussian, which the body shows as well
-    shown = [a for _, a in (*pole.singular_places(body), *root.ends_of_domains(body))] if hidden else []
+    shown = [a for _, a in (*singular_places(body), *ends_of_domains(body))] if hidden else []
     lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
     if lost != 0:
         _substituted(

@@ -22,15 +22,14 @@ from sympy import Expr, S
 
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, never_negative
-from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
-from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.hypotheses.zero import cancelled
 from tplimits.law.rules.magnified import brought_out, fluctuations_named
 from tplimits.law.rules.multiplicative import apart
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in

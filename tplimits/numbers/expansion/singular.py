@@ -15,11 +15,11 @@ from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
 from tplimits.numbers import near_zero
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
 from tplimits.program.nodes.properties import EXPONENTIAL, FADING
 from tplimits.program.nodes.series import near
@@ -34,6 +34,7 @@ def continued(body: Expr) -> Expr:
     """A body whose removable poles at vectors are read off power series in functions of one variable."""
     if not any(reads_vectors(argument) for _, argument in singular_places(body)):
         return body
+    body = over_moduli(body)
     names = {e: Dummy(real=True) for e in entries(body)}
     law = independent(names.values())
     whole = near_zero.continued(body.xreplace(names), law)

@@ -20,6 +20,7 @@ from tplimits.numbers.forms import factors, turns
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import between_waves, zeros
+from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.parity import parity
@@ -122,9 +123,7 @@ class Kinked:
         """0 for an even function, 1 for an odd one, None for neither: means at small correlations would drown in the
         rounding of coefficients that are zero.
         """
-        right, left = (
-            [self.function.xreplace({self.variable: t * x}).evalf(_DIGITS) for x in _TURNED] for t in (1, -1)
-        )
+        right, left = ([in_digits(self.function, _DIGITS, {self.variable: t * x}) for x in _TURNED] for t in (1, -1))
         # algebra of many kinks takes minutes, which numbers spare where they show that there is nothing to see
         if all(v.is_comparable for v in (*right, *left)) and not any(
             all(map(partial(_equal, sign), right, left)) for sign in (1, -1)

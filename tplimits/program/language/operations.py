@@ -277,7 +277,7 @@ def _average_named(value: Value, symbols: tuple[Symbol, ...]) -> Value:
             tuple(trace.neuron_width[s] for s in slots),
         ),
     )
-    outer = Value(trace, sympy.S.Zero, width, value.axes, origin=origin)
+    outer = Value(trace, sympy.S.Zero, width, value.axes, origin=origin, made_of=(value.uid,))
     return outer if value.width is not None else _average(outer)
 
 

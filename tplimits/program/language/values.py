@@ -70,10 +70,10 @@ class Value(Refusals):
     `expr` gives it in index notation over other values; `width` is the width its own neuron index
     runs over (None: it has none), `neurons` the named neuron indices still free, `axes` its finite
     axes, `waiting` tells that it contains an average which still has a free neuron index, `role` that it is the
-    "state" of a block or an "input" of a network.
+    "state" of a block or an "input" of a network, `made_of` of which values it was made, also of those that cancel.
     """
 
-    __slots__ = ("axes", "expr", "line", "neurons", "origin", "role", "trace", "uid", "waiting", "width")
+    __slots__ = ("axes", "expr", "line", "made_of", "neurons", "origin", "role", "trace", "uid", "waiting", "width")
     _op_priority = 1000.0  # SymPy hands mixed operations to us instead of converting us
 
     def __init__(
@@ -87,6 +87,7 @@ class Value(Refusals):
         origin: Origin = MAP,
         line: Line | None = None,
         role: str = "",
+        made_of: tuple[int, ...] = (),
     ) -> None:
         trace.here()
         # initial data keeps the order of its annotation, in which arrays for it are given
@@ -95,7 +96,7 @@ class Value(Refusals):
         self.trace, self.expr, self.width = trace, expr, width
         self.neurons, self.waiting, self.origin = neurons, waiting, origin
         self.line = line if line is not None else user_line()
-        self.role = role
+        self.role, self.made_of = role, made_of
         self.uid = len(trace.values)
         trace.values.append(self)
 
@@ -120,7 +121,7 @@ class Value(Refusals):
     def derived(self, expr: Expr, **changes: Any) -> Value:
         """A new map value that differs from this one as told."""
         fields = {"width": self.width, "axes": self.axes, "neurons": self.neurons, "waiting": self.waiting}
-        return Value(self.trace, expr, **{**fields, **changes})
+        return Value(self.trace, expr, made_of=(self.uid,), **{**fields, **changes})
 
     def here(self) -> Value:
         """This value, if it belongs to the tracing in progress."""
@@ -310,7 +311,9 @@ def apply(function: Callable[..., Expr], args: tuple[Any, ...], linear: bool = F
     axes = tuple(a for v in values for a in v.axes)
     neurons = frozenset().union(*(v.neurons for v in values))
     result = trace.with_rational_powers(result)
-    return Value(trace, result, widths[0] if widths else None, axes, neurons, waiting)
+    # tp.where of a number is one of its branches, and made of that alone
+    made_of = tuple(v.uid for v in [v for v in values if v.entry() == result][:1] or values)
+    return Value(trace, result, widths[0] if widths else None, axes, neurons, waiting, made_of=made_of)
 
 
 def sum_over(value: Value, axis: str) -> Value:

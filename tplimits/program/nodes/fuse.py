@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.errors import ProgramError
+from tplimits.program.nodes.display_names import display_names
+from tplimits.program.nodes.domains import where_chosen
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -28,6 +29,8 @@ from tplimits.program.nodes.entries import (
     entries,
 )
 from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.hidden_domains import HiddenDomains
+from tplimits.program.nodes.jump_signs import with_plain_signs
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -56,18 +59,17 @@ class _Builder:
     def __init__(self, trace: Trace, returned: Iterable[int]) -> None:
         self.trace = trace
         self.poles: dict[int, bool] = {}
+        self.domains = HiddenDomains(trace.values)
         self.roots = self._find_roots(list(returned))
-        self.instructions: list[Instruction] = []
-        self.where: dict[int, int] = {}  # value -> instruction
-        self.known: dict[Instruction, int] = {}  # instruction without name -> position
-        self.inlined: dict[int, Expr] = {}
+        self.hidden: list[tuple[int, int]] = []
 
     def _find_roots(self, returned: list[int]) -> set[int]:
         """Which values become instructions: what has a name or is returned, and what those need."""
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        named = (*(u for u in kept if not self._has_pole(u)), *self.trace.forced)
+        alone = (u for u in kept if not self._has_pole(u) and not self.domains.may_be_unreal(u))
+        named = (*alone, *self.trace.forced)
         stack = [*returned, *(u for u in named if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
@@ -88,7 +90,8 @@ class _Builder:
                 if (looks_up or is_operand) and not self._is_entry(entry.source, roots, whole=looks_up):
                     roots.add(entry.source)
         self._split(roots, sorted(seen))
-        return {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
+        roots = {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
+        return roots
 
     def _has_pole(self, uid: int) -> bool:
         """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
@@ -126,6 +129,25 @@ class _Builder:
         return not (whole and looks_up) and self._is_entry(entry.source, roots, whole or looks_up)
 
     def build(self) -> None:
+        """The instructions, those of maps included whose domains would be lost in their users."""
+        self._build()
+        while new := list(self.domains.found(self.roots, self._resolve)):
+            for user, part in new:
+                if part == user or self.trace.values[part].neurons:
+                    self.domains.refuse(user, part)
+            self.hidden += new
+            self.roots |= {part for _, part in new}
+            self._build()
+        for user, part in self.hidden:
+            # what is read twice may cancel: log x − log x
+            if self.where[part] not in self.instructions[self.where[user]].operands:
+                self.domains.refuse(user, part)
+
+    def _build(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.where: dict[int, int] = {}  # value -> instruction
+        self.known: dict[Instruction, int] = {}  # instruction without name -> position
+        self.inlined: dict[int, Expr] = {}
         for uid in sorted(self.roots):
             instruction = self._instruction(self.trace.values[uid])
             position = self._same_as(instruction)
@@ -175,12 +197,12 @@ class _Builder:
             return Avg("", axes, operand=self._operand(operand), over=over)
         if kind == "outer":
             integrand, slots, names, widths = data
-            body, order = _ordered_slots(canonical_bound_axes(self._written(integrand)), slots)
+            body, order = _ordered_slots(canonical_bound_axes(_real(self._written(integrand))), slots)
             names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
             return OuterNonlin(
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
-        body = canonical_bound_axes(self._written(value.expr))
+        body = canonical_bound_axes(_real(self._written(value.expr)))
         if value.width is None:
             return ScalarNonlin("", axes, body=body)
         return OuterNonlin("", axes, body=body, over=value.width)
@@ -213,6 +235,11 @@ class _Builder:
                 change[OWN] = entry.neuron
             swap[entry] = self.inlined[uid].xreplace({a: b for a, b in change.items() if a != b})
         return _with_scaled_signs(expr, swap).xreplace(swap)
+
+
+def _real(body: Expr) -> Expr:
+    """The same function, in a form that is real in all branches and whose jumps numbers see."""
+    return where_chosen(with_plain_signs(body))
 
 
 @remembered(1 << 12)
@@ -263,53 +290,6 @@ def _reads(value: Value) -> list[Entry]:
     return list(entries(value.expr))
 
 
-def _display_names(builder: _Builder, returned: Mapping[str, int]) -> tuple[dict[str, int], dict[int, str]]:
-    """All names that can be asked for, and the one to print for each instruction."""
-    trace, where = builder.trace, builder.where
-    initial = {s.name: p for p, s in enumerate(builder.instructions) if s.name}
-    forced: dict[str, int] = {}
-    for uid, name in trace.forced.items():
-        if uid in where:
-            forced[name] = where[uid]
-            if initial.get(name, where[uid]) != where[uid]:
-                line = trace.values[uid].line
-                raise ProgramError(f"{line}: .named({name!r}) takes the name of an argument; choose another name.")
-    bindings = [(name, where[uid]) for name, uid in trace.bindings if uid in where]
-    others = [(name, where[uid]) for name, uid in (*trace.inherited.items(), *returned.items()) if uid in where]
-    numbered = _numbered(bindings)
-
-    printed = {position: name for name, position in forced.items()}
-    taken = set(forced)
-    for name, position in (*initial.items(), *numbered, *others):
-        if position not in printed and name not in taken:
-            printed[position] = name
-            taken.add(name)
-    for position in range(len(builder.instructions)):
-        if position not in printed:
-            # its number, with as many underscores as it takes
-            named = ("_" * i + str(position + 1) for i in itertools.count(1))
-            printed[position] = next(c for c in named if c not in taken)
-
-    aliases = {name: where[uid] for name, uid in trace.inherited_aliases.items() if uid in where}
-    names = {**dict(bindings), **aliases}  # a name bound several times stands for its last value
-    for name, position in (*initial.items(), *numbered, *others):
-        names.setdefault(name, position)
-    names.update(forced)
-    for position, name in printed.items():
-        names.setdefault(name, position)
-    return names, printed
-
-
-def _numbered(bindings: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The values of local variables in order, as h, h#2, h#3; h#1 is another way to ask for the first."""
-    counts: dict[str, int] = {}
-    numbered: list[tuple[str, int]] = []
-    for name, position in bindings:
-        counts[name] = counts.get(name, 0) + 1
-        numbered.append((name if counts[name] == 1 else f"{name}#{counts[name]}", position))
-    return [*numbered, *((f"{name}#1", position) for name, position in numbered if counts.get(name, 0) > 1)]
-
-
 def instructions_of(
     trace: Trace, returned: Mapping[str, int]
 ) -> tuple[tuple[Instruction, ...], dict[str, int], dict[int, int]]:
@@ -319,6 +299,6 @@ def instructions_of(
     """
     builder = _Builder(trace, returned.values())
     builder.build()
-    names, printed = _display_names(builder, returned)
+    names, printed = display_names(trace, builder.instructions, builder.where, returned)
     named = tuple(replace(s, name=printed[i]) for i, s in enumerate(builder.instructions))
     return named, names, builder.where

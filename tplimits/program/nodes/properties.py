@@ -129,6 +129,9 @@ ODD, EVEN = _having(lambda f: f.symmetry is _ODD), _having(lambda f: f.symmetry 
 SIGNED = _having(lambda f: f.symmetry is _ODD and f.rises_from is _EVERYWHERE)
 #: positive everywhere: an analytic function that is nowhere negative and fades, or stays above 1, does not vanish
 POSITIVE = _having(lambda f: _ENTIRE in f.traits and f.values[0] >= 0)
+#: strictly rising and falling, so that no value is taken at an end of their range
+RISING = _having(lambda f: _ENTIRE in f.traits and f.rises_from is _EVERYWHERE)
+FALLING = _having(lambda f: _ENTIRE | _FALLING in f.traits)
 #: f(x) ~ c x at 0, and no power of x at infinity
 SATURATING = _having(lambda f: f.symmetry is _ODD and _ENTIRE in f.traits and f.growth in (_BOUNDED, _LOGARITHMIC))
 #: c |x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it; those of them with a slope there

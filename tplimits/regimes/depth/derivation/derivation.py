@@ -40,6 +40,7 @@ from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Lowering, Taken
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.reading import Reading, dimensions
+from tplimits.regimes.depth.derivation.scalars.judging import insist_on_real
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -282,6 +283,7 @@ def lowered(program: Program, fixed: tuple[str, ...] = (), taken: Taken = AS_WRI
     """A block in the index algebra, with its coefficients in one ring; functions of scalars `taken` as told."""
     sizes = dimensions(program, fixed)
     limit, known = MOST, None
+    insist_on_real(Lowering(program, sizes, limit, taken))
     while limit <= _LARGEST:
         lowering = Lowering(program, sizes, limit, taken)
         state = lowering.template(program.returns[0])

@@ -15,10 +15,9 @@ from sympy import Dummy, Expr, Float, Mul, S
 
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.law.rules import removable
 from tplimits.numbers import near_zero
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import remembered

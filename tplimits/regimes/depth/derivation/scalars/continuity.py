@@ -11,9 +11,8 @@ from sympy import Dummy, Expr, Symbol, sstr
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import ends_of_domains
 from tplimits.program.network.differentiate import jumps
+from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
 
 if TYPE_CHECKING:

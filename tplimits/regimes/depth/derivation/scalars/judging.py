@@ -16,19 +16,32 @@ from sympy import Dummy, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.pole import insist_finite, poles, singular_places
+from tplimits.law.hypotheses.pole import insist_finite, poles
 from tplimits.law.hypotheses.reader import Unreadable, Value
-from tplimits.law.hypotheses.root import ends_of_domains, roots
+from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.spread import is_spread
+from tplimits.law.hypotheses.tails import Growth, infinite_moment
 from tplimits.law.rules.magnified import brought_out
 from tplimits.law.rules.removable import continued
 from tplimits.law.state import in_widths_of_n
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, entries, width_symbol, with_names
+from tplimits.program.nodes.domains import ends_of_domains, real_where, singular_places
+from tplimits.program.nodes.entries import (
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    N,
+    axis_symbol,
+    entries,
+    reads_vectors,
+    width_symbol,
+    with_names,
+)
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, powers_of_n
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
 from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.derivation.scalars.growth import tail_of
 from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
 from tplimits.regimes.depth.derivation.scalars.row_weights import in_rows
 from tplimits.regimes.depth.derivation.scalars.scalars import fixed_number, fixed_table, parts
@@ -127,6 +140,27 @@ def _refused_at_pole(lowering: Lowering, body: Expr, env: Mapping[Expr, int]) ->
     finally:
         lowering.remarks = outer
     return pole
+
+
+def insist_on_real(lowering: Lowering) -> None:
+    """Refuse maps that are no numbers where what they are written out in would be one: r² with r = √h is h."""
+    program, stack = lowering.program, set(lowering.program.returns)
+    seen: set[int] = set()
+    while stack:
+        seen.add(position := stack.pop())
+        s = program[position]
+        stack |= set(s.operands) - seen
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or not real_where(s.body):
+            continue
+        lowering.here = position
+        if isinstance(s, ScalarNonlin):
+            env: dict[Expr, int] = {axis_symbol(a): lowering.fresh(lowering.dimension_of(a)) for a in s.axes}
+            roots(ScalarReader(lowering, env), s.body, lowering.where)
+        elif not s.slots and not (body := lowering.reading.inlined(s.body)).has(AxisSum):
+            # scalars are near their limits, whatever their sign could be
+            found = tail_of(lowering, body.xreplace({e: S.One for e in entries(body) if not reads_vectors(e)}))
+            if found.unreal and found.kind is Growth.INFINITE:
+                raise NoLimitError(infinite_moment(lowering.where, f"{s.name}⟩", found.reason.replace("⁽1⁾", "")))
 
 
 def lowered_at_poles(lowering: Lowering, body: Expr, env: Mapping[Expr, int], judged: bool = True) -> Poly:

@@ -14,7 +14,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.program.nodes.domains import ends_of_domains
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
 from tplimits.program.parts import found as parts_of
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays

@@ -1,0 +1,135 @@
+"""Domains that cancel while a program is traced: seen where they may be left, and nothing else changes."""
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+
+asin = tp.elementwise(sympy.asin)
+
+
+def traced(f):
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(f(x, y))
+
+    return tp.program(program)
+
+
+def of_neurons(x, y):
+    β = tp.neuron("β")
+    return tp.avg(tp.sqrt(x[β]) * tp.sqrt(x[β]) * y, over=β)
+
+
+LOST = {
+    "the same value": lambda x, y: (r := tp.log(x)) - r + y,
+    "0·log": lambda x, y: x + 0 * tp.log(y),
+    "√/√": lambda x, y: tp.sqrt(x) / tp.sqrt(x),
+    "asin − asin": lambda x, y: asin(x) - asin(x) + x,
+    "relu/relu": lambda x, y: tp.relu(x) / tp.relu(x),
+    "relu²/relu": lambda x, y: tp.relu(x) ** 2 / tp.relu(x) + y,
+    "log relu": lambda x, y: y + (tp.log(tp.relu(x)) - tp.log(tp.relu(x))),
+    "of another neuron": of_neurons,
+    "of a scalar": lambda x, y: x * (tp.sqrt(tp.avg(y)) / tp.sqrt(tp.avg(y))),
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_what_cancels_with_its_domain_is_refused(case):
+    with pytest.raises(tp.ProgramError, match="cancels, and may be no number"):
+        traced(LOST[case])
+
+
+READ = {
+    "√·√": lambda x, y: tp.sqrt(x) * tp.sqrt(x),
+    "powers": lambda x, y: x**0.5 * x**0.5 + y,
+    "square": lambda x, y: tp.sqrt(x + y) ** 2,
+    "log − log": lambda x, y: y + tp.log(x) - tp.log(x),
+    "exp log": lambda x, y: tp.exp(tp.log(x)),
+    "tanh artanh": lambda x, y: tp.tanh(tp.elementwise(sympy.atanh)(x)),
+    "below": lambda x, y: y / (tp.sqrt(x) * tp.sqrt(x)) * tp.sqrt(x) ** 4,
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_what_is_read_is_no_number_at_finite_width_and_refused_in_the_limit(case):
+    program = traced(READ[case])
+    assert np.isnan(program.run(n=100, seed=1)["return"])
+    with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
+        tp.derive(program)
+
+
+#: what is real for sure is written as before, in as many instructions as its result in plain words
+KEPT = {
+    "relu": (lambda x, y: tp.sqrt(tp.relu(x)) ** 2, lambda x, y: tp.relu(x)),
+    "square": (lambda x, y: tp.sqrt(x * x) * y, lambda x, y: tp.abs(x) * y),
+    "log |x|": (lambda x, y: tp.exp(2 * tp.log(tp.abs(x))), lambda x, y: x**2),
+    "norm": (lambda x, y: x / tp.sqrt(tp.avg(x * x)) / tp.sqrt(tp.avg(x * x)), lambda x, y: x / tp.avg(x * x)),
+    "x/x": (lambda x, y: x / x * y, lambda x, y: y),
+    "x²/x": (lambda x, y: y * (x * x / x), lambda x, y: y * x),
+    "|x|/|x|": (lambda x, y: tp.abs(x) / tp.abs(x) + y, lambda x, y: 1 + y),
+    "softmax of one": (lambda x, y: tp.exp(x) / tp.exp(x) + x, lambda x, y: 1 + x),
+    "hypotenuse": (lambda x, y: tp.sqrt(x * x + tp.relu(y) ** 2) ** 2, lambda x, y: x**2 + tp.relu(y) ** 2),
+    "1 + relu": (lambda x, y: (1 + tp.relu(x)) / (1 + tp.relu(x)) * y, lambda x, y: y),
+    "not chosen": (lambda x, y: tp.where(-1, tp.log(x), y), lambda x, y: y),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_stays_in_its_domain_is_as_short_as_its_result(case):
+    one, other = (traced(f) for f in KEPT[case])
+    assert [s.body for s in one if hasattr(s, "body")] == [s.body for s in other if hasattr(s, "body")]
+
+
+def test_a_domain_that_numbers_decide_is_asked_of_its_own_instruction():
+    """Var = avg(y²) − avg(y)² is positive in the limit, which algebra does not see: E (x/σ)² = 1."""
+    program = traced(lambda x, y: (x / tp.sqrt(tp.avg(y * y) - tp.avg(y) ** 2)) ** 2)
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(1, rel=1e-12)
+    wrong = traced(lambda x, y: (x * tp.sqrt(tp.avg(y * y) - 2 * tp.avg(tp.abs(y)))) ** 2)
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match="is not real at the limit of its arguments"):
+        tp.derive(wrong).evaluate()
+
+
+CHOSEN = {
+    "√": lambda x, y: tp.where(x, tp.sqrt(x), y),
+    "second side": lambda x, y: tp.where(1 - x, y, tp.log(x)),
+    "beyond": lambda x, y: tp.where(x - 1, x**0.3 * (x - 1) ** 0.2, 0),
+    "of two": lambda x, y: tp.where(x - y, tp.sqrt(x - y), 0),
+    "of a product": lambda x, y: tp.where(x * y, tp.sqrt(2 * x * y), 0),
+    "of a square": lambda x, y: tp.where(1 - x * x, asin(x), y),
+    "of a function": lambda x, y: tp.where(tp.tanh(x), tp.sqrt(x), 0),
+    "of a step": lambda x, y: tp.where(tp.step(x), tp.sqrt(x), tp.sqrt(-x)),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_branches_are_asked_where_they_are_chosen(case):
+    """The mean of a million draws, of a function that is written with NumPy's `where`."""
+    x, y = np.random.default_rng(3).standard_normal((2, 1_000_000))
+    with np.errstate(all="ignore"):
+        drawn = {
+            "√": np.where(x > 0, np.sqrt(x), y),
+            "second side": np.where(1 - x > 0, y, np.log(x)),
+            "beyond": np.where(x - 1 > 0, x**0.3 * (x - 1) ** 0.2, 0),
+            "of two": np.where(x - y > 0, np.sqrt(x - y), 0),
+            "of a product": np.where(x * y > 0, np.sqrt(2 * x * y), 0),
+            "of a square": np.where(1 - x * x > 0, np.arcsin(x), y),
+            "of a function": np.where(x > 0, np.sqrt(x), 0),
+            "of a step": np.where(x > 0, np.sqrt(x), np.sqrt(-x)),
+        }[case]
+    found = tp.derive(traced(CHOSEN[case])).evaluate()["return"].value
+    assert abs(found - drawn.mean()) < 4 * drawn.std() / 1e3
+
+
+@pytest.mark.parametrize("f", [lambda x, y: tp.where(x, y, tp.sqrt(x)), lambda x, y: tp.where(x + 1, tp.log(x), y)])
+def test_branches_that_are_no_numbers_where_they_are_chosen_are_refused(f):
+    with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
+        tp.derive(traced(f))
+
+
+def test_a_name_for_a_branch_changes_nothing():
+    def named(x, y):
+        root = tp.sqrt(x)
+        return tp.where(x, root, y)
+
+    assert tp.derive(traced(named)).evaluate() == tp.derive(traced(CHOSEN["√"])).evaluate()

@@ -1,0 +1,152 @@
+"""Domains that are lost when values are written out in their users: √x·√x is x, and no number where x < 0.
+
+A value whose domain is lost becomes an instruction, of which every regime asks whether it is real: r = √x, then r·r.
+What nothing reads any more, log x − log x, is a ProgramError unless its argument is seen to stay in the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Dummy, Expr, Symbol
+
+from tplimits.errors import ProgramError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.domains import PARTIAL, real_where, seen_nonnegative, seen_positive, singular_places
+from tplimits.program.nodes.entries import AxisSum, entries, sources
+from tplimits.program.parts import found, holds
+
+if TYPE_CHECKING:
+    from tplimits.program.language.values import Value
+
+#: may be one number for a share of neurons; what is made of other heads is zero with probability 0
+_FLAT = (functions.step, functions.relu, functions.maximum, functions.minimum, functions.where)
+
+
+class HiddenDomains:
+    """What the values of a trace are like, and which of their domains the bodies they are written into lose."""
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self.values = values
+        self._signs: dict[int, bool] = {}
+        self._flats: dict[int, bool] = {}
+        self.chooses = any(holds(v.expr, functions.where) for v in values)
+
+    def may_be_unreal(self, uid: int) -> bool:
+        """Whether a map of vectors may be no number, and `where` may leave it out where it is none."""
+        value = self.values[uid]
+        asked = self.chooses and value.width is not None and value.origin.kind == "map"
+        return asked and any(not self._stays(node, u) for node, u in real_where(value.expr))
+
+    def found(self, roots: set[int], resolved: Callable[[Expr], Expr]) -> Iterator[tuple[int, int]]:
+        """(user, value) where a body has lost a domain of what is written out in it: the last value that has it."""
+        for user in sorted(roots):
+            parts = self._parts(user, roots)
+            for part in sorted({user, *parts}):
+                for u, pole in self._places(part):
+                    place = (_bare(resolved(u)), pole)
+                    if not _has(resolved(self.body(user)), *place):
+                        over = [p for p in parts if part == p or part in self._parts(p, roots)]
+                        having = [p for p in over if _has(resolved(self.body(p)), *place)]
+                        yield user, max(having, default=part)
+
+    def refuse(self, user: int, part: int) -> None:
+        """ProgramError for a value that is lost with its domain."""
+        value = self.values[part]
+        raise ProgramError(
+            f"{self.values[user].line}: what is computed at {value.line} cancels, and may be no number (a root, a "
+            "logarithm, a quotient outside of its domain), which no limit would show; leave it out, or keep its "
+            "argument in the domain, as by tp.abs."
+        )
+
+    def body(self, uid: int) -> Expr:
+        """The expression that an instruction would be made of."""
+        value = self.values[uid]
+        return value.origin.data[0] if value.origin.kind == "outer" else value.expr
+
+    def _parts(self, uid: int, roots: set[int]) -> set[int]:
+        """The maps that are written out in a value."""
+        stack, seen = [uid], set[int]()
+        while stack:
+            value = self.values[stack.pop()]
+            read = set(value.made_of) | sources(self.body(value.uid))
+            new = {p for p in read - seen - roots if self.values[p].origin.kind in ("map", "outer")}
+            seen |= new
+            stack += new
+        return seen
+
+    def _places(self, uid: int) -> list[tuple[Expr, bool]]:
+        """The arguments at which a value may be no number, and whether that is a pole."""
+        body = self.body(uid)
+        if not holds(body, *PARTIAL):
+            return []
+        ends = [u for node, u in real_where(body) if not self._stays(node, u)]
+        poles = [u for _, u in singular_places(body) if self._is_flat(u) and not seen_positive(self._signed(u))]
+        return [*((u, False) for u in ends), *((u, True) for u in poles)]
+
+    def _stays(self, node: Expr, u: Expr) -> bool:
+        """Whether an argument is seen to stay in a domain."""
+        signed = self._signed(u)
+        closed = not isinstance(node, sympy.log) or not self._is_flat(u)
+        return seen_positive(signed) or (closed and seen_nonnegative(signed))
+
+    def _is_flat(self, expr: Expr) -> bool:
+        """Whether it may be zero for a share of neurons; x² + relu(y)² is zero only where x is."""
+        base, power = expr.as_base_exp()
+        if expr.is_Pow and power.is_number:
+            return self._is_flat(base)
+        if expr.is_Add and all(seen_nonnegative(self._signed(a)) for a in expr.args):
+            return all(map(self._is_flat, expr.args))
+        return holds(expr, *_FLAT) or any(map(self._is_flat_value, sources(expr)))
+
+    def _is_flat_value(self, uid: int) -> bool:
+        if uid not in self._flats:
+            value = self.values[uid]
+            self._flats[uid] = value.origin.kind == "map" and self._is_flat(value.expr)
+        return self._flats[uid]
+
+    def _signed(self, expr: Expr) -> Expr:
+        """With symbols that are not negative for values that are seen not to be."""
+        sums = {s: Dummy(nonnegative=True) for s in found(expr, AxisSum) if seen_nonnegative(self._signed(s.summand))}
+        own = {e: Dummy(nonnegative=True) for e in entries(expr) if self._is_nonnegative(e.source)}
+        return expr.xreplace({**own, **sums})
+
+    def _is_nonnegative(self, uid: int) -> bool:
+        if uid not in self._signs:
+            value = self.values[uid]
+            if value.origin.kind == "avg":
+                self._signs[uid] = self._is_nonnegative(value.origin.data[0].source)
+            else:
+                self._signs[uid] = value.origin.kind in ("map", "outer") and seen_nonnegative(
+                    self._signed(self.body(uid))
+                )
+        return self._signs[uid]
+
+
+def _has(body: Expr, u: Expr, pole: bool) -> bool:
+    """Whether a body is no number where an argument is zero, or negative."""
+    if pole:
+        poles = {f for _, v in singular_places(body) for f in _factors(_bare(v))}
+        return all(f in poles for f in _factors(u))
+    return _sign_of(u) in {_sign_of(_bare(v)) for _, v in real_where(body)}
+
+
+def _bare(expr: Expr) -> Expr:
+    """An expression without neurons and indices, which averages and sums rename."""
+    sums = {s: _bare(s.summand) for s in found(expr, AxisSum)}
+    return expr.xreplace(sums).xreplace({e: Symbol(f"value {e.source}", real=True) for e in entries(expr)})
+
+
+def _factors(expr: Expr) -> Iterator[Expr]:
+    """What is zero where a product is."""
+    return (f.as_base_exp()[0] for f in sympy.Mul.make_args(expr) if not f.is_number)
+
+
+def _sign_of(expr: Expr) -> Expr:
+    """What of a product decides its sign."""
+    factors: Mapping[bool, list[Expr]] = {True: [], False: []}
+    for f in sympy.Mul.make_args(expr):
+        factors[seen_nonnegative(f)].append(f)
+    return sympy.Mul(*factors[False])
