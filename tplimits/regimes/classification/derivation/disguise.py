@@ -19,8 +19,10 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, axis_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.properties import CROSSING, POSITIVE
+from tplimits.program.parts import heads
 from tplimits.regimes import width
 
 if TYPE_CHECKING:
@@ -35,11 +37,12 @@ _ERROR, _ZERO = 1e-8, 1e-11
 
 
 def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
-    """Those of some averages and scalars that subtract, read no other of these zeros, and vanish at generic data."""
+    """Those of some averages and scalars that may vanish, read no other of these zeros, and do at generic data."""
     found: set[int] = set()
     for p in sorted(positions):
-        differs = subtracts(network, network[p])
-        if differs and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
+        s = network[p]
+        may = subtracts(network, s) or (isinstance(s, ScalarNonlin) and elsewhere(s.body))
+        if may and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
             found.add(p)
     return frozenset(found)
 
@@ -53,6 +56,12 @@ def subtracts(network: Program, s: Instruction) -> bool:
     # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
     body = body.xreplace({p: sympy.Dummy(positive=True) for p in body.atoms(sympy.Pow) if p.exp.is_even})
     return any(map(is_difference, body.atoms(sympy.Add)))
+
+
+def elsewhere(body: Expr) -> tuple[type, ...]:
+    """The heads of functions in a body that may vanish where their argument does not, as log does at 1."""
+    known = (Entry, AxisSum, *CROSSING, *POSITIVE)
+    return tuple(head for head in heads(body) if issubclass(head, sympy.Function) and not issubclass(head, known))
 
 
 def is_difference(total: Expr) -> bool:
