@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.program.nodes.entries import ArrayEntry, constant_symbol, entries
+
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
+#: conditions that decimal numbers or data decide are judged to this accuracy
+DATA_TOLERANCE = 1e-12
 #: a denominator with a larger power of two is that of a decimal number
 _EXACT = 1 << 20
 #: nobody writes larger whole numbers: they are what roots and quotients make of decimal numbers
@@ -27,13 +31,23 @@ def is_rounded(number: sympy.Rational) -> bool:
     return bool(number.q & -number.q > _EXACT or max(abs(number.p), number.q) > _WRITTEN)
 
 
-def has_rounded(program: Program) -> bool:
-    """Whether something in a program is known to the accuracy of doubles alone."""
-    if program.arrays or program.constants:
-        return True
-    return any(_holds_rounded(expr) for s in program for expr in s.expressions)
+class Rounded:
+    """What in a program is known to the accuracy of doubles alone: what decimal numbers, arrays or constants enter."""
 
+    def __init__(self, program: Program) -> None:
+        self._constants = frozenset(map(constant_symbol, program.constants))
+        self._positions: set[int] = set()
+        for position, s in enumerate(program):
+            if not self._positions.isdisjoint(s.operands) or any(map(self._holds, s.expressions)):
+                self._positions.add(position)
 
-def _holds_rounded(expr: Expr) -> bool:
-    """Asked once of every part of a program: walked through, since nothing is found twice."""
-    return any(map(_holds_rounded, expr.args)) if expr.args else expr.is_Rational and is_rounded(expr)
+    def tolerance(self, expr: Expr) -> float:
+        """What counts as zero in a part of a body: 1e-12 where it holds such a number, or reads what one enters."""
+        rounded = self._holds(expr) or any(e.source in self._positions for e in entries(expr))
+        return DATA_TOLERANCE if rounded else 0.0
+
+    def _holds(self, expr: Expr) -> bool:
+        """Asked once of every part of a program: walked through, since nothing is found twice."""
+        if isinstance(expr, ArrayEntry) or expr in self._constants:
+            return True
+        return any(map(self._holds, expr.args)) if expr.args else bool(expr.is_Rational and is_rounded(expr))

@@ -181,7 +181,9 @@ def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], 
     if side is not None:
         start = walk(side.body).start
     elif vanishes_at(node, limits):
-        start = -HALF
+        # as far as its argument is from the zero: n^(−½), as a rule
+        argument = node.args[0]
+        start = min(-HALF, walk(argument - argument.xreplace(dict(limits))).start)
     else:
         return None
     return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)
