@@ -69,6 +69,8 @@ class CoordinateCheck(Reported):
     above: bool = False
     #: what the rates that were asked for are multiplied by
     slowed: float = 1.0
+    #: what is counted to grow where no row shows it: inside of functions that saturate, or in later steps
+    unseen: tuple[str, ...] = ()
 
     @property
     def _passed(self) -> bool:
@@ -160,6 +162,7 @@ class CoordinateCheck(Reported):
         told = f"; {len(self.apart)} rows not as counted" if self.apart else ""
         told += f"; {len(self.undecided)} rows undecided: taken as counted" if self.undecided else ""
         widths = ", ".join(map(str, self.widths))
+        told += f"; what grows is in no row: {self.unseen[0]}" if self.unseen else ""
         where = "pass" if self._passed else "are above" if self.above else ""
         told += f"; gradients fall, and {where} ε at these widths" if where else ""
         told += f"; rates times {self.slowed:.2g}, at which changes are small" if self.slowed < 1 else ""
