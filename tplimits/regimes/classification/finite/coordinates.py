@@ -42,6 +42,8 @@ _MOST_ROWS = 40
 SMALL, MODERATE = 0.25, 2.0
 #: so many smaller rates are tried
 SLOWER = 4
+#: the share of networks, of all widths, in which a value is not 0
+_ALIVE = 0.3
 #: sizes below are those of sums that cancel exactly
 ROUNDING = 1e-12
 
@@ -311,10 +313,11 @@ def _size(values: Array) -> Array:
 
 
 def _moving(sizes: Sequence[Array]) -> list[Array]:
-    """The sizes of networks in which something moves; none where it does not in most."""
+    """The sizes of networks in which something moves; none where it does so in few: relu(s) with s → 0 is half at 0."""
     found = [s[s > 0] for s in sizes]
     # a value that is zero in most networks, as behind a dead relu, has no typical size
-    return [x if 2 * len(x) >= len(s) and len(x) > 1 else x[:0] for x, s in zip(found, sizes, strict=True)]
+    alive = sum(map(len, found)) >= _ALIVE * sum(map(len, sizes))
+    return [x if alive and len(x) > 1 else x[:0] for x in found]
 
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
