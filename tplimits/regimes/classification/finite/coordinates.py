@@ -42,10 +42,8 @@ _MOST_ROWS = 40
 SMALL, MODERATE = 0.25, 2.0
 #: so many smaller rates are tried
 SLOWER = 4
-#: the share of networks, of all widths, in which a value is not 0
-_ALIVE = 0.3
-#: sizes below are those of sums that cancel exactly
-ROUNDING = 1e-12
+#: sizes below are those of sums that cancel exactly; the share of networks, of all widths, in which a value is not 0
+ROUNDING, _ALIVE = 1e-12, 0.3
 
 
 @dataclass(frozen=True)
@@ -313,9 +311,8 @@ def _size(values: Array) -> Array:
 
 
 def _moving(sizes: Sequence[Array]) -> list[Array]:
-    """The sizes of networks in which something moves; none where it does so in few: relu(s) with s → 0 is half at 0."""
+    """The sizes of networks in which something moves; none where it does so in few, as behind a dead relu."""
     found = [s[s > 0] for s in sizes]
-    # a value that is zero in most networks, as behind a dead relu, has no typical size
     alive = sum(map(len, found)) >= _ALIVE * sum(map(len, sizes))
     return [x if alive and len(x) > 1 else x[:0] for x in found]
 
