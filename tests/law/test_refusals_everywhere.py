@@ -339,6 +339,10 @@ ACCEPTED = {
     "sign of a remainder": lambda x, y, z, h, W: h + sign(h - x * avg(h * x) / avg(x * x)),
     "sign of what is 0 for half": lambda x, y, z, h, W: sign(tp.relu(h)),
     "sign of nothing": lambda x, y, z, h, W: z + sign(tp.relu(h) - h - tp.relu(-h)),
+    # powers of n beside what does not tend to 0
+    "sign of √n": lambda x, y, z, h, W: z * sign(tp.sqrt(tp.n) * avg(y * y)),
+    "step of −n": lambda x, y, z, h, W: z * (1 + step(tp.n * (avg(y * y) - 2))),
+    "relu of √n": lambda x, y, z, h, W: z * tp.relu(tp.sqrt(tp.n) * avg(y * y)) / tp.sqrt(tp.n),
 }
 
 
@@ -347,6 +351,7 @@ OF_BLOCKS = ("relu at 0", "root of |θ|", "exp(−x²)", "1/(1 + x²)", "tanh(x)
 OF_BLOCKS += ("root of a norm", "layer norm", "relu of a disguise", "root kept off zero", "below a root")
 OF_BLOCKS += ("root where it is a number", "logarithm where it is a number", "power where it is a number")
 OF_BLOCKS += ("sign of what is 0 for half", "sign of nothing", "an image above and below", "centred")
+OF_BLOCKS += ("sign of √n", "relu of √n")
 #: and what they average by draws
 DRAWN_BY_BLOCKS = ("sign of a sum", "jump after a norm", "both above and below", "a norm divides")
 DRAWN_BY_BLOCKS += ("pole with moments", "logarithm with moments", "sign of a remainder")
@@ -434,6 +439,30 @@ def test_a_pole_is_removable_where_its_scalar_stands_inside_of_a_function(engine
         lambda x, y, z, h, W: tp.sin(h * avg(x * y)) / tp.tanh(avg(x * y)),
     ):
         assert ENGINES[engine](g) == pytest.approx(1.0, rel=1e-12)  # x and h themselves
+
+
+#: functions of scalars that are far below rounding errors of 1, and E g²
+SMALL = {
+    "log": (lambda x, y, z, h, W: z * tp.log(avg(tp.exp(tp.tanh(x) - 80))) / 80, None),
+    "sign": (lambda x, y, z, h, W: z * sign(avg(tp.exp(tp.tanh(h) - 80))), 1.0),
+    "1/s": (lambda x, y, z, h, W: z * avg(h * h * tp.exp(-80)) / avg(y * y * tp.exp(-80)), 1.0),
+    "step of a multiple": (lambda x, y, z, h, W: z * step(1e-31 * avg(x * x) - 0.5e-31 * avg(y * y)), 1.0),
+    "log of a multiple": (lambda x, y, z, h, W: z * tp.log(1e-31 * avg(h * h)), math.log(1e-31) ** 2),
+    "root of a difference": (lambda x, y, z, h, W: 1e16 * z * tp.sqrt(1e-31 * avg(x * x) - 0.1e-31), 9.0),
+}
+
+
+PAIRS_OF_SMALL = [(engine, case) for engine in ("width", "kernels", "operator regime") for case in SMALL]
+PAIRS_OF_SMALL += [("expansion in the width", case) for case in SMALL if "of a" in case]
+
+
+@pytest.mark.parametrize(("engine", "case"), PAIRS_OF_SMALL)
+def test_a_small_number_is_no_zero(engine, case):
+    g, expected = SMALL[case]
+    if expected is None:
+        density = lambda u: np.exp(np.tanh(u) - u * u / 2) / np.sqrt(2 * np.pi)  # noqa: E731
+        expected = (np.log(integrate.quad(density, -12, 12)[0]) / 80 - 1) ** 2
+    assert ENGINES[engine](g) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["width", "kernels", "feature learning of a readout"])

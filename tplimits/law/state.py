@@ -21,9 +21,10 @@ from tplimits.law.kets import Ket, Key, Reference, Step, key_of
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
-from tplimits.program.nodes.digits import has_rounded, in_digits
+from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, made_of
+from tplimits.program.nodes.rounding import DATA_TOLERANCE, Rounded
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from tplimits.law.span import Span
     from tplimits.program.nodes.program import Program
 
-#: conditions that array constants decide are judged to this accuracy
-DATA_TOLERANCE = 1e-12
 #: a closed number below this, of so many digits, is zero
 _NOTHING, _DIGITS = 1e-30, 60
 #: in sentences, what has more nodes than this is written by its name
@@ -120,9 +119,9 @@ class Derivation:
         return DATA_TOLERANCE if self.program.arrays else 0.0
 
     @cached_property
-    def rounded(self) -> float:
-        """What counts as zero beside a jump, a pole or a root: 1e-12 where decimal numbers or data decide."""
-        return DATA_TOLERANCE if has_rounded(self.program) else 0.0
+    def rounded(self) -> Rounded:
+        """Where decimal numbers or data decide."""
+        return Rounded(self.program)
 
     @cached_property
     def widths(self) -> frozenset[Symbol]:

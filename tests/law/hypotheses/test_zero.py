@@ -20,12 +20,15 @@ class Seen:
     """A reader that says what it is told."""
 
     limits: object = x
-    tolerance: float = 0.0
+    rounded: float = 0.0
     low: object = -oo
     high: object = oo
     found: object = ()
     is_settled: bool = False
     still: tuple = field(default=())
+
+    def tolerance(self, _):
+        return self.rounded
 
     def bounds(self, _):
         return sympy.S(self.low), sympy.S(self.high)
@@ -67,15 +70,18 @@ class Seen:
         (Seen(limits=2 * sympy.asin(Rational(1, 3)) - sympy.asin(4 * sympy.sqrt(2) / 9)), Kind.ZERO),
         (Seen(limits=sympy.tanh(x) - 2 / (1 + sympy.exp(-2 * x)) + 1), Kind.ZERO),  # an identity
         (Seen(limits=sympy.sin(2 * x) - 2 * sympy.sin(x) * sympy.cos(y), is_settled=True), Kind.NEVER),
-        (Seen(limits=Float("1e-13"), tolerance=1e-12), Kind.ZERO),
-        (Seen(limits=Float("1e-13"), tolerance=1e-14), Kind.NEVER),
-        (Seen(limits=1e-13 * x - 2e-14 * y, tolerance=1e-12, is_settled=True), Kind.ZERO),  # rounding of data
-        (Seen(limits=1e-13 * x - 2e-3 * y, tolerance=1e-12, is_settled=True), Kind.NEVER),
+        (Seen(limits=Float("1e-13"), rounded=1e-12), Kind.ZERO),
+        (Seen(limits=Float("1e-13"), rounded=1e-14), Kind.NEVER),
+        (Seen(limits=1e-13 * x - 2e-14 * y, rounded=1e-12, is_settled=True), Kind.ZERO),  # rounding of data
+        (Seen(limits=1e-13 * x - 2e-3 * y, rounded=1e-12, is_settled=True), Kind.NEVER),
         (Seen(limits=1e-13 * x, is_settled=True), Kind.NEVER),
         (Seen(found=()), Kind.NEVER),
         (Seen(found=(Value(0.3, 0.1), Value(1e-9, 1e-8))), Kind.ZERO),
         (Seen(found=(Value(0.3, 0.1), Value(1e-7, 1e-8))), Kind.NEVER),
-        (Seen(found=(Value(1e-13, 1e-15),), tolerance=1e-12), Kind.ZERO),
+        (Seen(found=(Value(1e-13, 1e-15),), rounded=1e-12), Kind.ZERO),
+        (Seen(found=(Value(1e-35, 1e-46),)), Kind.NEVER),  # small, and told from 0
+        (Seen(found=(Value(1e-35, 1e-34),)), Kind.ZERO),
+        (Seen(limits=sympy.exp(-80)), Kind.NEVER),
         (Seen(found=Unreadable("it is long", False)), Kind.OPEN),
     ],
 )
@@ -83,12 +89,38 @@ def test_kinds(reader, kind):
     assert zero(reader, x).kind is kind
 
 
+class Parts(Seen):
+    """A reader of bodies in x = 1 and y = 2 that are known to the accuracy of doubles."""
+
+    def limit(self, expr):
+        return expr.xreplace({x: sympy.Integer(1), y: sympy.Integer(2)})
+
+    def moves(self, expr):
+        return expr.has(x, y)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (Rational(1, 10**31) * x, Kind.NEVER),  # a product is as far from 0 as its factors
+        (Rational(1, 10**31) * x - Rational(1, 10**31) * y, Kind.NEVER),
+        (x - y / 2 + Rational(1, 10**13), Kind.ZERO),  # beside terms of order 1
+        (Rational(1, 10**31) * (x - y / 2 + Rational(1, 10**13)), Kind.ZERO),
+        (10**6 * x - 5 * 10**5 * y + Rational(1, 10**8), Kind.ZERO),
+        (10**6 * x - 5 * 10**5 * y + Rational(1, 10**3), Kind.NEVER),
+    ],
+)
+def test_rounding_is_judged_beside_the_terms_that_cancel(body, kind):
+    assert zero(Parts(rounded=1e-12), body).kind is kind
+    exact = zero(Parts(), body).kind
+    assert exact is Kind.NEVER
+
+
 def test_what_was_seen_is_told():
     disguised = zero(Seen(found=(Value(0.5, 0.1), Value(1e-9, 1e-8))), x)
     assert str(disguised) == "0 within its error: 1e-09 ± 1e-08"
-    assert str(zero(Seen(limits=Float("2e-13"), tolerance=1e-12), x)) == "0 within its error: 2e-13 ± 1e-12"
+    assert str(zero(Seen(limits=Float("2e-13"), rounded=1e-12), x)) == "0 within its error: 2e-13 ± 1e-12"
     assert str(zero(Seen(limits=sympy.Integer(0)), x)) == "0"
-    assert str(zero(Seen(limits=sympy.sqrt(2) ** 2 - 2 + Float("1e-33"), tolerance=1e-12), x)) == "0"
     later = zero(Seen(found=Unreadable("it is long", True)), x)
     assert (later.reason, later.later) == ("it is long", True)
 

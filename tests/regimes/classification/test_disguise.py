@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
 
 import tplimits as tp
@@ -82,6 +83,70 @@ def test_gates_that_are_zero_in_disguise_leave_the_output_at_rest(name):
     assert tp.classify(gated(gate), tp.NTP, tp.SGD()).regime == "trivial"
     assert tp.classify(gated(near), tp.NTP, tp.SGD()).regime == "operator"
     assert tp.classify(gated(gate), tp.MUP, tp.SGD()).regime == "trivial"
+
+
+def share(h):
+    return tp.avg(h * tp.tanh(h)) / tp.avg(1 - tp.tanh(h) ** 2) / tp.avg(h * h)
+
+
+#: functions of s → 0 and r → 1, both in disguise: what they are, and whether a limit is left that is not 0
+OF_DISGUISES = {
+    "log(1 + s)": (lambda s, r, f: f.log(1 + s), False),
+    "s/(1 + s)": (lambda s, r, f: s / (1 + s), False),
+    "1/(1 + s) − 1": (lambda s, r, f: 1 / (1 + s) - 1, False),
+    "tanh(s)/(2 + cos s)": (lambda s, r, f: f.tanh(s) / (2 + f.cos(s)), False),
+    "log r": (lambda s, r, f: f.log(r), False),
+    "log of a name": (lambda s, r, f: f.log((1 + s).named("q") if f is tp else 1 + s), False),
+    "cos of a right angle": (lambda s, r, f: f.cos(math.pi / 2 * r), False),
+    "(1 − cos s)/s": (lambda s, r, f: (1 - f.cos(s)) / s, False),
+    "log(1.1 + s)": (lambda s, r, f: f.log(1.1 + s), True),
+    "cos r": (lambda s, r, f: f.cos(r), True),
+    "sin(s)/s": (lambda s, r, f: f.sin(s) / s, True),
+    "log(1 + s)/s": (lambda s, r, f: f.log(1 + s) / s, True),
+    "log(r)/(r − 1)": (lambda s, r, f: f.log(r) / (r - 1), True),
+}
+
+
+@pytest.mark.parametrize("name", OF_DISGUISES)
+def test_functions_of_what_is_a_number_in_disguise_are_counted_at_it(name):
+    function, stays = OF_DISGUISES[name]
+    written = gated(lambda h: function(stein(h), share(h), tp))
+    named = gated(lambda h: function(stein(h).named("s"), share(h).named("r"), tp))
+    found = [tp.classify(net, p, tp.SGD()).regime for net, p in ((written, tp.NTP), (written, tp.MUP), (named, tp.NTP))]
+    assert found == (["operator", "feature", "operator"] if stays else ["trivial"] * 3)
+    # by NumPy the gate is of order 1 or n^(−1/2) for Gaussian h
+    sizes = []
+    for n in (64, 2048):
+        h = numpy.random.default_rng(n).normal(size=(200, n)) / math.sqrt(2)
+        mean = lambda y: y.mean(-1)  # noqa: E731
+        slope = mean(1 - numpy.tanh(h) ** 2)
+        s = mean(h * numpy.tanh(h)) - mean(h * h) * slope
+        r = mean(h * numpy.tanh(h)) / slope / mean(h * h)
+        sizes.append(numpy.sqrt(numpy.mean(function(s, r, numpy) ** 2)))
+    power = math.log(sizes[1] / sizes[0]) / math.log(32)
+    assert power == pytest.approx(0 if stays else -0.5, abs=0.12)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_zero_in_disguise_is_seen_inside_of_functions_of_vectors(named):
+    """tanh(h + s) − tanh(h) is of order s."""
+
+    def network(gate):
+        @tp.network
+        def net(ξ: tp.Input["d"], W: tp.Matrix, U: tp.Vector["d"], v: tp.Vector):
+            h = W @ tp.sum(U * ξ, over="d")
+            s = gate(h).named("s") if named else gate(h)
+            return v * (tp.tanh(h + s) - tp.tanh(h))
+
+        return tp.classify(net, tp.NTP, tp.SGD()).regime
+
+    assert (network(stein), network(NEAR["stein"])) == ("trivial", "operator")
+
+
+def test_a_kink_that_is_passed_at_some_parameters_alone_is_no_zero_at_every_width():
+    """relu(r − 2) with r → 1 is 0 but where r is far from its limit: trivial, and no output that cancels."""
+    net = gated(lambda h: tp.relu(share(h) - 2))
+    assert tp.classify(net, tp.NTP, tp.SGD()).regime == "trivial"
 
 
 @pytest.mark.parametrize("name", GATES)

@@ -18,11 +18,11 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
+from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.functions import where as alternative
-from tplimits.program.nodes.scale import is_infinite
+from tplimits.program.nodes.scale import is_infinite, without_factor
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def _without_continuous(reader: Reader, body: Expr) -> Expr:
 
 def _place(reader: Reader, node: Expr) -> Place:
     argument, head = node.args[0], type(node).__name__
+    bare = without_factor(argument)
+    if bare != argument and zero(reader, bare).kind is not Kind.ZERO:
+        argument = bare  # powers of n are no zeros, and have no sign
 
     def refusal(seen: Zero) -> str:
         limit = reader.written(argument)

@@ -96,9 +96,8 @@ class Numbers(Protocol):
 class Reader(Protocol):
     """A body and the limits of what it reads: for the hypotheses on jumps, poles and roots."""
 
-    @property
-    def tolerance(self) -> float:
-        """What counts as zero beside intervals: rounding of decimal numbers and data, where these decide."""
+    def tolerance(self, expr: Expr) -> float:
+        """What counts as zero beside intervals: rounding of decimal numbers and data that a part of the body reads."""
 
     def limit(self, expr: Expr) -> Expr:
         """A part of the body with scalars at their limits and vectors as their random variables."""

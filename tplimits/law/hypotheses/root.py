@@ -71,7 +71,7 @@ def _outside(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Dou
         return []
     value = value_of(limit, _DIGITS) if limit.is_number else None
     try:
-        seen = reader.values(argument) if value is None else [Value(float(value), reader.tolerance)]
+        seen = reader.values(argument) if value is None else [Value(float(value), reader.tolerance(argument))]
     except Unreadable as error:
         reason = f"whether `{reader.shown(argument)}` tends to a negative number is not decided: {error.reason}"
         return [Doubt("root", reader.shown(node), where, reason, error.later)]

@@ -26,6 +26,8 @@ _FLAT = functions.BENT
 LONG = 400
 #: digits to which a constant without symbols is told from zero, and what then counts as zero
 _DIGITS, _NOTHING = 40, 1e-30
+#: terms that are larger are not looked for where a sum may be their rounding
+_LARGEST = 1e6
 #: terms with multiples 1 and 2 of one number whose sum is exact in any order where it is 0
 _EXACT = 3
 #: points at which an identity is looked for
@@ -75,9 +77,10 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if limit == 0 or (not longer(limit, LONG) and (sympy.expand(limit) == 0 or _is_nothing(limit))):
         return Zero(Kind.ZERO)
     if limit.is_number:
-        return _of_number(limit, reader.tolerance)
+        return _of_number(reader, expr, limit)
     # 0.1 + 0.2 − 0.3 times a variable: decimal constants do not cancel to 0
-    if reader.tolerance and _is_rounding(limit, reader.tolerance):
+    tolerance = reader.tolerance(expr)
+    if tolerance and not expr.is_Mul and _is_rounding(limit, tolerance):
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
@@ -87,8 +90,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     # a value that is zero and does not move is a flat part, at which every width has the same value: a jump has one
     # there, a pole has none
-    least = max(reader.tolerance, _NOTHING)
-    hit = next((v for v in values if (v.moves or still) and (v.is_zero or abs(v.number) <= least)), None)
+    hit = next((v for v in values if (v.moves or still) and (v.is_zero or _is_rounded(reader, expr, v.number))), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
 
 
@@ -184,11 +186,35 @@ def _positive(expr: Expr) -> bool:
     )
 
 
-def _of_number(limit: Expr, tolerance: float) -> Zero:
+def _of_number(reader: Reader, expr: Expr, limit: Expr) -> Zero:
     value = value_of(limit, _DIGITS)
-    if value is None or abs(value) > max(_NOTHING, tolerance):
+    if value is None or (value != 0 and not _is_rounded(reader, expr, float(value))):
         return Zero(Kind.NEVER)
-    return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
+    return Zero(Kind.ZERO, Value(float(value), reader.tolerance(expr)) if value != 0 else None)
+
+
+def _is_rounded(reader: Reader, expr: Expr, number: float) -> bool:
+    """Whether a number may be nothing but the rounding of decimal numbers, beside the largest term of a sum.
+
+    A product is it where a factor is: 1e-31 ⟨x²⟩ is small, and not zero.
+    """
+    tolerance = reader.tolerance(expr)
+    if not tolerance or abs(number) > _LARGEST * tolerance:
+        return False
+    if expr.is_Mul:
+        return any(_is_rounded(reader, f, _size(reader, f)) for f in expr.args if reader.moves(f))
+    return abs(number) <= tolerance * (max(_size(reader, a) for a in expr.args) if expr.is_Add else 1)
+
+
+def _size(reader: Reader, expr: Expr) -> float:
+    """The largest absolute value of a part of a body at the points where it is looked at; 1 where it is not."""
+    limit = reader.limit(expr)
+    if limit.is_number and (value := value_of(limit, _DIGITS)) is not None:
+        return abs(float(value))
+    try:
+        return max((abs(v.number) for v in reader.values(expr)), default=1.0)
+    except Unreadable:
+        return 1.0
 
 
 def _is_rounding(limit: Expr, tolerance: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.hypotheses.zero import cancelled
 from tplimits.program.nodes.domains import singular_places
@@ -29,6 +29,10 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
     """
     if N not in found(body, Symbol):
         return body
+    # δ(√n s) beside √n is 0 where s does not tend to 0, as it is in networks
+    tending = {d: [(e, tends(e)) for e in entries(d)] for d in found(body, DiracDelta)}
+    limits = {d: d.args[0].xreplace(dict(read)) for d, read in tending.items() if all(v is not None for _, v in read)}
+    body = body.xreplace({d: S.Zero for d, limit in limits.items() if limit.is_nonzero})
     # of scalars, written as steps: of sign(√n s) SymPy keeps sign(s)
     signs = [f for f in body.atoms(sympy.sign) if all(tends(e) is not None for e in entries(f))]
     body = body.xreplace({f: step(f.args[0]) - step(-f.args[0]) for f in signs})

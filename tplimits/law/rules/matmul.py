@@ -31,9 +31,10 @@ from tplimits.law.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.law.moments import OpenMoment
 from tplimits.law.rules.dots import NotAFunction, beside_jump, coefficient, solved
 from tplimits.law.span import Span
-from tplimits.law.state import DATA_TOLERANCE, Derivation, Use
+from tplimits.law.state import Derivation, Use
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.functions import JUMPS, elementary
+from tplimits.program.nodes.rounding import DATA_TOLERANCE
 from tplimits.program.parts import found, holds
 
 HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")

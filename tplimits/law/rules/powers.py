@@ -32,7 +32,15 @@ from tplimits.program.nodes import properties
 from tplimits.program.nodes.entries import OWN, Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.scale import at_infinity, beside_power, in_root, is_infinite, outgrown, powers_of_n
+from tplimits.program.nodes.scale import (
+    at_infinity,
+    beside_power,
+    in_root,
+    is_infinite,
+    outgrown,
+    powers_of_n,
+    without_factor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,7 +129,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     # inside out: a power that comes out of an inner head is seen by the outer one
     expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
     if growing and isinstance(expr, JUMPS):
-        expr = expr.func(_without_factor(expr.args[0]), *expr.args[1:])
+        expr = expr.func(without_factor(expr.args[0]), *expr.args[1:])
     if growing and isinstance(expr, (*JUMPS, *properties.KINKED)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
@@ -133,11 +141,6 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
             expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
             return scaled_out(expr, growing) if degree == 0 else N**scale * expr
     return expr
-
-
-def _without_factor(argument: Expr) -> Expr:
-    """The argument of a jump without the powers of n that multiply all of it."""
-    return sympy.Mul(*(f for f in sympy.Mul.make_args(argument) if f.as_base_exp()[0] != N))
 
 
 def _on_its_side(expr: Expr) -> Expr:

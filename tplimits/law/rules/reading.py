@@ -37,10 +37,9 @@ class BodyReader:
     #: parts with these limits put in, as far as they are known
     done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
-    def tolerance(self) -> float:
+    def tolerance(self, expr: Expr) -> float:
         """1e-12 where rounded numbers take part."""
-        return self.state.rounded
+        return self.state.rounded.tolerance(expr)
 
     def limit(self, expr: Expr) -> Expr:
         """The value of a part of the body."""

@@ -190,7 +190,7 @@ class Bodies:
         with numpy.errstate(all="ignore"):
             found = [mapped(lambda v, f=f: _on(f, v), x.value) for f in _derivatives(function)[:count]]
         # a scalar that tends to 0 has a limit within its error of it: √ and log are finite there, and wrong
-        singular = not x.value.dims and moves and self._is_singular(function, float(x.value.values))
+        singular = not x.value.dims and moves and self._is_singular(function, x)
         needed = found if moves else found[:1]
         if self.size is None and (singular or not all(numpy.isfinite(f.values).all() for f in needed)):
             raise NoLimitError(
@@ -214,13 +214,13 @@ class Bodies:
             frame.bends = self.told(expr)
         return found
 
-    def _is_singular(self, function: Expr, at: float) -> bool:
+    def _is_singular(self, function: Expr, x: Jet) -> bool:
         """Whether a scalar tends to where a root, a pole or a logarithm ends, as far as its error tells."""
         tolerance = self.averages.frame.tolerance
         if isinstance(function, (sympy.asin, sympy.acos, sympy.atanh)):
-            return abs(abs(at) - 1) < tolerance
+            return abs(abs(float(x.value.values)) - 1) < tolerance
         powers = isinstance(function, sympy.Pow) and not (function.exp.is_Integer and function.exp.is_positive)
-        return abs(at) < tolerance and (powers or isinstance(function, sympy.log))
+        return (powers or isinstance(function, sympy.log)) and x.is_near_zero(tolerance)
 
     def _relu(self, x: Jet, expr: Expr) -> Jet:
         # a scalar at its kink: off by a multiple of n^(−1/2), which the series of who asks takes in

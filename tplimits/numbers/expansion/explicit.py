@@ -38,7 +38,7 @@ class Explicit:
 
     def settles(self, x: Jet) -> bool:
         """Whether a jet is a scalar that tends to 0 and moves."""
-        return not x.value.dims and not x.is_fixed and abs(float(x.value.values)) < self.averages.frame.tolerance
+        return not x.is_fixed and x.is_near_zero(self.averages.frame.tolerance)
 
     def relu(self, bodies: Bodies, x: Jet, expr: Expr) -> Jet:
         """relu(x) = (x + |x|)/2 of a scalar that tends to 0."""
@@ -72,7 +72,7 @@ class Explicit:
 
     def _tends_to_zero(self, x: Jet) -> bool:
         moves = self.averages.values_only or not x.is_fixed
-        return moves and not x.value.dims and abs(float(x.value.values)) < self.averages.frame.tolerance
+        return moves and x.is_near_zero(self.averages.frame.tolerance)
 
     def _has_kink_or_growth(self, bodies: Bodies, expr: Expr) -> bool:
         if not expr.has(Entry):

@@ -24,6 +24,11 @@ class Jet:
         """Whether it is a function of its own neuron alone, the same at every width."""
         return not self.slopes and self.shift is None
 
+    def is_near_zero(self, tolerance: float) -> bool:
+        """Whether a scalar is within errors of 0 beside what averages move it by: 1e-31 ⟨x²⟩ is small, and not zero."""
+        moved = max((d.size for d in self.slopes.values()), default=1.0)
+        return not self.value.dims and abs(float(self.value.values)) < tolerance * min(1.0, moved or 1.0)
+
     def through(self, image: Callable[[Field], Field]) -> Jet:
         """Its image under a linear map."""
         shift = None if self.shift is None else image(self.shift)

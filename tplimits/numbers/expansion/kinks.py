@@ -64,7 +64,7 @@ class Kinks:
         u = x.value
         self.frame.enters(u)
         if not u.dims:
-            if abs(float(u.values)) < self.frame.tolerance and not x.is_fixed:
+            if x.is_near_zero(self.frame.tolerance) and not x.is_fixed:
                 raise self._singular("the limit of its argument, a scalar that moves")
             return None
         self._refuse_flat(x)

@@ -2,7 +2,7 @@
 
 An identity holds for all parameters and data, or fails for almost all of them: the program is run on random ones, at a
 few small widths.  What is there nothing but rounding error is zero.  Functions with kinks may be zero at all of these
-without being zero: runs at parameters thirty times as large find them out.  Where nothing subtracts nothing is run: all
+without being zero: runs at parameters many times as large find them out.  Where nothing subtracts nothing is run: all
 is positive at positive parameters and data.
 """
 
@@ -34,8 +34,9 @@ from tplimits.program.nodes.kinds import (
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-#: widths of runs; how large parameters are in the last one; by which part of them, and how often, they are moved
-_WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), 30.0, 1e-9, 3
+#: widths of runs; how large parameters are in the last ones, of which some may run away; by which part of them, and how
+#: often, they are moved
+_WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), (30.0, 5.0, 2.0), 1e-9, 3
 #: those of more runs where all is 0: a jump of one random number is 0 in half of them
 _MORE = range(8, 30)
 #: other widths, relative to n; the size of an axis that is left open
@@ -77,7 +78,7 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
     if sum(math.prod(int(bound.size(a) or 1) for a in s.axes) for s in bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
         return False
     try:
-        return _is_rounding(bound) and not _is_large(bound)
+        return _is_rounding(bound) and not any(_is_large(bound, size) for size in _LARGE)
     except (TplimitsError, FloatingPointError):
         return False
 
@@ -114,11 +115,13 @@ def _is_rounding(program: Program) -> bool:
     return differ or (zero and not any(_sum(program, n)[0].any() for n in _MORE))
 
 
-def _is_large(program: Program) -> bool:
+def _is_large(program: Program, times: float) -> bool:
     """Whether a sum is no rounding error where parameters are large, and finite there."""
     try:
-        (first, largest), (value, _) = (_sum(program, _WIDTHS[0], _LARGE, moved) for moved in (0, 1))
+        (first, largest), (value, _) = (_sum(program, _WIDTHS[0], times, moved) for moved in (0, 1))
     except FloatingPointError:
+        return False
+    if not (numpy.isfinite(first) & numpy.isfinite(value)).all():
         return False
     size = numpy.minimum(numpy.abs(first), numpy.abs(value))
     same = numpy.abs(first - value) <= _ALIKE * size
@@ -129,7 +132,7 @@ class _Exact(Execution):
     """An execution that stops where something is smaller than all numbers: a zero there may be none."""
 
     def read(self, s: Instruction) -> Any:
-        with numpy.errstate(under="raise"):
+        with numpy.errstate(under="raise", invalid="ignore"):
             return super().read(s)
 
 
@@ -149,7 +152,8 @@ def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[A
     run = _Exact(program, n, 1, rng, ratios, given).run()
     end = run.arrays[-1]
     largest = max(float(numpy.abs(a).max(initial=1.0)) for a in run.arrays)
-    return (end if program[len(program) - 1].width is None else end.sum(axis=-1)), largest * n
+    with numpy.errstate(invalid="ignore"):  # what has run away is no number, and told by its size
+        return (end if program[len(program) - 1].width is None else end.sum(axis=-1)), largest * n
 
 
 def _drawn(

@@ -1,15 +1,12 @@
-"""Numbers by their digits: which are zero where algebra does not tell, and which are known to doubles alone."""
+"""Numbers by their digits, where algebra does not tell whether they are zero."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
 
 #: what a division by zero leaves in an expression
 NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
@@ -51,32 +48,3 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
         if value._mpf_[2] < -digits * _BITS:
             return S.Zero
     return value
-
-
-#: a denominator with a larger power of two is that of a decimal number
-_EXACT = 1 << 20
-#: nobody writes larger whole numbers: they are what roots and quotients make of decimal numbers
-_WRITTEN = 1 << 40
-
-
-def is_rounded(number: sympy.Rational) -> bool:
-    """Whether a rational was made from a decimal number that no double is.
-
-    >>> is_rounded(sympy.Rational(0.1) / 3), is_rounded(sympy.Rational(0.75)), is_rounded(sympy.Rational(1, 3))
-    (True, False, False)
-    >>> is_rounded(1 / sympy.Rational(0.1))
-    True
-    """
-    return bool(number.q & -number.q > _EXACT or max(abs(number.p), number.q) > _WRITTEN)
-
-
-def has_rounded(program: Program) -> bool:
-    """Whether something in a program is known to the accuracy of doubles alone."""
-    if program.arrays or program.constants:
-        return True
-    return any(_holds_rounded(expr) for s in program for expr in s.expressions)
-
-
-def _holds_rounded(expr: Expr) -> bool:
-    """Asked once of every part of a program: walked through, since nothing is found twice."""
-    return any(map(_holds_rounded, expr.args)) if expr.args else expr.is_Rational and is_rounded(expr)

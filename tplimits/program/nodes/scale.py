@@ -192,3 +192,8 @@ def _vanishes(base: Expr) -> bool:
 def is_infinite(limit: Expr) -> bool:
     """Whether something in a limit is infinite, or no number."""
     return bool(limit.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo))
+
+
+def without_factor(argument: Expr) -> Expr:
+    """The argument of a jump without the powers of n that multiply all of it."""
+    return sympy.Mul(*(f for f in sympy.Mul.make_args(argument) if f.as_base_exp()[0] != N))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +177,12 @@ class Classification(Reported):
         """
         training = finite.coordinates.Training(X, error, lr, steps)
         sampling = Sampling(widths, draws, seed, level)
-        return finite.coordinates.coordinate_check(self.verdict.counting, training, sampling, ratios)
+        found = finite.coordinates.coordinate_check(self.verdict.counting, training, sampling, ratios)
+        verdict = self.verdict.above if found.above else self.verdict
+        if verdict.regime != "unstable" or found.counted_regime == "unstable":
+            return found
+        # what grows inside of a function that saturates, or in later steps, is in no row
+        return replace(found, counted_regime="unstable", unseen=verdict.breaks)
 
     def latex(self) -> str:
         """The inequalities as an align* environment."""

@@ -29,6 +29,7 @@ SCALARS = {
     "tanh s / s": (lambda x, y: tp.tanh(avg(x * y)) / avg(x * y), True),
     "(exp s − 1)/s": (lambda x, y: (tp.exp(avg(x * y)) - 1) / avg(x * y), True),
     "(1 − cos s)/s²": (lambda x, y: (1 - tp.cos(avg(x * y))) / avg(x * y) ** 2, True),
+    "log(1 + s²)": (lambda x, y: tp.log(1 + avg(x * y) ** 2), False),
     "(1 − cos s)/s": (lambda x, y: (1 - tp.cos(avg(x * y))) / avg(x * y), False),
 }
 
@@ -92,3 +93,23 @@ def test_networks_with_a_removable_pole_move_by_order_one():
     assert abs(numpy.log2(sizes[1] / sizes[0]) / 4) < 0.05  # n^(1/2) had been counted
     found = tp.classify(network(SCALARS["sin s / s"][0]), tp.MUP, tp.SGD())
     assert found.powers(5)["x"] == 0
+
+
+def test_a_logarithm_of_what_powers_of_n_make_of_order_one_is_of_order_one():
+    """log(1 + n s²) with s = ⟨x y⟩ is log(1 + S²); of log q with q = ⟨y²⟩ → 1, n^(−1/2) is left."""
+    sizes = []
+    for gate in (lambda x, y: tp.log(1 + tp.n * avg(x * y) ** 2), lambda x, y: tp.log(avg(y * y))):
+        counting = tp.classify(network(gate), tp.NTP, tp.SGD()).verdict.counting
+        sizes.append(counting.start.sizes[counting.network.returns[0]].start)
+    assert sizes == [0, -HALF]
+
+
+def test_a_gate_that_is_shut_in_half_of_networks_has_the_size_of_the_others():
+    """relu(⟨y²⟩ − 1) is 0 or of order n^(−1/2), either in half of networks: they had been measured as unstable."""
+    found = tp.classify(network(lambda x, y: 1 / tp.sqrt(tp.n) + tp.relu(avg(y * y) - 1)), tp.NTP, tp.SGD())
+    shut = tp.classify(network(lambda x, y: tp.relu(avg(y * y) - 1)), tp.NTP, tp.SGD())
+    assert shut.regime == "trivial"
+    for seed in (1, 2, 3):
+        check = shut.check((32, 64, 128), seed=seed)
+        assert check.measured_regime != "unstable" and not [row for row in check.apart if row.t == 0]
+    assert found.check((32, 64, 128), seed=1).measured_regime != "unstable"

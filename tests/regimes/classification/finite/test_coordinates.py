@@ -443,3 +443,23 @@ def test_rates_at_which_narrow_networks_saturate_are_made_smaller(rate):
     assert (found.counted_regime, found.measured_regime) == ("operator", "feature"), found
     faster = tp.ABCD({"hidden": ("1/2", 0, 0, 0)}, base=tp.NTP)
     assert tp.classify(saturating, faster, optimizer).check(widths, lr=rate, seed=SEED).measured_regime == "unstable"
+
+
+def test_growth_that_no_row_shows_is_counted_and_told():
+    """tanh(√n ⟨y²⟩) saturates: all values of networks are of order 1, and what it is a function of is not."""
+
+    def network(power):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            return v * x * tp.tanh(tp.n**power * tp.avg(y * y))
+
+        return tp.classify(net, tp.MUP, tp.SGD())
+
+    grown, kept = (network(power) for power in (0.5, 0))
+    assert (grown.regime, kept.regime) == ("unstable", "feature")
+    found = grown.check((32, 64, 128), seed=1)
+    assert (found.counted_regime, found.measured_regime, found.agrees) == ("unstable", "feature", False)
+    assert "what grows is in no row: " in repr(found) and found.unseen == grown.breaks
+    twin = kept.check((32, 64, 128), seed=1)
+    assert (twin.counted_regime, twin.agrees, twin.unseen) == ("feature", True, ())

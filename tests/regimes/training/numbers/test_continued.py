@@ -105,3 +105,56 @@ def test_series_with_functions_for_coefficients_end_where_their_last_terms_count
 def test_a_pole_that_is_none_at_zero_is_still_refused():
     with pytest.raises(tp.NoLimitError, match="not finite"):
         tp.derive(network(lambda s: tp.exp(s) / s), tp.MaximalUpdate(tp.SGD()))
+
+
+def sinc_and_slope(s):
+    return math.sin(s) / s, math.cos(s) / s - math.sin(s) / s**2
+
+
+def trained(n, steps=4, lr=0.5):
+    """f on the first input of v x sin(s)/s, s = ⟨x y⟩ − ⟨y²⟩, in μP by gradient descent, of one network."""
+    U, y, v = (np.random.default_rng(k).standard_normal((n, 2)[: 2 - (k > 0)]) for k in range(3))
+    targets, found = np.array([1.0, -0.5]), []
+    for _ in range(steps + 1):
+        dU, dy, dv, f = np.zeros_like(U), np.zeros(n), np.zeros(n), []
+        for ξ, target in zip(X, targets, strict=True):
+            x = U @ ξ
+            gate, slope = sinc_and_slope(x @ y / n - y @ y / n)
+            f.append(v @ x / n * gate)
+            error, through = (f[-1] - target) / 2, v @ x / n * slope
+            dv += error * gate * x
+            dU += error * np.outer(gate * v + through * y, ξ)
+            dy += error * through * (x - 2 * y)
+        found.append(f[0])
+        U, y, v = U - lr * dU, y - lr * dy, v - lr * dv
+    return np.array(found)
+
+
+def test_replicates_on_either_side_of_where_a_series_ends_are_no_zero():
+    """s moves from −1 past −½ and back; some replicates read the series there, and others the quotient."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.avg(x * y) - tp.avg(y * y)
+        return v * x * tp.sin(s) / s
+
+    task = TASK | {"steps": 4, "particles": 1024, "replicates": 4}
+    limit = tp.derive(net, tp.MaximalUpdate(tp.SGD()))
+    found = [limit.evaluate(X, **task, seed=seed).f[:, 0] for seed in range(4)]
+    assert np.ptp(found, axis=0).max() < 1e-9
+    many = trained(200_000)
+    assert found[0] == pytest.approx(many, abs=0.02) and many[-1] > 0.3
+
+
+def test_another_zero_of_a_continued_divisor_is_seen():
+    """s/sin(s) has a removable pole at 0, and keeps that at π."""
+    with pytest.raises(tp.TplimitsError, match=r"not clear of 0|not finite at the limit"):
+
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            s = tp.avg(x * y) + math.pi * tp.avg(y * y)
+            return v * x * s / tp.sin(s)
+
+        tp.derive(net, tp.MaximalUpdate(tp.SGD())).evaluate(X, **TASK)

@@ -19,11 +19,14 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
-from tplimits.program.nodes.entries import OWN, Entry, axis_symbol
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, axis_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.properties import CROSSING, POSITIVE
+from tplimits.program.parts import heads
 from tplimits.regimes import width
 
 if TYPE_CHECKING:
+    from tplimits.numbers.number import Number
     from tplimits.program.nodes.program import Program
 
 #: the size of an axis that is left open, and where the two sets of data start
@@ -35,11 +38,12 @@ _ERROR, _ZERO = 1e-8, 1e-11
 
 
 def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
-    """Those of some averages and scalars that subtract, read no other of these zeros, and vanish at generic data."""
+    """Those of some averages and scalars that may vanish, read no other of these zeros, and do at generic data."""
     found: set[int] = set()
     for p in sorted(positions):
-        differs = subtracts(network, network[p])
-        if differs and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
+        s = network[p]
+        may = subtracts(network, s) or (isinstance(s, ScalarNonlin) and elsewhere(s.body))
+        if may and not found & networkx.ancestors(network.graph, p) and vanishes_at_generic_data(network, p):
             found.add(p)
     return frozenset(found)
 
@@ -55,6 +59,12 @@ def subtracts(network: Program, s: Instruction) -> bool:
     return any(map(is_difference, body.atoms(sympy.Add)))
 
 
+def elsewhere(body: Expr) -> tuple[type, ...]:
+    """The heads of functions in a body that may vanish where their argument does not, as log does at 1."""
+    known = (Entry, AxisSum, *CROSSING, *POSITIVE)
+    return tuple(head for head in heads(body) if issubclass(head, sympy.Function) and not issubclass(head, known))
+
+
 def is_difference(total: Expr) -> bool:
     """Whether a sum has terms of either sign."""
     return len({term.could_extract_minus_sign() for term in total.args}) == 2
@@ -68,8 +78,23 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
     """
     if network.constants:
         return False
+    s = network[position] if instead is None else instead
+    place, inside = (s.operand.source, network[s.operand.source]) if isinstance(s, Avg) else (position, s)
+    for start in _STARTS:  # one set of data may hit a zero by chance
+        numbers = _at_generic_data(network, position, s, start)
+        if not numbers or not all(_is_zero(n, 1.0) for n in numbers):
+            return False
+        # beside what it is made of: exp(x − 80) has a small mean, and none that vanishes
+        if isinstance(inside, (OuterNonlin, ScalarNonlin)) and any(n.value != 0 for n in numbers):
+            sizes = _at_generic_data(network, place, replace(inside, body=_size(inside.body)), start)
+            if not all(_is_zero(n, size.value) for n, size in zip(numbers, sizes, strict=False)):
+                return False
+    return True
+
+
+def _at_generic_data(network: Program, position: int, s: Instruction, start: float) -> list[Number]:
+    """The limits of a scalar, or of the mean of a vector, at all indices, and a set of data; [] where it has none."""
     bound = network.sized({a: _SIZE for a in network.all_axes if network.size(a) is None})
-    s = bound[position] if instead is None else instead
     # values of scalars may be special, as 0: numbers without a pattern take their place
     before = (replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound.instructions[:position])
     instructions: list[Instruction] = [*before, s]
@@ -81,10 +106,21 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
     # what is beside it on the way, as a fluctuation, is not asked for a limit
     program, ratios = program.returned.released, dict.fromkeys(program.other_widths, _RATIO)
     try:
-        # one set of data may hit a zero by chance
-        return all(_is_zero(width.evaluation.integrated(program, ratios, _data(bound, at))) for at in _STARTS)
+        return list(width.evaluation.integrated(program, ratios, _data(bound, start)).values())
     except TplimitsError:
-        return False
+        return []
+
+
+def _size(body: Expr) -> Expr:
+    """What the terms and factors of a body are in size: beside it a number tells whether they cancel."""
+    if isinstance(body, Entry) or type(body) in elsewhere(body):
+        inside = sympy.Add(*map(_size, () if isinstance(body, Entry) else body.args))
+        return sympy.Abs(body) if isinstance(body, Entry) else sympy.tanh(inside)
+    if isinstance(body, (sympy.Add, sympy.Mul)):
+        return body.func(*map(_size, body.args))
+    if isinstance(body, sympy.Pow) and body.exp.is_number:
+        return _size(body.base) ** body.exp
+    return body if isinstance(body, POSITIVE) else sympy.Abs(body)
 
 
 def _data(network: Program, start: float) -> dict[str, Any]:
@@ -98,7 +134,6 @@ def _data(network: Program, start: float) -> dict[str, Any]:
     return found
 
 
-def _is_zero(numbers: dict[str, Any]) -> bool:
-    return all(
-        n.variance == 0 and n.error < _ERROR and abs(n.value) <= max(_ZERO, 4 * n.error) for n in numbers.values()
-    )
+def _is_zero(number: Number, size: float) -> bool:
+    within = max(_ZERO * size, 4 * number.error)
+    return number.variance == 0 and number.error < _ERROR * size and abs(number.value) <= within

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import networkx
+import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import NoLimitError
@@ -128,15 +129,24 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
     hidden = disguised(network, scalars.keys() - zeros - always - start)
     averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
     zeros, start = zeros | hidden - averages, start | averages
+    settled = _settled(network, {**scalars, **dict.fromkeys(hidden, sympy.S.Zero)})
     small = {network.initial_names[name] for name, _ in starts}
     # weights that start small take scalars away from the limits of natural ones
-    settled = {
-        p: value
-        for p, value in scalars.items()
-        if value.is_number and value.is_real and not small & networkx.ancestors(network.graph, p)
-    }
+    settled = {p: value for p, value in settled.items() if not small & networkx.ancestors(network.graph, p)}
     unknown = {p: why for p, why in unknown.items() if p not in start}
     return Means(always | start, always, zeros, falls, unknown, settled)
+
+
+def _settled(network: Program, scalars: Mapping[int, Expr]) -> dict[int, Expr]:
+    """The limits that are numbers whatever data are, those of functions of other such scalars among them."""
+    found: dict[int, Expr] = {}
+    for p, limit in sorted(scalars.items()):
+        s, value = network[p], limit
+        if isinstance(s, ScalarNonlin) and not limit.is_number and all(e.source in found for e in entries(s.body)):
+            value = s.body.xreplace({e: found[e.source] for e in entries(s.body)})
+        if value.is_number and value.is_real:
+            found[p] = value
+    return found
 
 
 def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:

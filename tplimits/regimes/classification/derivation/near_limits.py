@@ -144,34 +144,78 @@ def without_poles(node: Expr, vanishing: frozenset[Entry]) -> Expr | None:
     most = max((order for order, _ in terms), default=0)
     if not most or node.has(AxisSum):
         return None
-    along, taylor = sympy.Add(*(_STEP ** (most - order) * term for order, term in terms)), []
-    for k in range(most + _ORDERS + 1):
-        taylor.append(sympy.expand(along.subs(_STEP, 0) / sympy.factorial(k)))
-        along = along.diff(_STEP)
+    count = most + _ORDERS + 1
+    series = [[S.Zero] * (most - order) + _product(factors, count) for order, factors in terms]
+    taylor = [_cancelled(sympy.Add(*together)) for together in zip(*(c[:count] for c in series), strict=True)]
     body = sympy.Add(*taylor[most:])
     # a quotient of two small ones is one of the same order
     is_pole = any(term != 0 for term in taylor[:most]) or body == sympy.expand(node)
     return None if is_pole or body.has(_STEP, DiracDelta, sympy.nan, sympy.zoo, sympy.oo, *SIDES) else body
 
 
-def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[int, Expr]:
-    """(k, t^k times a product of factors along t): its poles at t = 0 are of order k."""
-    order, whole = 0, []
+def _cancelled(total: Expr) -> Expr:
+    """A sum multiplied out, and over one denominator where it has sums below."""
+    total = sympy.expand(total)
+    below = any(p.base.is_Add and p.exp.is_negative for p in found(total, sympy.Pow))
+    return sympy.expand(sympy.cancel(total)) if total.is_Add and below else total
+
+
+#: Taylor coefficients along t
+Coefficients = list[Expr]
+
+
+def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[int, list[tuple[Expr, Expr, int]]]:
+    """k such that a product has a pole of order k at t = 0, and of each factor the base, its power and its zero."""
+    order, written = 0, []
     for factor in factors:
         base, power = factor.args if isinstance(factor, sympy.Pow) else (factor, S.One)
-        along = base.xreplace({e: _STEP * e for e in vanishing})
-        if power.is_Integer and power.is_negative and (zero := _order_of(along)):
+        along, zero = base.xreplace({e: _STEP * e for e in vanishing}), 0
+        if power.is_Integer and power.is_negative and along.has(_STEP):
+            zero = next((k for k, c in enumerate(_coefficients(along, _ORDERS + 1)) if c != 0), 0)
             order -= zero * int(power)
-            # the quotient by t^k, which has no zero
-            along = sympy.Add(*(_taylor(along, k) * _STEP ** (k - zero) for k in range(zero, zero + _ORDERS + 1)))
-        whole.append(along**power)
-    return order, sympy.Mul(*whole)
+        written.append((along, power, zero))
+    return order, written
 
 
-def _order_of(along: Expr) -> int:
-    """The order of the zero at t = 0, 0 where there is none or it is not seen."""
-    return next((k for k in range(_ORDERS + 1) if _taylor(along, k) != 0), 0) if along.has(_STEP) else 0
+def _product(factors: Collection[tuple[Expr, Expr, int]], count: int) -> Coefficients:
+    """Of a product of powers, each without the zero of its base."""
+    whole = [S.One] + [S.Zero] * (count - 1)
+    for along, power, zero in factors:
+        whole = _times(whole, _power(_coefficients(along, count + zero)[zero:], power))
+    return whole
 
 
-def _taylor(along: Expr, k: int) -> Expr:
-    return along.diff(_STEP, k).subs(_STEP, 0) / sympy.factorial(k) if k else along.subs(_STEP, S.Zero)
+@remembered(1 << 12)
+def _coefficients(along: Expr, count: int) -> Coefficients:
+    if not along.has(_STEP):
+        return [along] + [S.Zero] * (count - 1)
+    if isinstance(along, sympy.Add):
+        return [sympy.Add(*parts) for parts in zip(*(_coefficients(a, count) for a in along.args), strict=True)]
+    if isinstance(along, sympy.Mul):
+        return _product([(a, S.One, 0) for a in along.args], count)
+    if isinstance(along, sympy.Pow) and not along.exp.has(_STEP):
+        return _power(_coefficients(along.base, count), along.exp)
+    terms = []
+    for k in range(count):
+        terms.append(sympy.expand(along.subs(_STEP, S.Zero) / sympy.factorial(k)))
+        along = along.diff(_STEP)
+    return terms
+
+
+def _times(a: Coefficients, b: Coefficients) -> Coefficients:
+    return [sympy.expand(sympy.Add(*(a[j] * b[k - j] for j in range(k + 1)))) for k in range(len(a))]
+
+
+def _power(c: Coefficients, power: Expr) -> Coefficients:
+    """Of a power: from the derivative of its logarithm, or factor by factor where the base vanishes."""
+    if power == 1:
+        return c
+    if c[0] == 0:
+        if not (power.is_Integer and power.is_positive):
+            return [sympy.nan] * len(c)
+        return _times(c, _power(c, power - 1))
+    powers = [c[0] ** power]
+    for k in range(1, len(c)):
+        terms = (((power + 1) * j - k) * c[j] * powers[k - j] for j in range(1, k + 1))
+        powers.append(sympy.expand(sympy.Add(*terms) / (k * c[0])))
+    return powers

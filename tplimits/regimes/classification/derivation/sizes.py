@@ -19,7 +19,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, N, entries
 from tplimits.program.nodes.properties import SATURATING
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 from tplimits.regimes.classification.derivation.near_limits import (
@@ -181,7 +181,11 @@ def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], 
     if side is not None:
         start = walk(side.body).start
     elif vanishes_at(node, limits):
-        start = -HALF
+        # as far as its argument is from the zero: n^(−½), as a rule, and order 1 in log(1 + n s²)
+        argument, read = node.args[0], entries(node)
+        near = {e: limits[e] + e / sympy.sqrt(N) for e in read if limits[e] != 0}
+        left = sympy.expand(argument.xreplace(near) - argument.xreplace(dict(limits)))
+        start = min(Fraction(0), walk(left).start) if argument.is_polynomial(*read) else -HALF
     else:
         return None
     return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)

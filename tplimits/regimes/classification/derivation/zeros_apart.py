@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,26 +10,32 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, relocated
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, entries, relocated
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved
-from tplimits.regimes.classification.derivation.disguise import is_difference, subtracts, vanishes_at_generic_data
+from tplimits.regimes.classification.derivation.disguise import (
+    elsewhere,
+    is_difference,
+    subtracts,
+    vanishes_at_generic_data,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
-def with_zeros_apart(network: Program) -> Program:
-    """The network with differences of scalars that are zero in disguise as scalars of their own, for their powers.
+def with_zeros_apart(network: Program, limits: Mapping[int, Expr]) -> Program:
+    """The network with what is zero in disguise among its scalars as scalars of their own, for their powers.
 
-    Those that are 0 at every width are left out.
+    Differences of scalars are asked, beside numbers and vectors, too, and functions of scalars with a zero elsewhere
+    than at 0.  Those that are 0 at every width are left out.  limits: of scalars where they are known by algebra.
 
     >>> import tplimits as tp
     >>> @tp.network
     ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
     ...     x = tp.sum(U * ξ, over="d")
-    ...     return v * x * (tp.avg(tp.sigmoid(x)) - 0.5)
-    >>> with_zeros_apart(gated).instructions[-2].body, with_zeros_apart(gated).instructions[-1].body
-    (Entry(5, ·) - 1/2, Entry(2, α)*Entry(3, α)*Entry(6, ·))
+    ...     return v * x * tp.sin(tp.avg(tp.sigmoid(x)) - 0.5)
+    >>> with_zeros_apart(gated, {}).instructions[-2].body, with_zeros_apart(gated, {}).instructions[-1].body
+    (Entry(5, ·) - 1/2, sin(Entry(6, ·))*Entry(2, α)*Entry(3, α))
     """
     places: list[int] = []
     instructions: list[Instruction] = []
@@ -40,29 +47,102 @@ def with_zeros_apart(network: Program) -> Program:
             none |= _cancelled(network, position, written)
             written = replace(written, body=written.body.xreplace(none)) if none else written
             zeros |= {position} if written.body == 0 else set()
-        collected = _collected(network, written)
-        s = whole = moved(collected, places.__getitem__)
+        s = moved(written, places.__getitem__)
         if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
             zeros.add(position)
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
-        for difference in _differences(network, collected):
-            own = tuple(a for a in s.axes if axis_symbol(a) in difference.free_symbols)
-            apart = ScalarNonlin(f"{s.name}_{len(instructions)}", own, s.line, body=difference)
-            if not vanishes_at_generic_data(network, position, apart):
-                continue
-            body, place = relocated(difference, places.__getitem__), sympy.S.Zero
-            if not sums_to_zero(network, position, apart):
-                place = Entry(Integer(len(instructions)), NO_NEURON, *map(axis_symbol, own))
-                instructions.append(replace(apart, body=body))
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
-            s = replace(s, body=s.body.xreplace({body: place}))
-        if s is whole:
-            s = moved(written, places.__getitem__)
+        elif isinstance(written, (OuterNonlin, ScalarNonlin)):
+            apart = _Apart(network, position, replace(written, body=_collected(network, written.body)), limits)
+            known: dict[Expr, Expr] = {}
+            for name, (difference, is_nothing) in apart.found.items():
+                body, known[name] = relocated(difference.body, places.__getitem__).xreplace(known), sympy.S.Zero
+                if not is_nothing:
+                    indices = map(axis_symbol, difference.axes)
+                    known[name] = Entry(Integer(len(instructions)), NO_NEURON, *indices)
+                    instructions.append(replace(difference, name=f"{s.name}_{len(instructions)}", body=body))
+            if known:
+                s = moved(replace(written, body=apart.body), places.__getitem__)
+                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                s = replace(s, body=s.body.xreplace(known))
         places.append(len(instructions))
         instructions.append(s)
     if tuple(instructions) == network.instructions:
         return network
     return network.rearranged(instructions, places.__getitem__)
+
+
+class _Apart:
+    """A body in which a name stands for each part that is zero in disguise; inner parts are asked first.
+
+    found: by name the scalar, whose body holds the names of parts in it, and whether it is 0 at every width.
+    """
+
+    def __init__(
+        self, network: Program, position: int, s: OuterNonlin | ScalarNonlin, limits: Mapping[int, Expr]
+    ) -> None:
+        self.network, self.position, self.whole, self.limits = network, position, s, limits
+        self.found: dict[Expr, tuple[ScalarNonlin, bool]] = {}
+        self.written: dict[Expr, Expr] = {}
+        self.free = {*map(axis_symbol, s.axes), NO_NEURON}
+        self.read: dict[Expr, Expr] = {}
+        self.equal: dict[Expr, Expr] = {}
+        for total in sorted(s.body.atoms(sympy.Add), key=lambda t: (t.count_ops(), sympy.default_sort_key(t))):
+            self.taken_apart(total)
+        # what is a number and a zero, as the share in share − 1, is so in all places
+        self.body = self.taken_apart(s.body.xreplace(self.equal))
+
+    def taken_apart(self, node: Expr) -> Expr:
+        if isinstance(node, Entry) or not node.has(Entry):
+            return node
+        if node not in self.read:
+            args = [self.taken_apart(a) for a in node.args]
+            self.read[node] = self._named(node.func(*args) if args != list(node.args) else node)
+        return self.read[node]
+
+    def _named(self, node: Expr) -> Expr:
+        """The node, or with a name for it or for the scalars of a sum that are zero together."""
+        if isinstance(node, sympy.Add):
+            terms = [a for a in node.args if self._is_scalar(a)]
+            # 1 + s beside 1, where s is zero, and share − 1, where share is 1
+            for total in (sympy.Add(*(a for a in terms if not a.is_number)), sympy.Add(*terms)):
+                if total != self.whole.body and is_difference(total) and self._vanishes(total):
+                    name, number = self._name(total), sympy.Add(*(a for a in total.args if a.is_number))
+                    self.equal[total - number] = name - number
+                    return node - total + name
+        elif type(node) in elsewhere(node):
+            known = all(e in self.found or e.source in self.limits for e in self._reads(node))
+            if not known and self._is_scalar(node) and self._vanishes(node):
+                return self._name(node)
+        return node
+
+    def _reads(self, node: Expr) -> list[Expr]:
+        return [*(d for d in self.found if node.has(d)), *entries(node)]
+
+    def _is_scalar(self, node: Expr) -> bool:
+        widths = (self.network[e.source].width for e in entries(node))
+        return node.free_symbols <= self.free | self.found.keys() and all(width is None for width in widths)
+
+    def _vanishes(self, total: Expr) -> bool:
+        """Whether it is zero in disguise, and not because its parts are: cos(s) − 1 is counted by its terms."""
+        none = {e for e in self._reads(total) if e in self.found or self.limits.get(e.source) == 0}
+        if not none or total.xreplace(dict.fromkeys(none, sympy.S.Zero)) != 0:
+            return vanishes_at_generic_data(self.network, self.position, self._scalar(total.xreplace(self.written)))
+        return False
+
+    def _scalar(self, body: Expr) -> ScalarNonlin:
+        own = tuple(a for a in self.whole.axes if axis_symbol(a) in body.free_symbols)
+        return ScalarNonlin(self.whole.name, own, self.whole.line, body=body)
+
+    def _name(self, total: Expr) -> Expr:
+        scalar = self._scalar(total.xreplace(self.written))
+        known = next((name for name, body in self.written.items() if body == scalar.body), None)
+        if known is not None:
+            return known
+        name = sympy.Dummy(real=True)
+        self.written[name] = scalar.body
+        is_nothing = sums_to_zero(self.network, self.position, scalar)
+        self.found[name] = replace(scalar, body=total), is_nothing
+        return name
 
 
 def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Expr]:
@@ -91,12 +171,10 @@ def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Ex
     return found
 
 
-def _collected(network: Program, s: Instruction) -> Instruction:
-    """The instruction with one product for all terms of a sum that hold the same vectors: x a − x b as x (a − b)."""
-    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return s
+def _collected(network: Program, body: Expr) -> Expr:
+    """A body with one product for all terms of a sum that hold the same vectors: x a − x b as x (a − b)."""
     swap: dict[Expr, Expr] = {}
-    for total in s.body.atoms(sympy.Add):
+    for total in body.atoms(sympy.Add):
         products: dict[Expr, list[Expr]] = {}
         for term in sympy.Add.make_args(_with_products(network, total)):
             vectors = [e for e in term.atoms(Entry) if network[e.source].width is not None]
@@ -104,7 +182,7 @@ def _collected(network: Program, s: Instruction) -> Instruction:
             products.setdefault(vector, []).append(scalar)
         if any(vector != 1 and len(scalars) > 1 for vector, scalars in products.items()):
             swap[total] = sympy.Add(*(vector * sympy.Add(*scalars) for vector, scalars in products.items()))
-    return replace(s, body=s.body.xreplace(swap)) if swap else s
+    return body.xreplace(swap) if swap else body
 
 
 def _with_products(network: Program, total: Expr) -> Expr:
@@ -117,24 +195,3 @@ def _with_products(network: Program, total: Expr) -> Expr:
             at = {axis_symbol(a): i for a, i in zip(inner.axes, e.indices, strict=True)}
             swap[e] = sympy.Mul(*factors).xreplace(at)
     return total.xreplace(swap)
-
-
-def _differences(network: Program, s: Instruction) -> list[Expr]:
-    """Differences of scalars that a body holds beside others, the longest first."""
-    if not isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return []
-    free = {axis_symbol(a) for a in s.axes}
-    # (cos s − 1)/s² is counted as one function of s
-    divided = {e for p in s.body.atoms(sympy.Pow) if p.exp.is_negative for e in p.base.atoms(Entry)}
-    return sorted(
-        (
-            total
-            for total in s.body.atoms(sympy.Add)
-            if total != s.body
-            and divided.isdisjoint(total.atoms(Entry))
-            and is_difference(total)
-            and total.free_symbols <= {*free, NO_NEURON}
-            if total.has(Entry) and all(network[e.source].width is None for e in total.atoms(Entry))
-        ),
-        key=lambda total: (-total.count_ops(), sympy.default_sort_key(total)),
-    )

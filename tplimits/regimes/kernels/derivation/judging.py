@@ -26,11 +26,11 @@ from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import LONG
-from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
-from tplimits.program.nodes.digits import has_rounded
+from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
+from tplimits.program.nodes.rounding import Rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, longer
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot, TableEntry
@@ -97,9 +97,9 @@ class Judgements:
     _nonnegative: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
-    def rounded(self) -> float:
-        """What counts as zero: 1e-12 where decimal numbers, arrays or constants decide."""
-        return DATA_TOLERANCE if has_rounded(self.state.program) else 0.0
+    def rounded(self) -> Rounded:
+        """Where decimal numbers, arrays or constants decide."""
+        return Rounded(self.state.program)
 
     @cached_property
     def kets(self) -> Kets:

@@ -38,10 +38,9 @@ class BodyReader:
     state: Recursion
     of_gradient: bool = False
 
-    @property
-    def tolerance(self) -> float:
+    def tolerance(self, expr: Expr) -> float:
         """1e-12 where rounded numbers take part; the rounding of inputs is in the intervals."""
-        return self.state.judged.rounded
+        return self.state.judged.rounded.tolerance(expr)
 
     def limit(self, expr: Expr) -> Expr:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""

@@ -22,17 +22,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.universality import refuse_orthogonal
+from tplimits.law.rules.powers import scaled_out
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
+from tplimits.program.parts import found
 from tplimits.regimes.training.derivation import by_parameter
 from tplimits.regimes.training.derivation.jumps import refuse_jumps
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
@@ -92,17 +95,27 @@ def derive_maximal(
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
     exact = by_parameter.decays(network, optimizers, weight_decay, "tp.MaximalUpdate")
     refuse_orthogonal(network, trained=True)
+    network = _scaled_out(network)
     # what no output rests on refuses nothing: no gradient passes it
     for position in sorted(network.read):
         if isinstance(s := network[position], (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
-    found = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
-    kets = judged(network, found.moving, assumed)
-    refuse_jumps(network, found.moving, "2.9.25")
+    recursion = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
+    kets = judged(network, recursion.moving, assumed)
+    refuse_jumps(network, recursion.moving, "2.9.25")
     if kets is None:
-        return found
+        return recursion
     doubts = (*kets.recursion.judged.open(), *after_a_step(kets, optimizers), *asked_of_widths(kets).values())
-    return replace(found, doubts=doubts)
+    return replace(recursion, doubts=doubts)
+
+
+def _scaled_out(network: Program) -> Program:
+    """The network with sign(s) for sign(√n s), and √n relu(s) for relu(√n s): the same at every width."""
+
+    def out(body: Expr) -> Expr:
+        return scaled_out(body) if N in found(body, Symbol) else body
+
+    return network.replace(instructions=tuple(s.changed(out) for s in network))
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:

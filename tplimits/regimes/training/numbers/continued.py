@@ -17,6 +17,7 @@ from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.rules import removable
 from tplimits.numbers import near_zero
+from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.nodes.series import near
@@ -86,15 +87,24 @@ def of_scalars(argument: Expr) -> bool:
 def places(body: Expr) -> list[tuple[str, Expr, bool]]:
     """(What stands at a singular place, the argument, whether its sign counts): poles, logarithms and roots of a body.
 
-    Arguments inside of a continued function are 1 where its series stands for it.
+    Inside of a continued function they are what they are where its series ends: a pole within is none.
     """
     bare, series = _bare(body)
     found = [(what, argument.xreplace(series), root) for what, argument, root in _places(bare)]
     for t, function, radius, *coefficients in (one.args for one in _outermost(body)):
-        found += [(what, near(t, a, radius, S.One), root) for what, a, root in places(function)]
+        found += [(what, _beyond(t, a, radius, root), root) for what, a, root in places(function)]
         # elsewhere they are not looked at, but a pole of theirs is one at 0
         found += [place for c in coefficients for place in places(c)]
     return found
+
+
+def _beyond(t: Expr, argument: Expr, radius: Expr, root: bool) -> Expr:
+    """An argument that is no nearer to 0 where |t| is small, nor of either sign unless it stands under a root."""
+    if root:
+        return near(t, argument, radius, S.One)
+    end = abs(argument.xreplace({t: radius}))
+    least = end if end.is_positive else S.One
+    return near(t, functions.minimum(abs(argument), least), radius, least)
 
 
 def _bare(body: Expr) -> tuple[Expr, dict[Expr, Expr]]:

@@ -56,7 +56,8 @@ def singular(total: TotalProgram) -> tuple[Singular, ...]:
         s = program[position]
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
-        for what, argument, _ in places(s.body):
+        for what, written, _ in places(s.body):
+            argument = written.as_coeff_Mul()[1]  # a small multiple is as far from 0 as what it is of
             if of_scalars(argument):
                 # the first place that reads it: where a run stops being finite
                 found.setdefault(argument, Singular(position, what, argument))

@@ -37,6 +37,7 @@ from tplimits.program.nodes.entries import (
     with_names,
 )
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.rounding import DATA_TOLERANCE
 from tplimits.program.nodes.scale import at_infinity, powers_of_n
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
@@ -58,10 +59,9 @@ class ScalarReader:
     lowering: Lowering
     env: Mapping[Expr, int]
 
-    @property
-    def tolerance(self) -> float:
+    def tolerance(self, expr: Expr) -> float:
         """Rounding of constant arrays."""
-        return 1e-12
+        return DATA_TOLERANCE
 
     def limit(self, expr: Expr) -> Expr:
         """A number, 0 for an array of which an entry is 0, and a symbol for what the state or a vector decides."""
@@ -80,7 +80,7 @@ class ScalarReader:
         number = fixed_number(lowering, fixed)
         if number is None:
             table = fixed_table(lowering, fixed, self.env)[1]
-            return S.Zero if (abs(table) <= self.tolerance).any() else free
+            return S.Zero if (abs(table) <= self.tolerance(expr)).any() else free
         return at_infinity(number) if number.has(N) else number
 
     def moves(self, expr: Expr) -> bool:
