@@ -20,8 +20,10 @@ from tplimits.program.parts import remembered
 _MOST = 6
 #: digits to which a derivative is told from zero, and what then counts as zero
 _DIGITS, _NOTHING = 30, 1e-20
+#: the Taylor coefficients of a function, from order 0 on
+Series = list[Expr]
 #: the argument of a function whose derivatives are taken
-_INNER = sympy.Dummy("u", real=True)
+INNER = sympy.Dummy("u", real=True)
 
 
 @remembered(1 << 12)
@@ -69,7 +71,7 @@ def is_analytic(expr: Expr, variable: Symbol) -> bool:
     return known and all(is_analytic(a, variable) for a in expr.args)
 
 
-def powers(expr: Expr, variable: Symbol, order: int) -> list[Expr]:
+def powers(expr: Expr, variable: Symbol, order: int) -> Series:
     """The Taylor coefficients at 0 of an analytic function, by products and compositions of series.
 
     Derivatives of products double with every order.
@@ -86,16 +88,26 @@ def powers(expr: Expr, variable: Symbol, order: int) -> list[Expr]:
     if expr.is_Add:
         return [sympy.Add(*parts) for parts in zip(*(powers(a, variable, order) for a in expr.args), strict=True)]
     if expr.is_Mul:
-        return reduce(_times, (powers(a, variable, order) for a in expr.args))
+        return reduce(times, (powers(a, variable, order) for a in expr.args))
     if expr.is_Pow and expr.exp.is_Integer and expr.exp.is_positive:
-        return reduce(_times, [powers(expr.base, variable, order)] * int(expr.exp))
+        return reduce(times, [powers(expr.base, variable, order)] * int(expr.exp))
     inner = next(a for a in expr.args if a.has(variable))
-    first, *rest = powers(inner, variable, order)
-    outer = [f.xreplace({_INNER: first}) for f in _derivatives(expr.xreplace({inner: _INNER}), order)]
-    found = zeros
+    return composed(expr.xreplace({inner: INNER}), powers(inner, variable, order))
+
+
+def composed(function: Expr, series: Series) -> Series:
+    """The Taylor coefficients of a function of `INNER` at a series.
+
+    >>> x = sympy.Symbol("x")
+    >>> composed(1 / INNER, [sympy.S.One, x, sympy.S.Zero])
+    [1, -x, x**2]
+    """
+    first, *rest = series
+    outer = [f.xreplace({INNER: first}) for f in _derivatives(function, len(rest))]
+    found = [sympy.S.Zero] * len(series)
     # f(u₀ + w) = f₀ + w (f₁ + w (f₂ + …))
     for c in reversed(outer):
-        found = _times([sympy.S.Zero, *rest], found)
+        found = times([sympy.S.Zero, *rest], found)
         found = [c + found[0], *found[1:]]
     return found
 
@@ -131,14 +143,14 @@ def quotient_powers(
 
 @remembered(1 << 8)
 def _derivatives(function: Expr, order: int) -> tuple[Expr, ...]:
-    """f⁽ᵏ⁾/k! of a function of `_INNER`."""
+    """f⁽ᵏ⁾/k! of a function of `INNER`."""
     found = [function]
     for k in range(1, order + 1):
         # expanded, or tanh doubles with every order
-        found.append(sympy.expand(found[-1].diff(_INNER)) / k)
+        found.append(sympy.expand(found[-1].diff(INNER)) / k)
     return tuple(found)
 
 
-def _times(a: list[Expr], b: list[Expr]) -> list[Expr]:
+def times(a: Series, b: Series) -> Series:
     """The product of two series, to the same order."""
     return [sympy.Add(*(a[j] * b[k - j] for j in range(k + 1))) for k in range(len(a))]

@@ -11,6 +11,7 @@ import sympy
 import tplimits as tp
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry
+from tplimits.regimes.classification.derivation.near_limits import without_poles
 from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Size, size_of
 
 avg = tp.avg
@@ -113,3 +114,23 @@ def test_a_gate_that_is_shut_in_half_of_networks_has_the_size_of_the_others():
         check = shut.check((32, 64, 128), seed=seed)
         assert check.measured_regime != "unstable" and not [row for row in check.apart if row.t == 0]
     assert found.check((32, 64, 128), seed=1).measured_regime != "unstable"
+
+
+T = sympy.Symbol("t", real=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        1 / sympy.sinh(T) ** 2 - 1 / T**2,
+        T**2 / sympy.sin(T) ** 2,
+        (sympy.sqrt(1 + T) - 1) / sympy.tanh(T),
+        (sympy.exp(T) - 1) ** 2 / (T * sympy.log(1 + T)),
+    ],
+    ids=str,
+)
+def test_coefficients_at_removable_poles_are_those_of_the_series(function):
+    s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    found = without_poles(function.xreplace({T: s}), frozenset([s]))
+    truth = sympy.series(function, T, 0, 5).removeO()
+    assert sympy.expand(found.xreplace({s: T}) - truth) == 0

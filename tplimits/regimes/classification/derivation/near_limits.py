@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import DiracDelta, Expr, S
 
+from tplimits.law.hypotheses.taylor import INNER, Series, composed, powers, times
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
@@ -142,7 +143,8 @@ def without_poles(node: Expr, vanishing: frozenset[Entry]) -> Expr | None:
     """
     terms = [_as_series(sympy.Mul.make_args(term), vanishing) for term in sympy.Add.make_args(node)]
     most = max((order for order, _ in terms), default=0)
-    if not most or node.has(AxisSum):
+    # what has two sides may have no series at the limit
+    if not most or node.has(AxisSum, *SIDES):
         return None
     count = most + _ORDERS + 1
     series = [[S.Zero] * (most - order) + _product(factors, count) for order, factors in terms]
@@ -150,7 +152,7 @@ def without_poles(node: Expr, vanishing: frozenset[Entry]) -> Expr | None:
     body = sympy.Add(*taylor[most:])
     # a quotient of two small ones is one of the same order
     is_pole = any(term != 0 for term in taylor[:most]) or body == sympy.expand(node)
-    return None if is_pole or body.has(_STEP, DiracDelta, sympy.nan, sympy.zoo, sympy.oo, *SIDES) else body
+    return None if is_pole or body.has(_STEP, DiracDelta, sympy.nan, sympy.zoo, sympy.oo) else body
 
 
 def _cancelled(total: Expr) -> Expr:
@@ -158,10 +160,6 @@ def _cancelled(total: Expr) -> Expr:
     total = sympy.expand(total)
     below = any(p.base.is_Add and p.exp.is_negative for p in found(total, sympy.Pow))
     return sympy.expand(sympy.cancel(total)) if total.is_Add and below else total
-
-
-#: Taylor coefficients along t
-Coefficients = list[Expr]
 
 
 def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[int, list[tuple[Expr, Expr, int]]]:
@@ -177,45 +175,15 @@ def _as_series(factors: Collection[Expr], vanishing: frozenset[Entry]) -> tuple[
     return order, written
 
 
-def _product(factors: Collection[tuple[Expr, Expr, int]], count: int) -> Coefficients:
+def _product(factors: Collection[tuple[Expr, Expr, int]], count: int) -> Series:
     """Of a product of powers, each without the zero of its base."""
     whole = [S.One] + [S.Zero] * (count - 1)
     for along, power, zero in factors:
-        whole = _times(whole, _power(_coefficients(along, count + zero)[zero:], power))
+        left = _coefficients(along, count + zero)[zero:]
+        factor = left if power == 1 else composed(INNER**power, left)
+        whole = [sympy.expand(c) for c in times(whole, factor)]
     return whole
 
 
-@remembered(1 << 12)
-def _coefficients(along: Expr, count: int) -> Coefficients:
-    if not along.has(_STEP):
-        return [along] + [S.Zero] * (count - 1)
-    if isinstance(along, sympy.Add):
-        return [sympy.Add(*parts) for parts in zip(*(_coefficients(a, count) for a in along.args), strict=True)]
-    if isinstance(along, sympy.Mul):
-        return _product([(a, S.One, 0) for a in along.args], count)
-    if isinstance(along, sympy.Pow) and not along.exp.has(_STEP):
-        return _power(_coefficients(along.base, count), along.exp)
-    terms = []
-    for k in range(count):
-        terms.append(sympy.expand(along.subs(_STEP, S.Zero) / sympy.factorial(k)))
-        along = along.diff(_STEP)
-    return terms
-
-
-def _times(a: Coefficients, b: Coefficients) -> Coefficients:
-    return [sympy.expand(sympy.Add(*(a[j] * b[k - j] for j in range(k + 1)))) for k in range(len(a))]
-
-
-def _power(c: Coefficients, power: Expr) -> Coefficients:
-    """Of a power: from the derivative of its logarithm, or factor by factor where the base vanishes."""
-    if power == 1:
-        return c
-    if c[0] == 0:
-        if not (power.is_Integer and power.is_positive):
-            return [sympy.nan] * len(c)
-        return _times(c, _power(c, power - 1))
-    powers = [c[0] ** power]
-    for k in range(1, len(c)):
-        terms = (((power + 1) * j - k) * c[j] * powers[k - j] for j in range(1, k + 1))
-        powers.append(sympy.expand(sympy.Add(*terms) / (k * c[0])))
-    return powers
+def _coefficients(along: Expr, count: int) -> Series:
+    return [sympy.expand(c) for c in powers(along, _STEP, count - 1)]
