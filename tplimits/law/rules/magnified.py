@@ -67,26 +67,37 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
     Gaussian.
     """
     names: dict[Expr, Expr] = {}
-    if N not in found(body, Symbol):
-        return body, names
 
-    def raised(product: Expr) -> Expr:
-        """A product with a positive power of n, which what fluctuates absorbs."""
+    def named(product: Expr) -> Expr:
+        """A product with a name for a positive power of n and the functions of scalars that absorb it."""
         power = product.as_powers_dict().get(N, S.Zero)
-        swap = {}
-        for e in entries(product) if power.is_positive and product.is_polynomial(*entries(product)) else ():
-            limit = tends(e)
-            if limit is not None:
-                swap[e] = limit + names.setdefault(e, sympy.Dummy(str(e), real=True)) / sympy.sqrt(N)
-        return sympy.expand(product.xreplace(swap)) if swap else product
+        mine = [f for f in product.args if f.as_base_exp()[0] == N or _of_limits(f, tends)] if power > 0 else []
+        if len(mine) < 2:
+            return product
+        name = names.setdefault(sympy.Mul(*mine), sympy.Dummy(real=True))
+        return sympy.Mul(name, *(f for f in product.args if f not in mine))
 
     def within(function: Expr) -> Expr:
-        products = {p: other for p in found(function, sympy.Mul) if p.has(N) and (other := raised(p)) is not p}
+        products = {p: other for p in found(function, sympy.Mul) if p.has(N) and (other := named(p)) is not p}
         return function.func(*(put_in(a, products, {}) for a in function.args))
 
-    functions = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_nonnegative)]
-    named = put_in(body, {f: within(f) for f in functions if f.has(N) and not isinstance(f, Entry)}, {})
-    return named, {name: sympy.sqrt(N) * (e - (tends(e) or S.Zero)) for e, name in names.items()}
+    body = put_in(body, {f: within(f) for f in functions_of_n(body)}, {})
+    return body, {name: product for product, name in names.items()}
+
+
+def functions_of_n(body: Expr) -> list[Expr]:
+    """The functions and poles in a body whose arguments hold powers of n, but for those inside of others."""
+    if N not in found(body, Symbol):
+        return []
+    kinds = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_nonnegative)]
+    mine = [f for f in kinds if f.has(N) and f.as_base_exp()[0] != N and not isinstance(f, Entry)]
+    return [f for f in mine if not any(f != other and other.has(f) for other in mine)]
+
+
+def _of_limits(factor: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
+    """Whether a factor reads scalars that have limits, and no others."""
+    read = entries(factor)
+    return bool(read) and all(tends(e) is not None for e in read)
 
 
 def divides_fluctuations(body: Expr, tends: Callable[[Entry], Expr | None]) -> bool:

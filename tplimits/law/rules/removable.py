@@ -27,7 +27,7 @@ from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
 from tplimits.law.hypotheses.zero import cancelled
-from tplimits.law.rules.magnified import brought_out, fluctuations_named
+from tplimits.law.rules.magnified import brought_out, fluctuations_named, functions_of_n
 from tplimits.law.rules.multiplicative import apart
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries
@@ -58,7 +58,9 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
     >>> continued(sympy.exp(s) / s, lambda entry: S(0), lambda entry: True) == sympy.exp(s) / s
     True
     """
-    body, back = fluctuations_named(body, tends)
+    # from the inside out: tanh(√n (1 − cos s)/s) is a function of √n s/2
+    inner = {f: f.func(*(continued(a, tends, moves, order) for a in f.args)) for f in functions_of_n(body)}
+    body, back = fluctuations_named(put_in(body, inner, {}), tends)
     found = _continued(body, tends, moves, order)
     # signs and moduli of scalars last: of |tanh(s v)/s| the quotient is to be continued as a whole
     split = apart(found, tends, moves)
