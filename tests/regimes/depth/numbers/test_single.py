@@ -180,3 +180,28 @@ def test_a_maximum_is_a_sum_of_functions_of_one_scalar():
     value, error = tp.derive(neighbours, tp.Proportional()).drift_estimate_at(V)
     assert np.abs(value - wanted(np.eye(3) + mix, np.eye(3) - mix)).max() < 1e-9 and not error.any()
     assert np.abs(value - wanted(np.eye(3) + mix, np.eye(3) - mix.T)).max() > 0.1
+
+
+def weighed(function):
+    """x + Σ f(S) v/√n with S = √n avg(q k)."""
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key"))
+        return x + tp.sum(function(S) * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    return tp.derive(block, tp.Proportional())
+
+
+@pytest.mark.parametrize("V", [[[1, 0.5], [0.5, 2]], [[1.5, 0], [0, 1.5]], [[3.0, 0.4], [0.4, 1.5]]])
+def test_functions_that_grow_as_exponentials_do(V):
+    V = np.array(V, dtype=float)
+    size = np.einsum("aa,gg->ag", V, V)
+    # E (exp S − 1)(exp S′ − 1), of a, g and of c, d
+    between = np.einsum("ac,gd->agcd", V, V)
+    one, other = size[:, :, None, None], size[None, None]
+    mean = np.exp((one + other) / 2 + between) - np.exp(one / 2) - np.exp(other / 2) + 1
+    expected = np.einsum("gd,agcd->ac", V, mean)
+    found = weighed(lambda S: tp.exp(S) - 1).drift_estimate_at(V)
+    np.testing.assert_allclose(found.value, expected, rtol=1e-9)
+    assert not found.error.any()

@@ -36,7 +36,7 @@ _MOST_NESTED, _SAME = 32, 1e-13
 #: routes that take all pairs at once
 _FAST = ("closed", "expansion", "panels")
 #: deviations up to which a function counts, and how large it may be there
-_FAR, _LARGE = 12, 1e6
+_FAR, _LARGE = 12, 1e200
 #: the covariances of two averages at all of their indices, by the positions of the averages
 Law = Callable[[int, int], Array]
 
