@@ -125,3 +125,21 @@ def test_networks_move_by_the_whole_function():
 
     claim, error = tp.derive(program).evaluate()["return"].value, values.std() / np.sqrt(len(values))
     assert abs(values.mean() - claim) < 4 * error < abs(claim + 1.5)
+
+
+def test_a_quotient_that_is_no_number_at_the_limit_stands_in_a_kink():
+    """max(k/(exp k − 1), ½), k = √n (⟨x²⟩ − 1) of variance 2: k/(exp k − 1) falls through ½ once."""
+
+    @tp.program
+    def named(x: tp.Vector):
+        k = tp.sqrt(tp.n) * (tp.avg(x * x) - 1)
+        return tp.maximum(k / (tp.exp(k) - 1), 0.5)
+
+    @tp.program
+    def inline(x: tp.Vector):
+        m = tp.avg(x * x)
+        return tp.maximum(tp.sqrt(tp.n) * (m - 1) / (tp.exp(tp.sqrt(tp.n) * (m - 1)) - 1), 0.5)
+
+    truth = MASSES @ np.maximum(1 / exprel(np.sqrt(2) * NODES), 0.5)
+    for program in (named, inline):
+        assert tp.derive(program).evaluate()["return"].value == pytest.approx(truth, abs=1e-3)

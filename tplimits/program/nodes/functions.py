@@ -128,6 +128,8 @@ class _Extreme(Real):
     def eval(cls, x: Expr, y: Expr) -> Expr | None:
         if x == y:
             return x
+        if S.NaN in (x, y):  # which SymPy does not put in any order
+            return S.NaN
         found = _switched(cls._lead(x, y), x, y)
         # one order of arguments, so that equal functions are equal expressions
         if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):

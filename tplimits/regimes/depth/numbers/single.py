@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
-from sympy import Add, Expr, Mul, S, cancel
+from sympy import Add, Expr, Function, Mul, S, cancel
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
@@ -36,7 +36,7 @@ _MOST_NESTED, _SAME = 32, 1e-13
 #: routes that take all pairs at once
 _FAST = ("closed", "expansion", "panels")
 #: deviations up to which a function counts, and how large it may be there
-_FAR, _LARGE = 12, 1e200
+_FAR, _LARGE = 12, 1e6
 #: the covariances of two averages at all of their indices, by the positions of the averages
 Law = Callable[[int, int], Array]
 
@@ -161,8 +161,7 @@ def mean(weights: Sequence[Single], law: Law, values: Mapping[Expr, float]) -> A
         return None
     function = mean_function(GaussianMean(tuple(w.function for w in weights), (), 0), values)
     read = list(zip(weights, laws[::2], strict=True))
-    far = max(_size(w, v, values, _FAR) for w, v in read)
-    if function.route not in _FAST or (function.route != "closed" and not far < _LARGE):
+    if function.route not in _FAST or (function.route != "closed" and not all(_is_seen(w, v, values) for w, v in read)):
         return None
     # beside what is typical: means of odd functions are zero
     size = math.prod(_size(w, v, values, 1) for w, v in read)
@@ -185,6 +184,13 @@ def _apart(first: Array, both: Array | None = None, second: Array | None = None)
         return 0
     rounding = _SAME * first * second
     return len(numpy.unique(numpy.stack([first, both, second])[:, first * second - both**2 > rounding], axis=1).T)
+
+
+def _is_seen(one: Single, variances: Array, values: Mapping[Expr, float]) -> bool:
+    """Whether quadrature settles soon: what grows as exponentials of S do, but for those in waves and exponentials."""
+    parts = [a for f in one.function.atoms(Function) for a in f.args if a.has(U)]
+    most = _LARGE if any(cancel(a.diff(U)).has(U) for a in parts) else math.inf
+    return _size(one, variances, values, _FAR) < most
 
 
 def _size(one: Single, variances: Array, values: Mapping[Expr, float], deviations: float) -> float:
