@@ -45,8 +45,9 @@ def over_moduli(expr: Expr) -> Expr:
     powers = expr.as_powers_dict() if expr.is_Mul else {}
     for modulus, below in powers.items():
         u = modulus.args[0] if isinstance(modulus, sympy.Abs) else S.Zero
-        if below.is_Integer and below.is_negative and powers.get(u, S.Zero).is_Integer and powers[u] >= 1:
-            left, rest = powers[u] + below, expr / u ** powers[u] / modulus**below
+        above = powers.get(u, S.Zero)  # a look-up by [] would add to what is gone through
+        if below.is_Integer and below.is_negative and above.is_Integer and above >= 1:
+            left, rest = above + below, expr / u**above / modulus**below
             odd = sympy.Abs(u) / u if left else sympy.sign(u)
             return over_moduli(rest * u**left * (odd if below % 2 else 1))
     return expr
