@@ -14,7 +14,13 @@ def test_there_are_twenty():
     assert len(made.architectures()) >= 20
 
 
-@pytest.mark.parametrize("path", made.architectures(), ids=lambda p: p.stem)
+#: every fourth of them is run by `make test`
+PATHS = [
+    pytest.param(p, id=p.stem, marks=[pytest.mark.long] if i % 4 else []) for i, p in enumerate(made.architectures())
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_it_prints_its_limit_and_writes_its_page(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()

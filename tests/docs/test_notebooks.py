@@ -55,6 +55,7 @@ def test_what_is_kept_is_what_cells_show(executed, name):
     assert shown >= 1
 
 
+@pytest.mark.long
 def test_pictures_are_seen(executed, tmp_path):
     parts = [
         "".join(output.data["text/html"])

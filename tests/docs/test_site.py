@@ -57,12 +57,14 @@ def test_a_link_that_leads_nowhere_is_an_error(builder, tmp_path):
         builder.written(builder.parser(), page, "odd")
 
 
+@pytest.mark.long
 def test_the_gallery_shows_the_zoo(site):
     text = (site / "gallery.html").read_text(encoding="utf-8")
     files = list((ROOT / "docs" / "gallery").glob("*.py"))
     assert text.count("<svg") == len(files) + len(zoo.NETWORKS) + len(zoo.PROGRAMS) and len(files) >= 20
 
 
+@pytest.mark.long
 def test_every_public_name_has_its_docstring_on_a_page(site):
     text = "".join(path.read_text(encoding="utf-8") for path in site.glob("api-*.html"))
     names = {n for n in dir(tp) if not n.startswith("_") and not isinstance(getattr(tp, n), types.ModuleType)}
@@ -70,6 +72,7 @@ def test_every_public_name_has_its_docstring_on_a_page(site):
     assert "Raises EvaluationError" in text and "class tp.KernelLimit" in text
 
 
+@pytest.mark.long
 def test_every_refusal_is_on_the_page_of_errors(site):
     text = (site / "errors.html").read_text(encoding="utf-8")
     assert text.count("<li>") - text.partition("<main>")[0].count("<li>") == len(refusals()) > 500

@@ -244,7 +244,7 @@ def test_errors_of_evaluate():
         limit.evaluate(γ=float("nan"), s=1)
     with pytest.raises(tp.EvaluationError, match="not a constant"):
         limit.evaluate(γ=1, s=1, δ=2)
-    with pytest.raises(tp.EvaluationError, match="methods are"):
+    with pytest.raises(tp.EvaluationError, match="give one of the words"):
         limit.evaluate("guess", γ=1, s=1)
     with pytest.raises(tp.EvaluationError, match="no closed form for return"):
         limit.evaluate("exact", γ=1, s=1)

@@ -65,6 +65,7 @@ def shown(tmp_path_factory):
     return dict(zip(cells, (cell.outputs for cell in book.cells), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*CELLS, *PICTURES])
 def test_a_cell_shows_one_thing_and_no_warning(shown, name):
     assert [o.output_type for o in shown[name]] == ["execute_result"]
@@ -76,6 +77,7 @@ def test_a_cell_shows_one_thing_and_no_warning(shown, name):
         assert data["text/plain"] and len(data["text/html"]) < 1_000_000
 
 
+@pytest.mark.long
 def test_pictures_are_seen(shown, tmp_path):
     cells = "".join(f"<section>{shown[name][0].data['text/html']}</section>" for name in CELLS)
     (tmp_path / "book.html").write_text(f"<!DOCTYPE html><meta charset='utf-8'>{cells}", encoding="utf-8")

@@ -272,6 +272,7 @@ def test_a_crossing_that_a_scalar_moves_is_averaged_over():
 
 
 @pytest.mark.sampling
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["logarithm", "root"])
 def test_the_limits_of_rounded_poles_are_accepted_and_others_rejected(name):
     function, _, truth = ROUNDED[name]

@@ -141,7 +141,9 @@ def of_clipped(variance, covariance):
     return integrate.quad(inside, -12, 12, points=(-1 / σ, 1 / σ))[0]
 
 
-@pytest.mark.parametrize("spelling", CLIPPED)
+@pytest.mark.parametrize(
+    "spelling", ["two bends", *(pytest.param(s, marks=pytest.mark.long) for s in CLIPPED if s != "two bends")]
+)
 def test_clipped_logits(spelling):
     sde = tp.derive(bent.attention(lambda Y: CLIPPED[spelling](Y, tp.sqrt(tp.n))), tp.Proportional())
     # tokens of one length and one angle: S of α, ν and of β, κ correlate as V_αβ V_νκ, and only two products differ

@@ -17,6 +17,9 @@ SCRIPT = Path(__file__).parents[3] / "support" / "killing.py"
 WORKERS = 2
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """Ten runs killed, every other one by its parent, and gone on with; `make kills` has fifty."""
@@ -27,7 +30,6 @@ def found(tmp_path_factory):
     return json.loads(done.stdout)
 
 
-@pytest.mark.long
 def test_arrays_are_those_of_a_run_that_nobody_killed(found):
     assert len(found["runs"]) == 10
     for run in found["runs"]:
