@@ -5,12 +5,14 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 from sympy.core.cache import clear_cache
 
 import tplimits as tp
 from tplimits.program import parts
 
 
+@pytest.mark.long
 def test_kernels_go_with_the_last_who_holds_them():
     """Tables keyed weakly by a derivation must not hold plans that hold the derivation."""
 

@@ -104,6 +104,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LIMITS)
 def test_twelve_layers_fit_a_screen(name):
     limit = LIMITS[name]()

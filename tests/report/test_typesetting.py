@@ -54,6 +54,7 @@ def test_blocks_compile(tmp_path):
     assert complaints(found, tmp_path) == {}
 
 
+@pytest.mark.long
 def test_random_architectures_compile(tmp_path):
     found = {}
     for seed in seeds(0, 3 * RANDOM):

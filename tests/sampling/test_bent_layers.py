@@ -32,6 +32,7 @@ BLOCKS = {
 SMOOTH = {"gelu": lambda: 0.64 * V / 4, "tanh": lambda: 0.64 * V}
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("name", BLOCKS)
 def test_gaussian_means_are_where_layers_of_finite_width_point(name, seed):

@@ -65,6 +65,7 @@ def test_adafactor_is_that_of_means_over_rows_and_columns():
     assert all(np.isfinite(later[k]).all() for k in "UWv")
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_rates_have_to_grow_by_the_power_of_the_norm():
     """c − e in all tables (Eq. 2.55): then μP learns features; with c as it was nothing moves."""

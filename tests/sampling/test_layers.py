@@ -39,6 +39,7 @@ def checked(name, seed, **options):
     return tp.check(tp.derive(block, tp.Proportional()), V0=V0, seed=seed, **settings, **constants)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("name", BLOCKS)
 def test_derived_coefficients_are_where_layers_of_finite_width_point(name, seed):

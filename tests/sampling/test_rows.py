@@ -32,6 +32,7 @@ def test_holm_by_hand():
     assert holm([0.2]) == [0.2] and holm([]) == []
 
 
+@pytest.mark.long
 def test_the_family_wise_level_holds_over_many_claims(seed):
     """20 true claims at level 0.1, 200 times: any is rejected about 10 % of the time, 1 − 0.9²⁰ = 88 % without Holm."""
     rng, labels, rejected = numpy.random.default_rng(seed), [f"θ{i}" for i in range(20)], 0

@@ -275,6 +275,7 @@ def clipped(ξ: tp.Input["token", "d"], U: tp.Vector["d"], v: tp.Vector, c: tp.S
     return tp.readout(v * tp.mean(tp.minimum(tp.exp(-(y**2)), 0.5), over="token")) + 0.4 * c
 
 
+@pytest.mark.long
 def test_entries_that_a_step_moves_through_a_kink_leave_terms_of_half_powers():
     """A normalised step has a limit by kernels alone, .3999 at the first input; L + b/n would point at .3974(1)."""
     X = np.array([[[0.8, -1.2], [-0.7, -0.2]], [[-0.9, -0.3], [0.5, -0.1]]])

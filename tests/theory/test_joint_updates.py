@@ -128,6 +128,7 @@ def rms_z(case, regime, run):
     return float(np.sqrt((z**2).mean()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [c if c in SHORT else pytest.param(c, marks=pytest.mark.long) for c in CASES])
 @pytest.mark.parametrize("regime", REGIMES)
 def test_networks_agree_within_their_standard_errors(case, regime):
@@ -158,6 +159,7 @@ def test_initial_weights_decay_in_their_norm(regime, monkeypatch):
     assert rms_z(case, regime, limit(case, regime)) > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize(
     "case, wrong",

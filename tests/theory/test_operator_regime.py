@@ -81,6 +81,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.long] * c.startswith("adam")) for c in CASES])
 def test_trained_networks_tend_to_the_limit(case):
     repeats, optimizer, same, lr, decay = CASES[case]

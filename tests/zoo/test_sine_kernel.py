@@ -13,6 +13,7 @@ def test_limit(agrees):
     agrees("sine_kernel", {"return": value})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("sine_kernel")

@@ -9,6 +9,7 @@ def test_limit(agrees, mean):
     agrees("tied_relu", {"⟨return|return⟩": power + slope**2})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("tied_relu")

@@ -7,6 +7,7 @@ def test_limit(agrees, mean):
     agrees("tied_step", {"return": mean(lambda g: g if g > 0 else 0)})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("tied_step")

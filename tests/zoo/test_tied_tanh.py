@@ -11,6 +11,7 @@ def test_limit(agrees, mean):
     agrees("tied_tanh", {"return[0]": slope, "return[1]": power + slope**2})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("tied_tanh")

@@ -19,6 +19,7 @@ def test_limit(agrees):
     agrees("two_rounds", {"return[0]": overlap, "return[1]": norm})
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_finite_width(judge):
     judge.accepts("two_rounds")

@@ -20,6 +20,7 @@ def test_more_functions_than_are_remembered_are_compiled_and_freed():
         assert function(1) == i + 1
 
 
+@pytest.mark.long
 def test_a_function_holds_its_instructions():
     code = machine._compiled.__wrapped__(TEXT.format(7), 0)
     freed, function = weakref.ref(code), code.function("added_7", 1)

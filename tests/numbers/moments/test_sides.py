@@ -79,6 +79,7 @@ def test_both_sides_may_be_the_same_variables(order):
     assert abs(value - exact) < 1e-4 and error < 1e-8
 
 
+@pytest.mark.long
 def test_many_laws_that_do_not_settle_are_drawn(monkeypatch):
     steep = [sigmoid(60 * x) * (1 + sympy.tanh(60 * (x - y + sympy.tanh(y)))) for x, y in ((A, B), (C, D))]
     function = steep[0] * steep[1]

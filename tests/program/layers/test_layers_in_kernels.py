@@ -85,6 +85,7 @@ def strided(padding, dilation):
     return net
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_strides_and_dilation_at_finite_width():
     limit, twin = (tp.derive(strided(p, d), tp.Kernels()) for p, d in (("CIRCULAR", 2), ("SAME", 1)))
@@ -106,6 +107,7 @@ def unet(skip):
     return net
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_a_pool_and_its_inverse_at_finite_width():
     limit, twin = (tp.derive(unet(skip), tp.Kernels()) for skip in (True, False))

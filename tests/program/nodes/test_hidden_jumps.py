@@ -137,6 +137,7 @@ def wavy(u, terms, sin):
     return u + sum(sin((k + 1) * u) / 10 for k in range(terms))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terms", [3, 250], ids=["short", "of a thousand parts"])
 @pytest.mark.parametrize("name", ["ratio to the absolute value", "function of a pole"])
 def test_jumps_of_long_functions_count_in_dot_parts(name, terms):

@@ -103,6 +103,7 @@ def test_a_tied_network_has_a_dot_step_and_says_that_independence_fails():
     assert "dot part" not in {s.rule for s in kernel_networks.limit("mlp").steps}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp", "tied", "attention", "transformer"])
 def test_citations_are_those_of_the_steps_and_closed_forms(name):
     limit = kernel_networks.limit(name)

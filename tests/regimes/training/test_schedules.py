@@ -128,6 +128,7 @@ def test_compiled_networks_of_a_check_are_those_of_the_interpreter():
     np.testing.assert_allclose(fast.f, slow.f, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_the_limit_of_particles_is_that_of_many_neurons_and_of_networks_at_finite_width():
     limit = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
@@ -284,6 +285,7 @@ def test_functions_that_cannot_be_sent_to_other_processes_are_refused():
                 call()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 def test_checkpoints_know_the_whole_schedule(regime, tmp_path):
     limit = tp.derive(warm, regime(tp.Adam(eps=0.1)))

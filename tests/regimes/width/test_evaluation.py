@@ -24,6 +24,7 @@ def ping_pong(rounds):
     return tp.derive(program)
 
 
+@pytest.mark.long
 def test_constants_inside_named_factors_are_part_of_the_plan():
     """Long factors hold values of their own; five rounds are the first that name them."""
     limit = ping_pong(5)

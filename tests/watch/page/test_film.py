@@ -70,6 +70,7 @@ grep -ac IHDR >> "$last"
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("brought", [False, True])
 @pytest.mark.parametrize("suffix", [".mp4", ".webm"])
 def test_films_are_encoded_by_ffmpeg_the_system_s_or_a_package_s(short, tmp_path, monkeypatch, suffix, brought):

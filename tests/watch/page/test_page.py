@@ -118,6 +118,7 @@ def test_the_policy_forbids_addresses_and_other_scripts(page, path):
     assert page.run("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
 
 
+@pytest.mark.long
 def test_a_page_is_small_and_draws_fast(page, path):
     """Bytes of the file, and the page's processor time for every fourth of 1000 frames; not the time on the wall."""
     assert path.stat().st_size <= 3_000_000

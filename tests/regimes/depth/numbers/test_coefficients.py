@@ -90,6 +90,7 @@ def close(found, wanted, scale=None):
 CASES = [pytest.param(name, size, id=f"{name}-{size}") for name in BLOCKS for size in SIZES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_what_an_euler_step_adds(name, size):
     (sde, constants), step = derived(name, size), compiled(name, size, "euler")

@@ -201,6 +201,7 @@ def test_noise_is_that_of_two_sequences(name):
         np.testing.assert_allclose(found, full, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize("kind", ["full", "causal", "random"])
 @pytest.mark.parametrize("m", [2, 3])

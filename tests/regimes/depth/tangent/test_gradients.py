@@ -158,6 +158,7 @@ def linear(x: tp.State["token"], W: tp.Matrix):
     return W @ x
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_check_rejects_gradients_that_are_independent_of_the_way_there():
     """Layers that are not correlated, and a response that never meets the state (C kept at 0).

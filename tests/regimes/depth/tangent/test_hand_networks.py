@@ -103,6 +103,7 @@ def test_every_gradient_has_its_law(name):
     assert compared >= 5
 
 
+@pytest.mark.long
 def test_other_numbers_of_heads_are_told_apart():
     """|∂L/∂W_Q|² of one head is as wide as one random Gram matrix, that of three a mean of three."""
     one = tp.derive(shaped.heads_attention.bind(head=1), tp.Proportional(tangent=True))

@@ -263,6 +263,7 @@ class Differences:
         return np.moveaxis(np.tensordot(jacobian, jacobian, axes=(0, 0)), 1 + len(self.axes), 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_finite_differences(name, seed):
     net, sizes = CASES[name]

@@ -189,6 +189,7 @@ def test_nearly_the_same_inputs_have_nearly_the_same_kernels():
         assert abs(array[2] - array[0]) < 1e-6
 
 
+@pytest.mark.long
 def test_means_and_deviations_at_a_width_and_pickles():
     limit = tp.derive(three, tp.Kernels(order=1))
     K = pickle.loads(pickle.dumps(limit)).evaluate(PAIR)

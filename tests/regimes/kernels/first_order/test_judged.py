@@ -45,6 +45,7 @@ def test_a_kernel_of_first_order_is_accepted_and_its_entries_named(seed):
     assert rows["Var(√n·K[0,0])"].claim.value == pytest.approx(10)  # 5 L/n of relu
 
 
+@pytest.mark.long
 @pytest.mark.sampling
 def test_wrong_coefficients_are_rejected(seed):
     limit = tp.derive(critical, tp.Kernels(order=1))

@@ -70,6 +70,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", STEEP)
 def test_steep_functions_end_to_end(name, pair):

@@ -41,6 +41,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_distances_of_members_are_no_distances_of_sums(name):
     function, numbers = CASES[name]

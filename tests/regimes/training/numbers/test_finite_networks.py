@@ -76,6 +76,7 @@ def test_finite_networks_agree_within_their_standard_errors(case):
     assert rms_z(case, run) <= 1.5
 
 
+@pytest.mark.long
 def test_adam_without_bias_correction_is_rejected():
     β1, β2, ε = 0.9, 0.999, 0.05
     wrong = tp.Entrywise(
