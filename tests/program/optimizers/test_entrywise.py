@@ -105,3 +105,8 @@ def test_what_bends_at_large_or_small_gradients_is_no_multiple_of_them(Q, degree
         optimizer = tp.Entrywise(Q)
     assert optimizer.degree == degree
     assert optimizer.sign_preserving is keeps_signs
+
+
+def test_a_root_that_is_not_real_on_one_side_is_judged_on_the_other():
+    g = sympy.Symbol("g", real=True)
+    assert not has_pole(sympy.sqrt(g), g) and has_pole(1 / sympy.sqrt(g), g)

@@ -187,7 +187,9 @@ def _slope(first: Expr, g: Symbol, a: Expr, b: Expr) -> Expr | None:
 
 
 def _grows(far: Expr | None, near: Expr | None) -> bool:
-    return far is not None and near is not None and bool(abs(near) > _MUCH * abs(far) + 1)
+    # what is no real number on a side is told by `not_real_at`, and grows nowhere
+    known = far is not None and near is not None and sympy.nan not in (far, near)
+    return known and bool(abs(near) > _MUCH * abs(far) + 1)
 
 
 def _is_steep(near: Expr | None, far: Expr | None) -> bool:
