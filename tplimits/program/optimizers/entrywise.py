@@ -188,8 +188,9 @@ def _slope(first: Expr, g: Symbol, a: Expr, b: Expr) -> Expr | None:
 
 def _grows(far: Expr | None, near: Expr | None) -> bool:
     # what is no real number on a side is told by `not_real_at`, and grows nowhere
-    known = far is not None and near is not None and sympy.nan not in (far, near)
-    return known and bool(abs(near) > _MUCH * abs(far) + 1)
+    if far is None or near is None or sympy.nan in (far, near):
+        return False
+    return bool(abs(near) > _MUCH * abs(far) + 1)
 
 
 def _is_steep(near: Expr | None, far: Expr | None) -> bool:
