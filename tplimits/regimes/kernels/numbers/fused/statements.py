@@ -18,11 +18,11 @@ from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum, Kron
 from tplimits.program.nodes.evaluate import evaluate, number_first
+from tplimits.program.nodes.functions import BENT
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused.determinants import Determinants
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
-from tplimits.regimes.kernels.numbers.tables.singular import KINKED
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -151,7 +151,7 @@ class Text:
                 raise NotFused
             c11, c12, c22 = (self.value(c) for c in law)
             entries = c11, c12, c22
-            kinked = any(m.integrand.has(*KINKED) for m in moments)
+            kinked = any(m.integrand.has(*BENT) for m in moments)
             det = self.determinants.of_law(law, entries, kinked)
             for moment, function in zip(moments, functions, strict=True):
                 self.known[moment] = closed_text(self.writer, function, (*entries, det))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
+from tplimits.program.nodes.functions import BENT
 from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.passes.functions import functions_of, take_bands
 from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 from tplimits.regimes.kernels.numbers.tables.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 from tplimits.regimes.kernels.numbers.tables.rows import Rows
-from tplimits.regimes.kernels.numbers.tables.singular import KINKED
 from tplimits.regimes.kernels.numbers.tables.tape import Tape, TapeSchedule
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _made(
     kernels: tuple[str, ...],
     banded: bool,
 ) -> KernelPlan:
-    demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
+    demand, kinked = derivation.demand, any(t.definition.has(*BENT) for t in derivation.needed)
     shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "banded": banded}
 
     def alone(inputs: Inputs) -> Tables:

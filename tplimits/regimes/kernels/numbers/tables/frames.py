@@ -14,6 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate, number_first
+from tplimits.program.nodes.functions import BENT
 from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -34,7 +35,7 @@ from tplimits.regimes.kernels.numbers.tables.laws import COLLINEAR, OPPOSITE, La
 from tplimits.regimes.kernels.numbers.tables.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.tables.own import is_own
 from tplimits.regimes.kernels.numbers.tables.places import batch, gathered, positions
-from tplimits.regimes.kernels.numbers.tables.singular import KINKED, equal_places, flagged, suspicious
+from tplimits.regimes.kernels.numbers.tables.singular import equal_places, flagged, suspicious
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.demand import Ties
@@ -266,7 +267,7 @@ class Frame:
     def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
         """Where the law of a kinked function is nearly singular."""
         tables = self.tables
-        if not moment.integrand.has(*KINKED):
+        if not moment.integrand.has(*BENT):
             return
         if tables.tape is not None:
             tables.tape.watched.append((flags(), dict(self.input)))

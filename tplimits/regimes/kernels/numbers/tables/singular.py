@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.program.nodes.functions import BENT
 from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped
 from tplimits.regimes.kernels.numbers.tables.places import batch
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 #: a determinant below this share of c11·c22 has lost the digits that an angle needs
 NEARLY = 1e-8
-
-#: functions whose means have a root at coinciding inputs
-KINKED = BENT
 
 Flags = NDArray[numpy.bool_]
 

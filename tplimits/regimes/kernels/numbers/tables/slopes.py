@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.functions import elementary, step
+from tplimits.program.nodes.functions import BENT, elementary, step
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -53,5 +53,4 @@ def _side(argument: Expr, z: Expr, w: Expr) -> tuple[int, int] | None:
 
 
 def _piecewise_linear(integrand: Expr) -> bool:
-    kinks = {"relu", "leaky_relu", "step", "maximum", "minimum", "where", "Abs", "sign"}
-    return {type(f).__name__ for f in integrand.atoms(sympy.Function)} <= kinks and integrand != S.One
+    return integrand != S.One and all(isinstance(f, BENT) for f in integrand.atoms(sympy.Function))
