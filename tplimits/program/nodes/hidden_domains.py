@@ -85,7 +85,9 @@ class HiddenDomains:
         if not holds(body, *PARTIAL):
             return []
         ends = [u for node, u in real_where(body) if not self._stays(node, u)]
-        poles = [u for _, u in singular_places(body) if self._may_rest_at_zero(u) and not seen_positive(self._signed(u))]
+        poles = [
+            u for _, u in singular_places(body) if self._may_rest_at_zero(u) and not seen_positive(self._signed(u))
+        ]
         return [*((u, False) for u in ends), *((u, True) for u in poles)]
 
     def _stays(self, node: Expr, u: Expr) -> bool:
