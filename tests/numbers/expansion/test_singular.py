@@ -57,7 +57,7 @@ def test_powers_over_moduli_have_no_pole(quotient):
 
 def test_a_pole_that_a_power_does_not_make_up_for_is_refused():
     def program(W: tp.Matrix, u: tp.Vector):
-        return tp.avg((W @ u) / tp.abs(W @ u) ** 1.25)
+        return tp.avg((W @ u + u) / tp.abs(W @ u + u) ** 1.25)
 
     with pytest.raises(tp.NoLimitError, match="has a pole or a root"):
         tp.derive(tp.program(program), tp.FiniteWidth())

@@ -29,6 +29,10 @@ LOST = {
     "relu/relu": lambda x, y: tp.relu(x) / tp.relu(x),
     "relu²/relu": lambda x, y: tp.relu(x) ** 2 / tp.relu(x) + y,
     "log relu": lambda x, y: y + (tp.log(tp.relu(x)) - tp.log(tp.relu(x))),
+    "max over max, of zero": lambda x, y: tp.maximum(x, 0 * y) / tp.maximum(x, 0 * y),
+    "max over max, of a scalar": lambda x, y: tp.maximum(x, tp.avg(y)) / tp.maximum(x, tp.avg(y)),
+    "max over max, of relu": lambda x, y: tp.minimum(x, tp.relu(y)) / tp.minimum(x, tp.relu(y)),
+    "a difference that is relu": lambda x, y: (tp.maximum(x, y) - y) / (tp.maximum(x, y) - y),
     "of another neuron": of_neurons,
     "of a scalar": lambda x, y: x * (tp.sqrt(tp.avg(y)) / tp.sqrt(tp.avg(y))),
 }
@@ -38,6 +42,22 @@ LOST = {
 def test_what_cancels_with_its_domain_is_refused(case):
     with pytest.raises(tp.ProgramError, match="cancels, and may be no number"):
         traced(LOST[case])
+
+
+CHOICES = {
+    "max": lambda x, y: tp.maximum(x, y) / tp.maximum(x, y),
+    "named max": lambda x, y: (m := tp.maximum(x, y).named("m")) * y / m,
+    "min of max": lambda x, y: tp.minimum(x, tp.maximum(y, 2)) / tp.minimum(x, tp.maximum(y, 2)),
+    "where": lambda x, y: tp.where(x, y, 1) / tp.where(x, y, 1),
+    "of a scalar": lambda x, y: x * (tp.avg(y) / tp.avg(y)),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_what_chooses_between_what_is_not_zero_cancels(case):
+    program = traced(CHOICES[case])
+    assert np.isfinite(program.run(n=100, seed=1)["return"])
+    assert tp.derive(program).evaluate()["return"].value in (0, 1)
 
 
 READ = {

@@ -27,9 +27,9 @@ def only_at_infinity(W: tp.Matrix, x: tp.Vector, u: tp.Vector):
 
 
 @tp.program
-def pole_of_a_vector(x: tp.Vector):
-    y = tp.sqrt(tp.abs(x))
-    return tp.avg(y)
+def pole_of_a_vector(x: tp.Vector, y: tp.Vector, W: tp.Matrix):
+    h = W @ y
+    return tp.avg(tp.sqrt(tp.abs(x + h)))
 
 
 @tp.program
@@ -97,8 +97,9 @@ def transposed_only_at_infinity(u: tp.Vector, x: tp.Vector, W: tp.Matrix):
 
 
 @tp.program
-def logarithm(y: tp.Vector, x: tp.Vector):
-    return tp.avg(tp.log(x**2) * y)
+def logarithm(y: tp.Vector, x: tp.Vector, W: tp.Matrix):
+    h = W @ y
+    return tp.avg(tp.log((x + h) ** 2) * y)
 
 
 @tp.program
@@ -112,13 +113,13 @@ REFUSED = {
     "disguise": (zero_in_disguise, r"maximum\(0, s\)` has a kink at the limit"),
     "length": (length_of_a_zero, r"Abs\(s\)` has a kink at the limit"),
     "transposed at infinity": (transposed_only_at_infinity, r"Wᵀ is applied to.*none in the limit"),
-    "logarithm": (logarithm, r"log\(x\*\*2\)` has a pole or a root where `x\*\*2`"),
+    "logarithm": (logarithm, r"log\(.*\*\*2\)` has a pole or a root where `\(h \+ x\)\*\*2`"),
     "another order": (three_neurons_in_another_order, "averages over 2 further neurons"),
     "zero by an identity": (pole_by_an_identity, "1/"),
     "kink at a scalar's limit": (kink_at_a_limit, "Abs\\(s\\)` has a kink at the limit of its argument, a scalar"),
     "kink of vectors": (kink_of_vectors_at_a_limit, "relu\\(s\\*x\\)` has a kink at the limit of its argument"),
     "direction at infinity": (only_at_infinity, "`tanh\\(x\\)`, which W is applied to.*none in the limit"),
-    "moments": (pole_of_a_vector, "sqrt\\(Abs\\(x\\)\\)` has a pole or a root where `Abs\\(x\\)`"),
+    "moments": (pole_of_a_vector, "sqrt\\(Abs\\(h \\+ x\\)\\)` has a pole or a root where `Abs\\(h \\+ x\\)`"),
     "tails": (exponential, "exp\\(W x\\)` grows faster than any power"),
     "three neurons": (three_neurons, "averages over 2 further neurons"),
     "signs": (signs, "entries of `W` are not normal: fourth moments"),

@@ -230,6 +230,28 @@ def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:
     return head.args[0] - place if place.is_real and place.is_finite else None
 
 
+def _steep_in(base: Expr, gaussians: Randomness) -> Expr | None:
+    """z for F(z) with F(0) = 0 and |F'| ≥ c > 0, which is at least c|z|: z + z³, e^z − e^(−z); None for others.
+
+    >>> from tplimits.law.gaussians import independent as law
+    >>> z = sympy.Symbol("z", real=True)
+    >>> [_steep_in(f, law([z])) for f in (z + z**3, sympy.exp(-z) - sympy.exp(z), z - z**3, z**2 + z**3)]
+    [z, z, None, None]
+    """
+    variables = variables_in(base, gaussians)
+    if len(variables) != 1 or base.free_symbols != set(variables) or not is_entire(base, *variables, beside=KINKED):
+        return None
+    zero = {variables[0]: S.Zero}
+    slope = base.diff(variables[0])
+    start = slope.xreplace(zero)
+    if base.xreplace(zero) != 0 or not start.is_nonzero:
+        return None
+    # that of e^z + e^(−z) is seen as what it is more than at 0
+    slope, start = (slope, start) if start.is_positive else (-slope, -start)
+    least = max(bounds(slope)[0], start + bounds(slope - start)[0])
+    return variables[0] if least.is_extended_positive else None
+
+
 @answered_once
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
@@ -252,7 +274,7 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return [(base, S.One)]
     if isinstance(base, (sympy.Add, functions.maximum)) and all(map(never_negative, base.args)):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
-    inner = _without_offset(base, gaussians)
+    inner = _without_offset(base, gaussians) or _steep_in(base, gaussians)
     if inner is not None:
         return _forms(inner, gaussians)
     return _squares(base, gaussians) or ([(base, S.One)] if gaussians.of(base) else [])

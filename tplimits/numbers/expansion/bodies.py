@@ -21,10 +21,11 @@ from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.nodes import Field, constant, mapped
+from tplimits.numbers.expansion.several import of_several
 from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import without_jump, without_jumps
-from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.entries import GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import remembered
@@ -158,6 +159,10 @@ class Bodies:
                 return read(kinked)
             c, x, y = map(read, expr.args)
             return do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
+        if isinstance(expr, near) and not expr.args[1].has(FORM):
+            read_from = {e: Symbol(f"x {e}", real=True) for e in sorted(entries(expr), key=str)}
+            jets = {name: known[e] for e, name in read_from.items()}
+            return of_several(do, expr.xreplace(read_from), jets, self.leaves)
         x = read(expr.args[0])
         if isinstance(expr, near):
             function, *series = expr.args[1:]
@@ -189,6 +194,9 @@ class Bodies:
         count = 3 if moves or not (exact or self.averages.values_only) else 1
         with numpy.errstate(all="ignore"):
             found = [mapped(lambda v, f=f: _on(f, v), x.value) for f in _derivatives(function)[:count]]
+        if x.value.dims and not exact and isinstance(function, (sympy.Pow, sympy.log)):
+            # where nothing moves, or it had been refused: no neuron stands at a pole or a root
+            found = [mapped(lambda v, f: numpy.where(numpy.abs(v) < AT_KINK**2, 0.0, f), x.value, f) for f in found]
         # a scalar that tends to 0 has a limit within its error of it: √ and log are finite there, and wrong
         singular = not x.value.dims and moves and self._is_singular(function, x)
         needed = found if moves else found[:1]

@@ -165,6 +165,13 @@ class Rough(Exception):
     numbers: frozenset[int]
 
 
+@dataclass(frozen=True)
+class Singular(Exception):
+    """Variables have roots or poles at the places where they are divided: nodes are to crowd there."""
+
+    numbers: frozenset[int]
+
+
 @dataclass
 class Frame:
     """The variables of one pass; `step` is the distance of nodes, `splits` where variables are divided.
@@ -180,6 +187,8 @@ class Frame:
     #: whether variables are divided at kinks
     divides: bool = True
     few: int | None = None
+    #: variables with roots or poles at the places where they are divided
+    graded: frozenset[int] = frozenset()
     #: the instruction that is read
     where: str = ""
     #: whether functions are taken over cells between nodes, and the line of one that bends within them
@@ -204,7 +213,7 @@ class Frame:
     def _made(self, number: int, axis: str) -> Field:
         places = self.splits.get(number, [])
         if places:
-            made = _divided(number, axis, places, self.step)
+            made = _divided(number, axis, places, self.step, number in self.graded)
         elif number in self.rough or number >= APART:
             made = _even(number, axis, self.step)
         else:
@@ -235,6 +244,11 @@ class Frame:
         # the pass begins again with more nodes for these; on drawn neurons there is nothing to refine
         if self.divides and found:
             raise Rough(found)
+
+    def grades(self, one: Field) -> None:
+        """What has a root or a pole where a field is 0 reads it: the last of its variables is divided there."""
+        if one.dims and one.dims[-1] % OTHER not in self.graded:
+            raise Singular(frozenset({one.dims[-1] % OTHER}))
 
     def mean(self, one: Field, over: Iterable[int] | None = None) -> Field:
         """The mean over some variables, or over all of them; what stays must not be divided along what goes."""
@@ -278,8 +292,8 @@ def _even(number: int, axis: str, step: float) -> Variable:
     return Variable(number, axis, (), nodes, step * density(nodes))
 
 
-def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Variable:
-    """Gauss–Legendre nodes between places, and one node of hardly any weight on each place."""
+def _divided(number: int, axis: str, places: Sequence[Field], step: float, graded: bool) -> Variable:
+    """Gauss–Legendre nodes between places, crowded there if `graded`, and one of hardly any weight on each place."""
     parents = union(*places)
     shape = numpy.broadcast_shapes(*(aligned(p, parents).shape for p in places))
     marks = numpy.stack([numpy.broadcast_to(aligned(p, parents), shape) for p in places], axis=-1)
@@ -292,7 +306,7 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     within = math.ceil(count / _MOST_LEGENDRE)
     x, w = legendre(math.ceil(count / within))
     rule = (numpy.arange(1 - within, within, 2)[:, None] + x).ravel() / within, numpy.tile(w, within) / within
-    nodes, weights = (part.reshape(*shape, -1) for part in panels(ends, rule))
+    nodes, weights = (part.reshape(*shape, -1) for part in panels(ends, _crowded(*rule) if graded else rule))
     weights = weights * density(nodes)
     nodes = numpy.concatenate([nodes, marks], axis=-1)
     if nodes.size > MOST_ENTRIES:
@@ -302,3 +316,11 @@ def _divided(number: int, axis: str, places: Sequence[Field], step: float) -> Va
     if not numpy.isfinite(nodes).all():
         raise EvaluationError("a kink of the program is at no finite place.")
     return Variable(number, axis, parents, nodes, weights, len(places))
+
+
+def _crowded(x: Array, weights: Array) -> tuple[Array, Array]:
+    """A rule on (−1, 1) for functions with roots or poles at the ends: those of s³ are smooth in s.
+
+    2 (10 t³ − 15 t⁴ + 6 t⁵) − 1 for t = (1 + x)/2
+    """
+    return x * (15 - 10 * x**2 + 3 * x**4) / 8, weights * 15 * (1 - x**2) ** 2 / 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import sympy
@@ -16,9 +17,11 @@ from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
 from tplimits.numbers.expansion.explicit import Explicit
 from tplimits.numbers.expansion.jets import Jet, number
+from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.numbers.expansion.singular import continued, reached, refuse_singular
+from tplimits.numbers.expansion.still import is_still
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
@@ -150,8 +153,20 @@ class Pass(Reading[Jet]):
             body, opened = whole, continued(whole)
         found = found if reached(opened, self._function) else opened
         if self.size is None and not self.averages.values_only:
-            refuse_singular(found, self._inside, self._shown, self._where)
+            refuse_singular(found, self._inside, self._shown, self._where, partial(self._is_still, found))
         return found
+
+    def _is_still(self, body: Expr, place: tuple[Expr, Expr]) -> bool:
+        """Whether a pole or root is one at which nothing moves, of a body of one neuron's vectors."""
+        if any(e.neuron not in (OWN, NO_NEURON) for e in entries(body)):
+            return False
+        told = f"{self._where}: `{self._shown(place[1])}`, at whose zeros `{self._shown(place[0])}` is singular,"
+        return is_still(
+            body,
+            place,
+            lambda form: self._bodies.evaluate(form, {e: self._jet(e) for e in entries(form)}),
+            Kinks(self.frame, told),
+        )
 
     def _written_out(self, body: Expr) -> Expr:
         """A body with what the functions of vectors that it reads are functions of."""

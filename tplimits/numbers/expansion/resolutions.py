@@ -13,7 +13,17 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages
-from tplimits.numbers.expansion.nodes import MOST_ENTRIES, Field, Frame, Moved, Rough, Split, TooLarge, aligned
+from tplimits.numbers.expansion.nodes import (
+    MOST_ENTRIES,
+    Field,
+    Frame,
+    Moved,
+    Rough,
+    Singular,
+    Split,
+    TooLarge,
+    aligned,
+)
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul
@@ -169,6 +179,7 @@ class Divisions:
     """Which variables are no polynomials, and where they are divided, as far as passes have met it."""
 
     rough: frozenset[int] = frozenset()
+    graded: frozenset[int] = frozenset()
     splits: dict[int, list[Field]] = field(default_factory=dict)
     #: around what the place that was moved last is to be, and which it is
     bracket: tuple[tuple[int, int], Bracket] | None = None
@@ -190,7 +201,7 @@ class Divisions:
     def elsewhere(self) -> Divisions:
         """What is the same at other numbers: places that depend on nothing."""
         kept = {k: [p for p in places if not p.dims and p.values == 0] for k, places in self.splits.items()}
-        return Divisions(self.rough, {k: places for k, places in kept.items() if places})
+        return Divisions(self.rough, self.graded, {k: places for k, places in kept.items() if places})
 
 
 def divided(
@@ -202,12 +213,15 @@ def divided(
     """
     met = Divisions() if met is None else met
     for _ in range(_MOST_PASSES):
-        frame = Frame(step, met.rough, met.splits, few=few)
+        frame = Frame(step, met.rough, met.splits, few=few, graded=met.graded)
         try:
             return made(frame)
         except Rough as found:
             met.rough, met.bracket = met.rough | found.numbers, None
             # a place that is a function of a variable is an array on its nodes: other nodes, other arrays
+            met.splits = _apart_from(met.splits, found.numbers)
+        except Singular as found:
+            met.graded, met.bracket = met.graded | found.numbers, None
             met.splits = _apart_from(met.splits, found.numbers)
         except Split as split:
             kept, met.bracket = _apart_from(met.splits, {split.number}), None

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sympy import Dummy, Expr, S, Symbol
+from sympy import Dummy, Expr, S, Symbol, cancel
 
 from tplimits.errors import NoLimitError
-from tplimits.law.gaussians import independent
+from tplimits.law.gaussians import Gaussians, independent
 from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
@@ -37,12 +37,16 @@ def continued(body: Expr) -> Expr:
     body = over_moduli(body)
     names = {e: Dummy(real=True) for e in entries(body)}
     law = independent(names.values())
-    whole = near_zero.continued(body.xreplace(names), law)
+    whole = near_zero.of_differences(near_zero.continued(body.xreplace(names), law), tuple(names.values()))
     # by the variable of their series: derivatives of functions of one variable are read
     alone = {
-        one: near(one.args[0], function_of(one.args[1], one.args[0], law), *one.args[2:]) for one in found(whole, near)
+        one: near(one.args[0], function, *one.args[2:]) for one in found(whole, near) if (function := _alone(one, law))
     }
     return whole.xreplace(alone).xreplace({name: e for e, name in names.items()})
+
+
+def _alone(one: near, law: Gaussians) -> Expr | None:
+    return function_of(one.args[1], one.args[0], law)
 
 
 def written(body: Expr) -> Expr:
@@ -51,11 +55,16 @@ def written(body: Expr) -> Expr:
 
 
 def refuse_singular(
-    body: Expr, inside: Callable[[Entry], Expr | None], shown: Callable[[Expr], str], where: str
+    body: Expr,
+    inside: Callable[[Entry], Expr | None],
+    shown: Callable[[Expr], str],
+    where: str,
+    still: Callable[[tuple[Expr, Expr]], bool],
 ) -> None:
     """NoLimitError where a body has a pole, a root or an exponential that vectors reach.
 
     `inside` gives the body of a vector that is a function of others, and the number of a scalar; None for others.
+    `still` says whether a pole or root that vectors reach, (part, argument), is one at which nothing moves.
     """
     for node in found(written(body), *_FAST):
         if reads_vectors(node):
@@ -67,12 +76,14 @@ def refuse_singular(
                     "order that 1/n needs are not established (hypothesis: functions of vectors are bounded by "
                     "polynomials, with two derivatives). Bound the argument, or take an exponential of averages."
                 )
-    for node, argument in reached(body, inside)[:1]:
-        raise NoLimitError(
-            f"{where}: `{shown(node)}` has a pole or a root where `{shown(argument)}`, a vector, comes near 0: moments "
-            "of its derivatives are missing (hypothesis: functions of vectors are bounded by polynomials, with two "
-            "derivatives). Keep it away from zero, as x² + 1 is."
-        )
+    for node, argument in reached(body, inside):
+        if not still((node, argument)):
+            raise NoLimitError(
+                f"{where}: `{shown(node)}` has a pole or a root where `{shown(argument)}`, a vector, comes near 0: "
+                "there functions are expanded of what does not move with averages of the program alone, as multiples "
+                "of W x (hypothesis: functions of vectors are bounded by polynomials, with two derivatives). Keep it "
+                "away from zero, as x² + 1 is."
+            )
 
 
 def reached(body: Expr, inside: Callable[[Entry], Expr | None]) -> list[tuple[Expr, Expr]]:
@@ -93,6 +104,10 @@ def _places(body: Expr) -> list[tuple[Expr, Expr]]:
     places = [*singular_places(bare), *ends_of_domains(bare)]
     for one in series:
         t, function = one.args[:2]
+        if not function.has(FORM):
+            # of several variables, by its series where t = 0
+            places += [(node, a) for node, a in _places(function) if not cancel(a / t).is_number]
+            continue
         law = independent([FORM])
         for node, argument in _places(function):
             zeros = vanishing(argument, law)

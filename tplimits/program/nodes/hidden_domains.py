@@ -15,14 +15,15 @@ from sympy import Dummy, Expr, Symbol
 from tplimits.errors import ProgramError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import PARTIAL, real_where, seen_nonnegative, seen_positive, singular_places
-from tplimits.program.nodes.entries import AxisSum, entries, sources
+from tplimits.program.nodes.entries import AxisSum, Entry, entries, sources
 from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
     from tplimits.program.language.values import Value
 
 #: may be one number for a share of neurons; what is made of other heads is zero with probability 0
-_FLAT = (functions.step, functions.relu, functions.maximum, functions.minimum, functions.where)
+_CHOOSING = (functions.maximum, functions.minimum, functions.where)
+_FLAT = (functions.step, functions.relu, *_CHOOSING)
 
 
 class HiddenDomains:
@@ -32,6 +33,7 @@ class HiddenDomains:
         self.values = values
         self._signs: dict[int, bool] = {}
         self._flats: dict[int, bool] = {}
+        self._rests: dict[int, bool] = {}
         self.chooses = any(holds(v.expr, functions.where) for v in values)
 
     def may_be_unreal(self, uid: int) -> bool:
@@ -83,23 +85,50 @@ class HiddenDomains:
         if not holds(body, *PARTIAL):
             return []
         ends = [u for node, u in real_where(body) if not self._stays(node, u)]
-        poles = [u for _, u in singular_places(body) if self._is_flat(u) and not seen_positive(self._signed(u))]
+        poles = [
+            u for _, u in singular_places(body) if self._may_rest_at_zero(u) and not seen_positive(self._signed(u))
+        ]
         return [*((u, False) for u in ends), *((u, True) for u in poles)]
 
     def _stays(self, node: Expr, u: Expr) -> bool:
         """Whether an argument is seen to stay in a domain."""
         signed = self._signed(u)
-        closed = not isinstance(node, sympy.log) or not self._is_flat(u)
+        closed = not isinstance(node, sympy.log) or not self._may_rest_at_zero(u)
         return seen_positive(signed) or (closed and seen_nonnegative(signed))
 
+    def _may_rest_at_zero(self, expr: Expr) -> bool:
+        """Whether it may be zero for a share of neurons: max(x, y) is only where x is, or y."""
+        return all(map(self._rests_at_zero, self._zero_with(expr)))
+
+    def _rests_at_zero(self, part: Expr) -> bool:
+        if part.is_number:
+            return not part.is_nonzero
+        if isinstance(part, Entry):
+            if part.source not in self._rests:
+                value = self.values[part.source]
+                self._rests[part.source] = value.origin.kind == "map" and self._may_rest_at_zero(value.expr)
+            return self._rests[part.source]
+        if isinstance(part, _CHOOSING):
+            # a constant, or a scalar, may be given as 0: max(x, c) is relu(x) then
+            given = (a for a in part.args[-2:] if not a.is_number and not any(self.values[u].width for u in sources(a)))
+            return any(given) or any(map(self._may_rest_at_zero, part.args[-2:]))
+        return self._is_flat(part)
+
     def _is_flat(self, expr: Expr) -> bool:
-        """Whether it may be zero for a share of neurons; x² + relu(y)² is zero only where x is."""
+        """Whether it may be one number for a share of neurons."""
+        parts = self._zero_with(expr)
+        return all(holds(p, *_FLAT) or any(map(self._is_flat_value, sources(p))) for p in parts)
+
+    def _zero_with(self, expr: Expr) -> Iterator[Expr]:
+        """What is zero all together where an expression is: of x² + relu(y)² it is x and relu(y)."""
         base, power = expr.as_base_exp()
         if expr.is_Pow and power.is_number:
-            return self._is_flat(base)
-        if expr.is_Add and all(seen_nonnegative(self._signed(a)) for a in expr.args):
-            return all(map(self._is_flat, expr.args))
-        return holds(expr, *_FLAT) or any(map(self._is_flat_value, sources(expr)))
+            yield from self._zero_with(base)
+        elif expr.is_Add and all(seen_nonnegative(self._signed(a)) for a in expr.args):
+            for a in expr.args:
+                yield from self._zero_with(a)
+        else:
+            yield expr
 
     def _is_flat_value(self, uid: int) -> bool:
         if uid not in self._flats:
