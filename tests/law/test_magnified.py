@@ -1,4 +1,7 @@
-"""Functions of √n s with s → 0 are functions of a Gaussian, however a program writes them: no series is cut."""
+"""Functions of √n s with s → 0 are functions of a Gaussian, however a program writes them: no series is cut.
+
+Kernels are random with it: given s, of v·h f(s) they are C f(s)² and (C + A) f(s)² + B f′(s)².
+"""
 
 from __future__ import annotations
 
@@ -143,3 +146,76 @@ def test_a_quotient_that_is_no_number_at_the_limit_stands_in_a_kink():
     truth = MASSES @ np.maximum(1 / exprel(np.sqrt(2) * NODES), 0.5)
     for program in (named, inline):
         assert tp.derive(program).evaluate()["return"].value == pytest.approx(truth, abs=1e-3)
+
+
+#: of length 1
+INPUT = np.array([[0.6, 0.8]])
+
+
+def draws(function, train=None):
+    """NNGP and NTK at draws of s, the same ones whatever the function."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, M: tp.Matrix, v: tp.Vector):
+        h = tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * h * function(lambda: tp.sqrt(tp.n) * tp.avg((W @ h) * (M @ h)))
+
+    sample = tp.derive(network, tp.Kernels(train=train)).sample(INPUT, draws=200)
+    return sample.nngp.ravel(), sample.ntk.ravel()
+
+
+#: E tanh² z, and the variance of s
+SECOND = MASSES @ np.tanh(NODES) ** 2
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return np.log(draws(lambda s: tp.exp(s()), ("v",))[0] / SECOND) / 2
+
+
+def test_draws_are_those_of_the_logit(drawn):
+    assert draws(lambda s: s(), ("v",))[0] == pytest.approx(SECOND * drawn**2, rel=1e-6, abs=1e-9)
+    assert drawn.var() == pytest.approx(SECOND**2, rel=0.35)  # of 200
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_kernels_of_functions_of_one_fluctuation(name, drawn):
+    function, values = OF_ONE[name]
+    nngp, _ = draws(lambda s: function(s()), ("v",))
+    assert nngp == pytest.approx(SECOND * values(drawn) ** 2, rel=1e-6, abs=1e-9)
+
+
+#: a function of s, its values and its slope
+SMOOTH = {
+    "sin(s)/s": (
+        lambda s: tp.sin(s()) / s(),
+        lambda s: np.sin(s) / s,
+        lambda s: (s * np.cos(s) - np.sin(s)) / s**2,
+    ),
+    "max(s, s²/(s + s³))": (
+        lambda s: tp.maximum(s(), s() ** 2 / (s() + s() ** 3)),
+        lambda s: np.maximum(s, s / (1 + s * s)),
+        lambda s: np.where(s > 0, 1, (1 - s * s) / (1 + s * s) ** 2),
+    ),
+    "where(s, s, 0)": (
+        lambda s: tp.where(s(), s(), 0),
+        lambda s: np.maximum(s, 0),
+        lambda s: (s > 0).astype(float),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_tangent_kernels_of_functions_of_one_fluctuation(name, drawn):
+    function, values, slope = SMOOTH[name]
+    # of v; of U through h, E (1 − tanh²)²; of W, M and U through s
+    A = MASSES @ (1 - np.tanh(NODES) ** 2) ** 2
+    B = 2 * SECOND**2 * (SECOND + A)
+    expected = (SECOND + A) * values(drawn) ** 2 + B * slope(drawn) ** 2
+    assert draws(function)[1] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("function", [lambda s: tp.relu(s()) / s(), lambda s: tp.tanh(1 / s())])
+def test_jumps_that_no_head_shows_have_no_tangent_kernel(function):
+    with pytest.raises(tp.NoLimitError, match="derivative of a jump of a scalar that stays random"):
+        draws(function)

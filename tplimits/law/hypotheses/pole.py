@@ -4,7 +4,7 @@
 
 (the hypothesis of `jump`: ψ continuous at the limits of its arguments).  It is asked of every negative power and
 every logarithm of the body, also of one that stands beside a factor with limit 0: in avg(u)·(1/s) with s → 0 two
-fluctuations are divided by each other.  A denominator that vanishes at single points of a random variable is a
+fluctuations are divided by each other.  1/(√n θ_n) is asked of √n θ_n, which may be of order 1.  A denominator that vanishes at single points of a random variable is a
 question of moments (`moments`).
 
 An average over another neuron holds that neuron itself: 1/(x_α − x_β) is divided by zero at every width, for β = α,
@@ -23,8 +23,8 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import singular_places
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
-from tplimits.program.parts import found
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries, reads_vectors
+from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,18 @@ _NOT_FINITE: tuple[type, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
     _refuse_coincidences(reader, body, where)
-    return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in singular_places(body)], where)
+    places = [_place(reader, node, a) for node, alone in singular_places(body) for a in _magnified(body, node, alone)]
+    return kept_from_zero(reader, "pole", places, where)
+
+
+def _magnified(body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
+    """What a pole divides by together with the powers of n beside it: 1/(√n s) is a pole of √n s, of order 1."""
+    beside = [p for p in found(body, sympy.Mul) if node in p.args] if node.is_Pow and body.has(N) else []
+    powers = {p: p.as_powers_dict().get(N, sympy.S.Zero) / node.exp for p in beside}
+    raised = {p: power for p, power in powers.items() if power.is_positive}
+    yield from dict.fromkeys(argument * N**power for power in raised.values())
+    if not raised or put_in(body, dict.fromkeys(raised, sympy.S.Zero), {}).has(node):
+        yield argument
 
 
 def insist_finite(reader: Reader, body: Expr, value: Expr, where: str) -> None:

@@ -86,12 +86,13 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
 
 
 def functions_of_n(body: Expr) -> list[Expr]:
-    """The functions and poles in a body whose arguments hold powers of n, but for those inside of others."""
+    """The functions and poles in a body whose arguments hold powers of n, where they are not inside of others."""
     if N not in found(body, Symbol):
         return []
-    kinds = [f for f in found(body, sympy.Function, sympy.Pow) if not (f.is_Pow and f.exp.is_nonnegative)]
-    mine = [f for f in kinds if f.has(N) and f.as_base_exp()[0] != N and not isinstance(f, Entry)]
-    return [f for f in mine if not any(f != other and other.has(f) for other in mine)]
+    base, power = body.as_base_exp()
+    if isinstance(body, sympy.Function) or (body.is_Pow and base != N and not power.is_nonnegative):
+        return [body]
+    return list(dict.fromkeys(f for part in body.args for f in functions_of_n(part)))
 
 
 def _of_limits(factor: Expr, tends: Callable[[Entry], Expr | None]) -> bool:

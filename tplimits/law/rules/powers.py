@@ -53,6 +53,7 @@ _HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {
     **{head: ((0, 1, degree),) for head, degree in properties.DEGREES.items()},
     **dict.fromkeys((maximum, minimum), ((0, 2, 1),)),
     where: ((0, 1, 0), (1, 3, 1)),
+    sympy.DiracDelta: ((0, 1, -1),),
 }
 #: functions whose one-sided slopes SymPy's series loses
 KINKED = (*JUMPS, relu, leaky_relu)
@@ -139,7 +140,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
         if scale != 0 and (scale < 0 or growing or degree):
             inner = (sympy.expand(a / N**scale) for a in arguments)
             expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
-            return scaled_out(expr, growing) if degree == 0 else N**scale * expr
+            return scaled_out(expr, growing) if degree == 0 else N ** (degree * scale) * expr
     return expr
 
 

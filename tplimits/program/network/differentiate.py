@@ -175,7 +175,7 @@ def _vanishes_on(height: Expr, surface: Expr) -> bool:
         return True
     for variable in sorted(surface.free_symbols, key=lambda s: (s.name, s.sort_key())):
         slope = surface.diff(variable)
-        if slope.is_number and slope != 0:
+        if slope.is_nonzero and not slope.has(variable):  # also √n, of √n s
             on_it = _beside(height, {variable: sympy.expand(variable - surface / slope)})
             return bool(on_it == 0 or sympy.expand(on_it) == 0)
     return False
