@@ -16,15 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import sympy
-
 import tplimits as tp
+from fuzz.answers import Answer, Effort, answer, asked, derived, evaluated, made, of_results, pair_of, refusal_of
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
 from fuzz.patience import PATIENCE, OutOfPatience, patience
 from fuzz.refusals import judged, reason_of
-from tplimits.regimes.kernels.numbers.request import NNGPAlone
+from fuzz.spelling import idle, respelled
 from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.verdict import Verdict
 
@@ -48,7 +46,8 @@ class Outcome:
     """What came of a case.
 
     `kind` is "agreed", "refused" (no limit, or no number), "series" (agreed with terms in n^(-1/2)), "wrong",
-    "foreign" (an exception that is not the package's), "illegal" (the program was not taken), "unchecked" or "slow".
+    "spelling" (another answer in other words), "foreign" (an exception that is not the package's), "illegal" (the
+    program was not taken), "unchecked" or "slow".
     `reason` says which refusal; `verdict` of a refusal is why it is reasonable, or "to read".
     """
 
@@ -61,15 +60,6 @@ class Outcome:
     p: float = 1.0
     traps: tuple[str, ...] = ()
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Widths and draws of one look."""
-
-    widths: tuple[int, ...]
-    draws: tuple[int, ...]
-    particles: int = 1024
 
 
 #: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training
@@ -88,56 +78,6 @@ EFFORTS = {
         Effort((32, 64, 128, 256), (1500, 1000, 500, 250), 8192),
     ),
 }
-
-
-def made(case: Case) -> Any:
-    """The subject of a case, bound to its sizes."""
-    names: dict[str, Any] = {"tp": tp, "sympy": sympy, "np": np}
-    exec(compile(case.source, f"<seed {case.seed}>", "exec"), names)
-    subject = names["subject"]
-    return subject.bind(**case.options["bind"]) if case.options.get("bind") else subject
-
-
-def derived(case: Case) -> Any:
-    """Its limit."""
-    subject = made(case)
-    if "limit" not in case.options:
-        return tp.derive(subject)
-    return tp.derive(subject, eval(case.options["limit"], {"tp": tp, "sympy": sympy}))
-
-
-def asked(case: Case, effort: Effort) -> dict[str, Any]:
-    """Keywords of evaluate that check takes as well."""
-    given = {k: v for k, v in case.options.items() if k not in ("bind", "limit")}
-    if case.regime == "training":
-        given["error"] = eval(given["error"], {"tp": tp})
-        given |= {"particles": effort.particles, "replicates": 8}
-    return given
-
-
-def evaluated(case: Case, limit: Any, effort: Effort) -> list[Any]:
-    """Its numbers, all finite; AssertionError otherwise."""
-    given = asked(case, effort)
-    if case.regime == "depth":
-        V0 = given.pop("V0")
-        found = [limit.drift_at(V0, **given), limit.diffusion_at(V0, **given)]
-    elif case.regime == "kernels":
-        pair = pair_of(limit, given, 64)
-        found = [pair.nngp] if isinstance(pair, NNGPAlone) or pair.ntk is None else [pair.nngp, pair.ntk]
-    elif case.regime == "training":
-        found = [limit.evaluate(**given).f]
-    else:
-        found = [n.value for n in limit.evaluate(**given).values()]
-    assert all(np.isfinite(np.asarray(x, dtype=float)).all() for x in found), f"not finite: {found}"
-    return found
-
-
-def pair_of(limit: Any, given: dict[str, Any], draws: int) -> Any:
-    """Both kernels; of a mixture, whose kernels are random, so many draws."""
-    options = {k: v for k, v in given.items() if k != "X1"}
-    if limit.is_mixture:
-        return limit.sample(given["X1"], draws=draws, seed=0, **options)
-    return limit.evaluate(given["X1"], **options)
 
 
 def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> Verdict:
@@ -265,16 +205,43 @@ def below_its_spread(case: Case, level: float) -> dict[str, Any] | None:
     return None
 
 
+def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
+    """What is wrong with the answers to the same question in other words; None where they are one.
+
+    Idle statements, which other words leave out, may be refused: then other words are compared with one another.
+    """
+    effort = EFFORTS[case.regime][0]
+    asked_for = [respelled(case, inline) for inline in (True, False)]
+    answers = [answer(other, effort) for other in asked_for]
+    pairs = [(said, asked_for[i], answers[i]) for i in (0, 1)]
+    if said.reason and idle(case):
+        pairs = [(answers[0], asked_for[1], answers[1])]
+    for first, other, second in pairs:
+        if apart := first.apart(second):
+            detail = "\n".join((*apart, other.source, *(a.message for a in (first, second) if a.message)))
+            both = not first.reason and not second.reason
+            return {"kind": "wrong" if both else "spelling", "reason": "" if both else apart[0], "detail": detail}
+    return None
+
+
 def _judged(case: Case, level: float) -> dict[str, Any]:
     try:
         limit = derived(case)
         claimed = evaluated(case, limit, EFFORTS[case.regime][0])
+        said = of_results(case, claimed)
     except (tp.NoLimitError, tp.EvaluationError) as refusal:
-        reason = reason_of(str(refusal))
-        verdict = judged(case, reason, seen(case))
-        return {"kind": "refused", "reason": reason, "verdict": verdict, "detail": str(refusal)}
+        said = refusal_of(refusal)
+        if (found := otherwise(case, said)) is not None:
+            return found
+        verdict = judged(case, said.reason, seen(case))
+        return {"kind": "refused", "reason": said.reason, "verdict": verdict, "detail": said.message}
     except tp.ProgramError as refusal:
         return {"kind": "illegal", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+    found = otherwise(case, said)
+    return found if found is not None else _at_finite_width(case, limit, claimed, level)
+
+
+def _at_finite_width(case: Case, limit: Any, claimed: dict[str, Any], level: float) -> dict[str, Any]:
     try:
         kind, detail, p = compared(case, limit, level)
     except (tp.CheckError, tp.EvaluationError) as refusal:
