@@ -14,15 +14,18 @@ import traceback
 import warnings
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import tplimits as tp
 from fuzz.answers import Answer, Effort, answer, asked, derived, evaluated, made, of_results, pair_of, refusal_of
+from fuzz.disguises import LEFT
 from fuzz.draft import Case
-from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
+from fuzz.measuring import NOT_FINITE, measured
 from fuzz.patience import PATIENCE, OutOfPatience, patience
-from fuzz.refusals import judged, reason_of
+from fuzz.refusals import CANCELS, judged, reason_of
 from fuzz.spelling import idle, respelled
+from fuzz.unreached import below_its_spread, not_reached
 from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.verdict import Verdict
 
@@ -34,8 +37,6 @@ FLAT = -0.15
 NEGLIGIBLE = 1e-3
 #: draws of a random kernel, in those of networks, and where each draw asks for integrals of its own
 MIXTURE, COSTLY = 2, 256
-#: so many spreads from zero nearly all networks have a scalar's sign
-_SURE = 3
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
@@ -188,21 +189,15 @@ def seen(case: Case) -> frozenset[str]:
     return measured(made(case), case.options) if case.regime == "width" else frozenset()
 
 
-def below_its_spread(case: Case, level: float) -> dict[str, Any] | None:
-    """What is said where networks have roots of negative values only because a scalar, whose limit is positive and that
-    networks come to, is smaller than its spread among them; None where it is not so.
-    """
-    for name, spread in roots_of_some(made(case), case.options).items():
-        alone = replace(case, source=re.sub(rf"(\n *)({name} = .*)(?s:.*)", rf"\1\2\1return {name}\n", case.source))
-        limit = derived(alone)
-        value = limit.evaluate()["return"].value
-        if 0 < value < _SURE * spread and compared(alone, limit, level)[0] == "agreed":
-            width = WIDTHS[1] * (_SURE * spread / value) ** 2
-            detail = (
-                f"{name} → {value:.3g}, in networks of width {WIDTHS[1]} ± {spread:.2g}: width {width:.0g} is needed"
-            )
-            return {"kind": "unchecked", "reason": "roots of negative values at this width", "detail": detail}
-    return None
+def _agrees(case: Case, limit: Any, level: float) -> bool:
+    """Whether networks come to what is told of a case."""
+    return compared(case, limit, level)[0] == "agreed"
+
+
+def _both_reasonable(case: Case, *answers: Answer) -> bool:
+    """Whether two refusals name two things that are delicate: which comes first rests on the order of statements."""
+    what = seen(case)
+    return all(judged(case, answer.reason, what) != "to read" for answer in answers)
 
 
 def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
@@ -217,7 +212,8 @@ def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
     if said.reason and idle(case):
         pairs = [(answers[0], asked_for[1], answers[1])]
     for first, other, second in pairs:
-        if apart := first.apart(second):
+        apart = first.apart(second)
+        if apart and not (first.reason and second.reason and _both_reasonable(case, first, second)):
             detail = "\n".join((*apart, other.source, *(a.message for a in (first, second) if a.message)))
             both = not first.reason and not second.reason
             return {"kind": "wrong" if both else "spelling", "reason": "" if both else apart[0], "detail": detail}
@@ -236,12 +232,16 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
         verdict = judged(case, said.reason, seen(case))
         return {"kind": "refused", "reason": said.reason, "verdict": verdict, "detail": said.message}
     except tp.ProgramError as refusal:
-        return {"kind": "illegal", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+        said = refusal_of(refusal)
+        right = said.reason == CANCELS and LEFT in case.traps
+        kind, verdict = ("refused", "a domain is left") if right else ("illegal", "")
+        return {"kind": kind, "reason": said.reason, "verdict": verdict, "detail": said.message}
     found = otherwise(case, said)
     return found if found is not None else _at_finite_width(case, limit, claimed, level)
 
 
 def _at_finite_width(case: Case, limit: Any, claimed: dict[str, Any], level: float) -> dict[str, Any]:
+    agrees = partial(_agrees, level=level)
     try:
         kind, detail, p = compared(case, limit, level)
     except (tp.CheckError, tp.EvaluationError) as refusal:
@@ -250,11 +250,13 @@ def _at_finite_width(case: Case, limit: Any, claimed: dict[str, Any], level: flo
                 return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
             except tp.TplimitsError as second:
                 refusal = second
-        if case.regime == "width" and (found := below_its_spread(case, level)) is not None:
+        if case.regime == "width" and (found := below_its_spread(case, agrees)) is not None:
             return found
         if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+    if kind == "wrong" and (why := not_reached(case, limit, agrees)):
+        return {"kind": "unchecked", "reason": why, "detail": detail}
     return {"kind": kind, "detail": detail, "p": p}
 
 
@@ -264,6 +266,7 @@ def judge(case: Case, family: int = 1000, seconds: int = PATIENCE) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="Numba extension module")
+        warnings.filterwarnings("ignore", message=".*the limit theorems ask for a pseudo-Lipschitz update")
         try:
             with patience(seconds):
                 found = _judged(case, 1e-2 / family)
