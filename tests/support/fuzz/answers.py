@@ -40,8 +40,10 @@ class Answer:
         if self.reason or other.reason:
             said = [a.reason or "a number" for a in (self, other)]
             return [] if said[0] == said[1] else [" ≠ ".join(said)]
-        found = [f"{name}: by one alone" for name in set(self.numbers) ^ set(other.numbers)]
-        for name in set(self.numbers) & set(other.numbers):
+        if alone := set(self.numbers) ^ set(other.numbers):
+            return [f"{', '.join(sorted(alone))}: by one alone"]
+        found = []
+        for name in self.numbers:
             (a, e), (b, f) = (map(np.asarray, x.numbers[name]) for x in (self, other))
             near = ERRORS * np.hypot(e, f) + ROUNDING * np.maximum(1, np.abs(a).max(initial=0))
             if a.shape != b.shape or (np.abs(a - b) > near).any():

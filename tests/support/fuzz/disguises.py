@@ -43,7 +43,6 @@ _VECTORS = {
     "tp.step({w}) + tp.step(-{w})": 1,
     "tp.step(1 + {w}**2)": 1,
     "tp.maximum(tp.tanh({w}), 1)": 1,
-    "tp.cos({w} - {w})": 1,
     "tp.sign(tp.abs({w}))": 1,
 }
 #: what becomes of them beside a vector {v}
@@ -81,6 +80,8 @@ REAL = {
 }
 #: the trap of functions that are no number for half of the neurons
 LEFT = "domain left"
+#: the trap of roots with a slope that has no second moment
+STEEP = "slope of a root"
 UNREAL = (
     *("tp.sqrt({0})*tp.sqrt({0})", "tp.exp(tp.log({0}))", "tp.relu({0})/tp.relu({0})", "tp.sqrt({0})**2"),
     *(
@@ -139,4 +140,6 @@ def domain(draft: Draft) -> Value | None:
     if "/{0}" in text and any(head in line for head in _FLAT for line in draft.lines):
         draft.trap(LEFT)
     draft.trap(f"domain {text}")
+    if "**0.5" in text or "tp.sqrt(tp.abs" in text:
+        draft.trap(STEEP)
     return draft.let(text.format(v.text), v, degree=REAL[text] * v.degree)

@@ -213,9 +213,11 @@ def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
         pairs = [(answers[0], asked_for[1], answers[1])]
     for first, other, second in pairs:
         apart = first.apart(second)
+        if CANCELS in (first.reason, second.reason) and LEFT in case.traps:
+            continue
         if apart and not (first.reason and second.reason and _both_reasonable(case, first, second)):
             detail = "\n".join((*apart, other.source, *(a.message for a in (first, second) if a.message)))
-            both = not first.reason and not second.reason
+            both = first.numbers.keys() == second.numbers.keys() != set()
             return {"kind": "wrong" if both else "spelling", "reason": "" if both else apart[0], "detail": detail}
     return None
 

@@ -177,6 +177,7 @@ def training_case(seed: int) -> Case:
     """A random network trained for a step or two on two inputs, in one of the two regimes."""
     rng = random.Random(seed)
     draft = begun(rng)
+    draft.gentle = True
     grow(draft, rng.randint(1, 4), SMOOTHER)
     source = draft.source("network", read_out(draft))
     optimizer = rng.choice(OPTIMIZERS)

@@ -133,7 +133,7 @@ def table(draft: Draft) -> dict[str, int]:
     """Maps, jumps and growth among them now and then."""
     u = draft.rng.random()
     for chosen, bound in ((SMOOTH, 0.45), (KINKED, 0.72), (STEEP, 0.82), (JUMPING, 0.91)):
-        if u < bound:
+        if u < bound and not (draft.gentle and chosen is STEEP):
             return chosen
     return GROWING
 

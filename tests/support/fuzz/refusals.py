@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fuzz.disguises import STEEP
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, RESTLESS, VANISHING
 from fuzz.seams import NO_LIMIT
@@ -88,6 +89,8 @@ def judged(case: Case, reason: str, seen: frozenset[str]) -> str:
         return "singular at a zero in disguise"
     if reason == "lands on a jump" and case.regime == "training" and "kink at zero" in case.traps:
         return "the gradient of a kink at a zero in disguise"
+    if reason in ("second moment", "moment not established") and STEEP in case.traps and case.regime != "width":
+        return "the gradient of a root"
     if reason in ("lands on a jump", "not finite at a limit") and VANISHING in seen:
         return f"networks: {VANISHING}"
     return "documented" if reason in DOCUMENTED else "to read"
