@@ -115,7 +115,7 @@ def test_the_width_is_no_excuse_for_a_root_of_what_networks_do_not_come_to(offse
     """Of zero and of negative limits no width helps, nor where the claim is not what networks do."""
     if offset > 0:
         monkeypatch.setattr(judging, "looked", claiming(0.05))
-    assert judging.below_its_spread(rooted(offset), 1e-5) is None
+    assert judging.below_its_spread(rooted(offset), judging.partial(judging._agrees, level=1e-5)) is None
 
 
 def test_exceptions_of_others_are_foreign(monkeypatch):

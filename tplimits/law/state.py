@@ -209,9 +209,11 @@ class Derivation:
         return is_open or any(map(self._cancels, expr.atoms(sympy.Add)))
 
     def _cancels(self, total: Expr) -> bool:
-        """Whether a number is zero without being written as 0; names in it stand for numbers."""
+        """Whether a sum is zero without being written as 0; names in it stand for numbers, also beside variables."""
         value = total.xreplace({s: self._number(s) for s in total.free_symbols if s in self.engine.moments})
-        return bool(value.is_number and not value.is_Rational and _is_nothing(_digits(value)))
+        if value.is_Rational:
+            return value == 0 and value != total
+        return _is_nothing(_digits(value)) if value.is_number else value != total and vanishes_where_looked(value)
 
     def _is_open(self, symbol: Symbol) -> bool:
         if symbol not in self._open:

@@ -23,7 +23,7 @@ from fuzz.judging import judge, row_of
 from fuzz.patience import PATIENCE
 
 #: outcomes that a person reads with the source beside them
-SHOWN = ("wrong", "foreign", "illegal", "unchecked", "slow", "series")
+SHOWN = ("wrong", "spelling", "foreign", "illegal", "unchecked", "slow", "series")
 #: what may not happen
 BAD = ("wrong", "foreign", "illegal")
 

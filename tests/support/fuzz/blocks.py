@@ -35,8 +35,12 @@ LOGIT_MAPS = (
     *("tp.sin(Y)*tp.relu(Y)", "Y*tp.abs(Y)", "tp.tanh(Y)**2", "tp.abs(Y)**1.5/tp.n**(1/4)", "tp.sigmoid(20*(Y - 1))"),
     *("tp.gelu(tp.sqrt(tp.n)*Y)/tp.n", "tp.relu(tp.sqrt(tp.n)*Y - 0.3)/tp.n", "tp.sign(Y)*Y**2*tp.sqrt(tp.n)"),
     *("tp.maximum(Y, 2*Y)", "tp.relu(p + 0.3*Y) - tp.relu(p)", "p*tp.sign(Y)/tp.sqrt(tp.n)", "tp.sqrt(1 + Y**2) - 1"),
+    *("tp.exp(Y + Z) - 1", "tp.exp(Y)*tp.tanh(Z)", "tp.relu(Y)*Z", "tp.maximum(Y, Z)", "Y*Z", "Y*Z**2 + Y**2 - Z"),
+    *("tp.exp(Y)/(1 + Z) - 1", "tp.relu(Y + p)*tp.exp(Z) - tp.relu(p)", "tp.abs(Y - Z)", "Y + Y**2/2 + Y**3/6"),
     *("1/(1 + Y)", "tp.log(1 + Y)", "Y/(1 + Y**2)", "tp.sqrt(1 + Y) - 1", "tp.clip(Y, -1, 0)", "1/Y/tp.n"),
 )
+#: the state as keys
+KEYS = "x.rename(token='key')"
 #: activations of a branch of order n^(-1/2), or shaped ones
 BRANCHES = (
     *("g/tp.sqrt(tp.n)*(W2 @ tp.relu(W1 @ x))", "g/tp.sqrt(tp.n)*(W2 @ tp.erf(W1 @ x))"),
@@ -49,6 +53,33 @@ BRANCHES = (
     *("g/tp.sqrt(tp.n)*(W2 @ tp.gelu(8*(W1 @ x) - 6))", "g/tp.sqrt(tp.n)*(W2 @ tp.maximum(W1 @ x, W3 @ x))"),
     *("g/tp.sqrt(tp.n)*(W2 @ (tp.tanh(W1 @ x)*tp.relu(W3 @ x)))", "g/tp.sqrt(tp.n)*(W2 @ tp.step((W1 @ x) - 0.4))"),
     *("g/tp.n*x*tp.avg(tp.relu(W1 @ x))", "g/tp.n*x*tp.relu(tp.avg(x*(W1 @ x)))", "g*x*tp.avg((W1 @ x)*(W2 @ x))"),
+)
+#: branches that are polynomials of the state
+POLYNOMIALS = (
+    *("g/tp.sqrt(tp.n)*(W2 @ (W1 @ x)**2)", "g/tp.sqrt(tp.n)*(W2 @ (W1 @ x)**3)", "g/tp.sqrt(tp.n)*(W1 @ x)*(W3 @ x)"),
+    *("g/tp.n*x*tp.avg(x*x)**2", "g/tp.sqrt(tp.n)*(W1 @ x)*(1 + tp.avg(x*x)**2)", "g/tp.n*x*(1 - tp.avg(x*x))"),
+    *("g/tp.sqrt(tp.n)*(W2 @ ((W1 @ x)**3 - 3*tp.avg(x*x)*(W1 @ x)))", "g*x*tp.avg(x*(W1 @ x))*tp.avg(x*x)"),
+    *(f"g/tp.n*tp.sum(tp.avg(x*{KEYS}){power}*{KEYS}, over='key')" for power in ("", "**2", "**3")),
+    f"g/tp.sqrt(tp.n)*tp.sum(tp.avg(x*{KEYS})*(W1 @ {KEYS}), over='key')",
+    f"g*tp.sum(tp.avg((W1 @ x)*(W2 @ {KEYS}))*{KEYS}, over='key')",
+    f"g*tp.sum(tp.avg((W1 @ x)*(W2 @ {KEYS}))*(W3 @ {KEYS}), over='key')",
+    f"g/tp.n*(x*tp.avg(x*x) - 0.5*tp.sum(tp.avg(x*{KEYS})*{KEYS}, over='key'))",
+    "g/tp.n*x*tp.avg((W1 @ x)**4)",
+    "g/tp.sqrt(tp.n)*(W1 @ x)*tp.avg((W2 @ x)**2*(W3 @ x)**2)",
+)
+#: functions of logits of order 1 on a branch of order n^(-1/2): one logit, and two
+ORDER_ONE = (
+    *("tp.softmax(Y, over='key')", "tp.sigmoid(Y)", "tp.relu(Y)", "tp.tanh(Y)", "tp.step(Y)", "tp.exp(0.5*Y)"),
+    *("tp.exp(-Y**2)", "tp.exp(Y - 1)", "Y**2", "Y + Y**2/2", "tp.exp(0.3*Y) - 1", "tp.tanh(20*Y)", "tp.gelu(Y)"),
+    *("tp.exp(0.3*Y)*tp.tanh(Z)", "tp.softmax(Y + Z, over='key')", "tp.sigmoid(Y)*tp.exp(0.3*Z)", "Y*Z"),
+    *("tp.exp(0.4*Y + 0.3*Z)", "tp.maximum(Y, Z)", "tp.exp(0.5*Y)/(1 + tp.exp(0.5*Z))", "Y**2*tp.exp(-Z**2)"),
+    *(
+        "tp.log(1 + tp.exp(Y) + tp.exp(Z))",
+        "Y/(1 + Z**2)",
+        "tp.exp(0.5*tp.tanh(Y) - 0.2*Z)",
+        "tp.step(Y)*tp.exp(0.3*Z)",
+    ),
+    *("tp.softmax(Y, over='key')*tp.exp(0.3*Z)", "tp.softmax(Y, over='key')*tp.sigmoid(Z)"),
 )
 
 #: what open constants are given
@@ -78,6 +109,12 @@ def logit(draft: Draft) -> str:
     )
 
 
+def second_logit(draft: Draft) -> str:
+    """A logit of order 1 of matrices of its own, or of the same queries."""
+    query = draft.argument(draft.some(("WR", "WQ")), "tp.Matrix")
+    return f"tp.sqrt(tp.n)*tp.avg(({query} @ x)*({draft.argument('WS', 'tp.Matrix')} @ x).rename(token='key'))"
+
+
 def attention(draft: Draft) -> list[str]:
     """Lines that end in `out`: values summed with centred functions of logits."""
     draft.argument("WV", "tp.Matrix")
@@ -86,6 +123,8 @@ def attention(draft: Draft) -> list[str]:
     draft.trap(f"F = {F}")
     if "/Y" in F:
         draft.trap("pole at zero")
+    if "Z" in F:
+        lines.append(f"Z = {second_logit(draft)}/tp.sqrt(tp.n)")
     if F == "tp.softmax":
         weights = "tp.softmax(Y, over='key')"
         if draft.chance(0.3):
@@ -106,10 +145,12 @@ def order_one(draft: Draft) -> list[str]:
     """Logits of order 1 on a branch of order n^(-1/2): ordinary attention with 1/√depth residuals."""
     for name in ("WQ", "WK", "WV"):
         draft.argument(name, "tp.Matrix")
-    F = draft.some(("tp.softmax(Y, over='key')", "tp.sigmoid(Y)", "tp.relu(Y)", "tp.tanh(Y)", "tp.step(Y)"))
+    F = draft.some(ORDER_ONE)
     draft.trap(f"logits of order 1: {F}")
-    lines = ["Y = tp.sqrt(tp.n)*tp.avg((WQ @ x)*(WK @ x).rename(token='key'))", f"A = {F}"]
-    return [*lines, "out = g/tp.sqrt(tp.n)*tp.sum(A*(WV @ x).rename(token='key'), over='key')"]
+    lines = ["Y = tp.sqrt(tp.n)*tp.avg((WQ @ x)*(WK @ x).rename(token='key'))"]
+    if "Z" in F:
+        lines.append(f"Z = {second_logit(draft)}")
+    return [*lines, f"A = {F}", "out = g/tp.sqrt(tp.n)*tp.sum(A*(WV @ x).rename(token='key'), over='key')"]
 
 
 def shaped(draft: Draft) -> list[str]:
@@ -156,7 +197,7 @@ def heads(draft: Draft) -> list[str]:
 
 def small(draft: Draft) -> list[str]:
     """A branch of order n^(-1/2) or smaller on the state itself."""
-    text = draft.some(BRANCHES)
+    text = draft.some(BRANCHES if draft.chance(0.65) else POLYNOMIALS)
     draft.trap(f"branch {text}")
     for name in ("W1", "W2", "W3"):
         if name in text:
@@ -188,7 +229,7 @@ def block_case(seed: int) -> Case:
     """A random block with two tokens, its constants given."""
     rng = random.Random(seed)
     draft = Draft(rng)
-    make = rng.choices([attention, shaped, heads, small, mixing, gated, order_one], [6, 2, 1.5, 4, 1, 2, 1])[0]
+    make = rng.choices([attention, shaped, heads, small, mixing, gated, order_one], [6, 2, 1.5, 4.5, 1, 2, 2.5])[0]
     lines = make(draft)
     residual = "x + out" if make in (small, mixing, order_one) else "tp.sqrt(1 - γ**2)*x + out"
     if draft.chance(0.3):  # two branches, which may share a matrix

@@ -54,6 +54,8 @@ class Draft:
     lines: list[str] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     traps: list[str] = field(default_factory=list)
+    #: without nearly jumping functions, along which steps of training are straight in very wide networks only
+    gentle: bool = False
     _count: int = 0
 
     def argument(self, name: str, annotation: str, default: str | None = None) -> str:

@@ -14,17 +14,18 @@ import traceback
 import warnings
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
-import numpy as np
-import sympy
-
 import tplimits as tp
+from fuzz.answers import Answer, Effort, answer, asked, derived, evaluated, made, of_results, pair_of, refusal_of
+from fuzz.disguises import LEFT
 from fuzz.draft import Case
-from fuzz.measuring import NOT_FINITE, WIDTHS, measured, roots_of_some
+from fuzz.measuring import NOT_FINITE, measured
 from fuzz.patience import PATIENCE, OutOfPatience, patience
-from fuzz.refusals import judged, reason_of
-from tplimits.regimes.kernels.numbers.request import NNGPAlone
+from fuzz.refusals import CANCELS, judged, reason_of
+from fuzz.spelling import idle, respelled
+from fuzz.unreached import below_its_spread, not_reached
 from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.verdict import Verdict
 
@@ -36,8 +37,6 @@ FLAT = -0.15
 NEGLIGIBLE = 1e-3
 #: draws of a random kernel, in those of networks, and where each draw asks for integrals of its own
 MIXTURE, COSTLY = 2, 256
-#: so many spreads from zero nearly all networks have a scalar's sign
-_SURE = 3
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
 _HALF = Series((Fraction(1, 2), Fraction(1)))
@@ -48,7 +47,8 @@ class Outcome:
     """What came of a case.
 
     `kind` is "agreed", "refused" (no limit, or no number), "series" (agreed with terms in n^(-1/2)), "wrong",
-    "foreign" (an exception that is not the package's), "illegal" (the program was not taken), "unchecked" or "slow".
+    "spelling" (another answer in other words), "foreign" (an exception that is not the package's), "illegal" (the
+    program was not taken), "unchecked" or "slow".
     `reason` says which refusal; `verdict` of a refusal is why it is reasonable, or "to read".
     """
 
@@ -61,15 +61,6 @@ class Outcome:
     p: float = 1.0
     traps: tuple[str, ...] = ()
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Widths and draws of one look."""
-
-    widths: tuple[int, ...]
-    draws: tuple[int, ...]
-    particles: int = 1024
 
 
 #: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training
@@ -88,56 +79,6 @@ EFFORTS = {
         Effort((32, 64, 128, 256), (1500, 1000, 500, 250), 8192),
     ),
 }
-
-
-def made(case: Case) -> Any:
-    """The subject of a case, bound to its sizes."""
-    names: dict[str, Any] = {"tp": tp, "sympy": sympy, "np": np}
-    exec(compile(case.source, f"<seed {case.seed}>", "exec"), names)
-    subject = names["subject"]
-    return subject.bind(**case.options["bind"]) if case.options.get("bind") else subject
-
-
-def derived(case: Case) -> Any:
-    """Its limit."""
-    subject = made(case)
-    if "limit" not in case.options:
-        return tp.derive(subject)
-    return tp.derive(subject, eval(case.options["limit"], {"tp": tp, "sympy": sympy}))
-
-
-def asked(case: Case, effort: Effort) -> dict[str, Any]:
-    """Keywords of evaluate that check takes as well."""
-    given = {k: v for k, v in case.options.items() if k not in ("bind", "limit")}
-    if case.regime == "training":
-        given["error"] = eval(given["error"], {"tp": tp})
-        given |= {"particles": effort.particles, "replicates": 8}
-    return given
-
-
-def evaluated(case: Case, limit: Any, effort: Effort) -> list[Any]:
-    """Its numbers, all finite; AssertionError otherwise."""
-    given = asked(case, effort)
-    if case.regime == "depth":
-        V0 = given.pop("V0")
-        found = [limit.drift_at(V0, **given), limit.diffusion_at(V0, **given)]
-    elif case.regime == "kernels":
-        pair = pair_of(limit, given, 64)
-        found = [pair.nngp] if isinstance(pair, NNGPAlone) or pair.ntk is None else [pair.nngp, pair.ntk]
-    elif case.regime == "training":
-        found = [limit.evaluate(**given).f]
-    else:
-        found = [n.value for n in limit.evaluate(**given).values()]
-    assert all(np.isfinite(np.asarray(x, dtype=float)).all() for x in found), f"not finite: {found}"
-    return found
-
-
-def pair_of(limit: Any, given: dict[str, Any], draws: int) -> Any:
-    """Both kernels; of a mixture, whose kernels are random, so many draws."""
-    options = {k: v for k, v in given.items() if k != "X1"}
-    if limit.is_mixture:
-        return limit.sample(given["X1"], draws=draws, seed=0, **options)
-    return limit.evaluate(given["X1"], **options)
 
 
 def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> Verdict:
@@ -248,20 +189,36 @@ def seen(case: Case) -> frozenset[str]:
     return measured(made(case), case.options) if case.regime == "width" else frozenset()
 
 
-def below_its_spread(case: Case, level: float) -> dict[str, Any] | None:
-    """What is said where networks have roots of negative values only because a scalar, whose limit is positive and that
-    networks come to, is smaller than its spread among them; None where it is not so.
+def _agrees(case: Case, limit: Any, level: float) -> bool:
+    """Whether networks come to what is told of a case."""
+    return compared(case, limit, level)[0] == "agreed"
+
+
+def _both_reasonable(case: Case, *answers: Answer) -> bool:
+    """Whether two refusals name two things that are delicate: which comes first rests on the order of statements."""
+    what = seen(case)
+    return all(judged(case, answer.reason, what) != "to read" for answer in answers)
+
+
+def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
+    """What is wrong with the answers to the same question in other words; None where they are one.
+
+    Idle statements, which other words leave out, may be refused: then other words are compared with one another.
     """
-    for name, spread in roots_of_some(made(case), case.options).items():
-        alone = replace(case, source=re.sub(rf"(\n *)({name} = .*)(?s:.*)", rf"\1\2\1return {name}\n", case.source))
-        limit = derived(alone)
-        value = limit.evaluate()["return"].value
-        if 0 < value < _SURE * spread and compared(alone, limit, level)[0] == "agreed":
-            width = WIDTHS[1] * (_SURE * spread / value) ** 2
-            detail = (
-                f"{name} → {value:.3g}, in networks of width {WIDTHS[1]} ± {spread:.2g}: width {width:.0g} is needed"
-            )
-            return {"kind": "unchecked", "reason": "roots of negative values at this width", "detail": detail}
+    effort = EFFORTS[case.regime][0]
+    asked_for = [respelled(case, inline) for inline in (True, False)]
+    answers = [answer(other, effort) for other in asked_for]
+    pairs = [(said, asked_for[i], answers[i]) for i in (0, 1)]
+    if said.reason and idle(case):
+        pairs = [(answers[0], asked_for[1], answers[1])]
+    for first, other, second in pairs:
+        apart = first.apart(second)
+        if CANCELS in (first.reason, second.reason) and LEFT in case.traps:
+            continue
+        if apart and not (first.reason and second.reason and _both_reasonable(case, first, second)):
+            detail = "\n".join((*apart, other.source, *(a.message for a in (first, second) if a.message)))
+            both = first.numbers.keys() == second.numbers.keys() != set()
+            return {"kind": "wrong" if both else "spelling", "reason": "" if both else apart[0], "detail": detail}
     return None
 
 
@@ -269,12 +226,24 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
     try:
         limit = derived(case)
         claimed = evaluated(case, limit, EFFORTS[case.regime][0])
+        said = of_results(case, claimed)
     except (tp.NoLimitError, tp.EvaluationError) as refusal:
-        reason = reason_of(str(refusal))
-        verdict = judged(case, reason, seen(case))
-        return {"kind": "refused", "reason": reason, "verdict": verdict, "detail": str(refusal)}
+        said = refusal_of(refusal)
+        if (found := otherwise(case, said)) is not None:
+            return found
+        verdict = judged(case, said.reason, seen(case))
+        return {"kind": "refused", "reason": said.reason, "verdict": verdict, "detail": said.message}
     except tp.ProgramError as refusal:
-        return {"kind": "illegal", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+        said = refusal_of(refusal)
+        right = said.reason == CANCELS and LEFT in case.traps
+        kind, verdict = ("refused", "a domain is left") if right else ("illegal", "")
+        return {"kind": kind, "reason": said.reason, "verdict": verdict, "detail": said.message}
+    found = otherwise(case, said)
+    return found if found is not None else _at_finite_width(case, limit, claimed, level)
+
+
+def _at_finite_width(case: Case, limit: Any, claimed: dict[str, Any], level: float) -> dict[str, Any]:
+    agrees = partial(_agrees, level=level)
     try:
         kind, detail, p = compared(case, limit, level)
     except (tp.CheckError, tp.EvaluationError) as refusal:
@@ -283,11 +252,13 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
                 return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
             except tp.TplimitsError as second:
                 refusal = second
-        if case.regime == "width" and (found := below_its_spread(case, level)) is not None:
+        if case.regime == "width" and (found := below_its_spread(case, agrees)) is not None:
             return found
         if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+    if kind == "wrong" and (why := not_reached(case, limit, agrees)):
+        return {"kind": "unchecked", "reason": why, "detail": detail}
     return {"kind": kind, "detail": detail, "p": p}
 
 
@@ -297,6 +268,7 @@ def judge(case: Case, family: int = 1000, seconds: int = PATIENCE) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="Numba extension module")
+        warnings.filterwarnings("ignore", message=".*the limit theorems ask for a pseudo-Lipschitz update")
         try:
             with patience(seconds):
                 found = _judged(case, 1e-2 / family)

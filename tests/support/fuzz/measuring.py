@@ -56,3 +56,9 @@ def roots_of_some(program: tp.Program, options: dict[str, Any]) -> dict[str, flo
         return {}
     operands = {names.get(i, "") for i in program[min(broken)].operands}
     return {name: float(wide[name].std()) for name in sorted(operands - {""}) if wide[name].ndim == 1}
+
+
+def sizes_of_vectors(program: tp.Program, options: dict[str, Any]) -> dict[str, float]:
+    """⟨v|v⟩ of the named vectors of networks at the larger width."""
+    wide = _runs(program, WIDTHS[1], DRAWS[1], options)
+    return {name: float(np.mean(v**2)) for name, v in wide.items() if v.ndim == 2 and np.isfinite(v).all()}

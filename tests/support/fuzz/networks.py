@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 
-from fuzz import pieces, seams
+from fuzz import disguises, fluctuations, pieces, seams
 from fuzz.draft import SIZES, Case, Draft, Value
-from fuzz.programs import grow
+from fuzz.programs import RATIOS, grow, on_other_width
 
 PIECES = {
     pieces.image: 6,
@@ -22,12 +22,24 @@ PIECES = {
     pieces.tokens: 1,
     pieces.headed: 1,
     pieces.radial: 0.4,
-    pieces.fluctuating: 0.6,
+    fluctuations.fluctuating: 0.4,
+    fluctuations.quotient: 0.5,
+    disguises.ones: 0.8,
+    disguises.constant_vector: 0.5,
+    disguises.domain: 0.8,
     seams.seam: 1.2,
     seams.at_value: 0.5,
 }
 #: in training every gradient is trained along, jumps have none, and each step costs
-SMOOTHER = {**PIECES, pieces.paired: 0, pieces.radial: 0, seams.seam: 0.7, pieces.normed: 0.5, pieces.fluctuating: 0.2}
+SMOOTHER = {
+    **PIECES,
+    pieces.paired: 0,
+    pieces.radial: 0,
+    seams.seam: 0.7,
+    pieces.normed: 0.5,
+    fluctuations.fluctuating: 0.2,
+    fluctuations.quotient: 0.1,
+}
 
 
 def begun(rng: random.Random) -> Draft:
@@ -40,7 +52,9 @@ def begun(rng: random.Random) -> Draft:
     if draft.chance(0.3):
         draft.keep(Value(draft.argument("b", "tp.Vector", draft.some(("tp.init(mean=0.5, std=1)", "1"))), degree=1))
     if draft.chance(0.2):
-        draft.let(f"{first.text} + 0.5*{draft.argument('c', 'tp.Vector')}", first)
+        draft.let(f"{first.text} + 0.5*{draft.argument('e', 'tp.Vector')}", first)
+    if draft.chance(0.1):
+        draft.keep(on_other_width(draft))
     return draft
 
 
@@ -60,8 +74,8 @@ def read_out(draft: Draft, adversarial: bool = True) -> str:
     """What is returned: a fresh readout of late vectors, several outputs, an output bias, or one that is not fresh."""
     x = dependent(draft)
     kind = draft.rng.choices(
-        ["plain", "two terms", "image", "bias", "outputs", "tied", "not fresh"],
-        [6, 2, 1, 1, 1, 1.5 * adversarial, 1.2 * adversarial],
+        ["plain", "two terms", "image", "bias", "outputs", "tied", "tied by a name", "tied and not", "not fresh"],
+        [6, 2, 1, 1, 1, 1 * adversarial, 0.7 * adversarial, 0.5 * adversarial, 1.2 * adversarial],
     )[0]
     v = fresh(draft, x)
     if kind == "two terms":
@@ -75,11 +89,16 @@ def read_out(draft: Draft, adversarial: bool = True) -> str:
     if kind == "outputs":
         draft.arguments[v] = 'tp.Vector["out"]' if x.width == "n" else 'tp.Vector["k", "out"]'
         return f"{v}*{x.text}"
-    if kind == "tied" and x.width == "n":
+    if kind.startswith("tied") and x.width == "n":
+        draft.trap(f"{kind} output")
+        tied = f"U.rename(d='out')*({draft.argument('Q', 'tp.Matrix')} @ {x.text})"
+        if kind == "tied and not":
+            return f"{tied} + 0.7*{v}*{x.text}"
         draft.arguments.pop(v)
-        draft.trap("tied output")
-        name = draft.argument("Q", "tp.Matrix")
-        return f"U.rename(d='out')*({name} @ {x.text})"
+        if kind == "tied":
+            return tied
+        draft.lines.append("E = U.rename(d='out')")
+        return tied.replace("U.rename(d='out')", "E")
     if kind == "not fresh":
         draft.arguments.pop(v)
         draft.trap("not a fresh readout")
@@ -101,6 +120,12 @@ def sizes(source: str) -> dict[str, int]:
     return found
 
 
+def trained(rng: random.Random, parameters: list[str]) -> str:
+    """One parameter, several, or rates for some."""
+    some = sorted(rng.sample(parameters, rng.choice((1, 1, 2, 2, len(parameters))) if len(parameters) > 1 else 1))
+    return str(tuple(some) if rng.random() < 0.75 else {name: rng.choice((0.5, 2, 3)) for name in some})
+
+
 def kernel_case(seed: int) -> Case:
     """A random network and some of its parameters trained."""
     rng = random.Random(seed)
@@ -108,9 +133,8 @@ def kernel_case(seed: int) -> Case:
     grow(draft, rng.randint(2, 6), PIECES)
     source = draft.source("network", read_out(draft))
     parameters = [p for p in (*draft.arguments, *draft.defaults) if p not in ("ξ", "o")]
-    train = tuple(sorted(rng.sample(parameters, rng.randint(1, len(parameters))))) if rng.random() < 0.4 else None
     bound = sizes(source)
-    named = [f"train={train}"] if train else []
+    named = [f"train={trained(rng, parameters)}"] if rng.random() < 0.6 else []
     if "over='head')" in source and rng.random() < 0.5:
         named.append("infinite=('head',)")
         source = source.replace("over='head')", "over='head')/tp.sqrt(tp.size('head'))")
@@ -118,7 +142,7 @@ def kernel_case(seed: int) -> Case:
     limit = f"tp.Kernels({', '.join(named)})"
     options = {"limit": limit, "bind": bound, "X1": data(rng, draft, 2)}
     if '"k"' in source:
-        options["ratios"] = {"k": rng.choice((0.5, 2))}
+        options["ratios"] = {"k": rng.choice(RATIOS)}
     return Case(seed, "kernels", source, options, tuple(draft.traps))
 
 
@@ -128,16 +152,38 @@ OPTIMIZERS = (
     *("tp.Normalized(tp.SGD())", "tp.Normalized(tp.SGD(), by='weight')", "tp.Clipped(tp.SGD(), threshold=0.5)"),
     *("tp.Clipped(tp.Adam(eps=0.1), threshold=1)", "tp.Entrywise(lambda g: sympy.tanh(g))"),
     "tp.Entrywise(lambda m: m, states={'m': lambda g, m: 0.5*m + g})",
+    # bends away from 0, momenta of other kinds, and what is nearly a sign
+    "tp.Entrywise(lambda g: sympy.Max(g - 0.05, 0) - sympy.Max(-g - 0.05, 0))",
+    "tp.Entrywise(lambda g: sympy.Min(sympy.Max(g, -0.3), 0.4))",
+    "tp.Entrywise(lambda g: sympy.Abs(g - 0.1) - 0.1)",
+    "tp.Entrywise(lambda m: m/sympy.sqrt(m**2 + 0.01), states={'m': lambda g, m: 0.9*m + 0.1*g})",
+    "tp.Entrywise(lambda g, m: sympy.tanh(5*(m + 0.3*g)), states={'m': lambda g, m: 0.6*m + 0.4*g})",
+    "tp.Entrywise(lambda g, s: g/sympy.sqrt(s + 0.01), states={'s': lambda g, s: sympy.Max(0.9*s, g**2)})",
+    "tp.Entrywise(lambda g, t: g/(1 + t))",
+    "tp.Entrywise(lambda g: g**3/(1 + g**2))",
+    "tp.Entrywise(lambda g: sympy.sign(g))",
+    "tp.SignSGD()",
+    "tp.Adam(eps=0.1, convention='torch')",
 )
+
+
+def by_parameter(rng: random.Random, parameters: list[str]) -> str:
+    """An optimizer for every parameter, some at rest."""
+    chosen = {p: rng.choice((*OPTIMIZERS, "tp.Frozen()")) for p in parameters}
+    return "{" + ", ".join(f"'{p}': {o}" for p, o in chosen.items()) + "}"
 
 
 def training_case(seed: int) -> Case:
     """A random network trained for a step or two on two inputs, in one of the two regimes."""
     rng = random.Random(seed)
     draft = begun(rng)
+    draft.gentle = True
     grow(draft, rng.randint(1, 4), SMOOTHER)
     source = draft.source("network", read_out(draft))
     optimizer = rng.choice(OPTIMIZERS)
+    if rng.random() < 0.2:
+        parameters = [p for p in (*draft.arguments, *draft.defaults) if p not in ("ξ", "o")]
+        optimizer = by_parameter(rng, [*parameters, *("o" for _ in "o" if "o" in draft.arguments)])
     decay = rng.choice(("", "", ", weight_decay=0.1"))
     kind = rng.choice(("MaximalUpdate", "NeuralTangent"))
     steps, outputs = rng.randint(1, 2), '"out"' in source or "'out'" in source
@@ -155,6 +201,6 @@ def training_case(seed: int) -> Case:
     if kind == "MaximalUpdate" and "o: tp.Scalar" in source:
         options["o"] = 0.3
     if '"k"' in source:
-        options["ratios"] = {"k": rng.choice((0.5, 2))}
+        options["ratios"] = {"k": rng.choice(RATIOS)}
     draft.trap(f"{kind} {optimizer.removeprefix('tp.')}")
     return Case(seed, "training", source, options, tuple(draft.traps))

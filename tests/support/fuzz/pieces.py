@@ -56,6 +56,26 @@ JUMPING = {
     "tp.step({0} + 0.2)*{0}": 1,
     "tp.step(tp.sin(2*{}))": 0,
 }
+#: nearly jumps, and differences of what saturates
+STEEP = {
+    "tp.tanh(30*{})": 0,
+    "tp.tanh(30*{0})*{0}": 1,
+    "tp.exp(1 - tp.tanh(30*{}))": 0,
+    "tp.exp(-5*(1 - tp.tanh(30*{})))": 0,
+    "tp.exp(tp.erf(20*({0} + 1)) - tp.erf(20*({0} - 1)))": 0,
+    "tp.sigmoid(40*({0} - 1)) - tp.sigmoid(40*({0} - 1.2))": 0,
+    "tp.step(tp.erf(20*({0} + 1)) - tp.erf(20*({0} - 1)) - 1)": 0,
+    "tp.where(tp.tanh(25*{0}) - 0.5, {0}, 0.2)": 1,
+    "tp.maximum(tp.tanh(30*{0}), {0})": 1,
+    "tp.softplus(20*{})/20": 1,
+    "tp.gelu(30*{})/30": 1,
+    "tp.exp(-30*tp.abs({}))": 0,
+    "tp.exp(-200*({} - 0.5)**2)": 0,
+    "tp.abs(tp.tanh(30*{}))": 0,
+    "tp.tanh(30*tp.tanh(30*{}))": 0,
+    "10*tp.relu(tp.erf(20*{}) - 0.9)": 0,
+    "1/(1 + tp.exp(50*({} - 0.5)))": 0,
+}
 GROWING = {"{}**2": 2, "{}**3": 3, "tp.exp(0.3*{})": 2, "tp.relu({})**2": 2}
 #: removable and radial poles of two vectors
 POLES = {
@@ -112,7 +132,10 @@ def image(draft: Draft) -> Value | None:
 def table(draft: Draft) -> dict[str, int]:
     """Maps, jumps and growth among them now and then."""
     u = draft.rng.random()
-    return SMOOTH if u < 0.5 else KINKED if u < 0.8 else JUMPING if u < 0.9 else GROWING
+    for chosen, bound in ((SMOOTH, 0.45), (KINKED, 0.72), (STEEP, 0.82), (JUMPING, 0.91)):
+        if u < bound and not (draft.gentle and chosen is STEEP):
+            return chosen
+    return GROWING
 
 
 def mapped(draft: Draft) -> Value | None:
@@ -229,39 +252,6 @@ def paired(draft: Draft) -> Value | None:
         draft.lines.append(declared)
     draft.trap("two neurons")
     return draft.let(f"tp.avg({draft.some(forms)}, over={other})", x, degree=1)
-
-
-def fluctuating(draft: Draft) -> Value | None:
-    """√n times an average that vanishes, in the class whose covariance is known and outside, and a function of it."""
-    v = draft.vector("n", ())
-    w = draft.vector("n", ())
-    if v is None or w is None or max(v.degree, w.degree) > 1:
-        return None
-    draft.argument("W", "tp.Matrix")
-    fresh = draft.argument("a", "tp.Vector")
-    logit = f"({draft.argument('Q', 'tp.Matrix')} @ {v.text})*({draft.argument('P', 'tp.Matrix')} @ {w.text})"
-    kinds = {
-        "fluctuation of a fresh factor": f"{fresh}*{w.text}",
-        "fluctuation of a logit": logit,
-        "fluctuation of a logit of one matrix": f"(W @ {v.text})*(W @ {w.text})",
-        "fluctuation of a logit of a transpose": f"(W @ {v.text})*(W.T @ {w.text})",
-        "fluctuation that is not fresh": f"(W @ {v.text})*{w.text}",
-        "fluctuation of a square": f"(W @ {v.text})**2 - {v.text}**2",
-    }
-    kind = draft.some(sorted(kinds))
-    draft.trap(kind)
-    s = draft.let(f"tp.sqrt(tp.n)*tp.avg({kinds[kind]})", v, width=None, degree=0)
-    draft.values.remove(s)
-    y = draft.vector("n")
-    forms = (
-        "{y}*{s}",
-        "{y}*tp.tanh({s})",
-        "tp.tanh({y} + {s})",
-        "{y}*tp.step({s})",
-        "{y}*tp.exp(-{s}**2)",
-        "tp.relu({y}*{s})",
-    )
-    return draft.let(draft.some(forms).format(y=y.text, s=s.text), y, degree=max(1, y.degree))
 
 
 def attended(draft: Draft) -> Value | None:

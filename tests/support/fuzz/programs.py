@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fuzz import pieces, seams
+from fuzz import disguises, fluctuations, pieces, seams
 from fuzz.draft import SIZES, Case, Draft, Value
 
 PIECES = {
@@ -19,10 +19,17 @@ PIECES = {
     pieces.tokens: 1,
     pieces.headed: 1,
     pieces.radial: 1.5,
-    pieces.fluctuating: 1,
-    seams.seam: 3.5,
+    fluctuations.fluctuating: 0.7,
+    fluctuations.quotient: 1,
+    disguises.ones: 2,
+    disguises.constant_vector: 1,
+    disguises.domain: 1.5,
+    seams.seam: 2.5,
     seams.at_value: 1,
 }
+
+#: of the second width to n
+RATIOS = (0.5, 2, 3)
 
 
 def begun(rng: random.Random) -> Draft:
@@ -36,7 +43,17 @@ def begun(rng: random.Random) -> Draft:
         draft.keep(Value(draft.argument("b", "tp.Vector", draft.some((law, law, "1")))))
     if draft.chance(0.3):
         draft.keep(Value(draft.argument("t", 'tp.Vector["token"]'), axes=("token",)))
+    if draft.chance(0.2):
+        draft.keep(on_other_width(draft))
     return draft
+
+
+def on_other_width(draft: Draft) -> Value:
+    """A vector on a width of its own, whose mean is not 0, beside a matrix between the widths."""
+    draft.argument("R", 'tp.Matrix["k", "n"]')
+    law = f"tp.init(mean={draft.some((0.5, -1))}, std={draft.some((0.5, 1))})"
+    draft.trap("mean on another width")
+    return Value(draft.argument("c", 'tp.Vector["k"]', law), width="k")
 
 
 def grow(draft: Draft, statements: int, weights: dict[pieces.Piece, float]) -> None:
@@ -82,5 +99,5 @@ def width_case(seed: int) -> Case:
     result = returned(draft)
     source = draft.source("program", result)
     sizes = {axis: size for axis, size in SIZES.items() if f'"{axis}"' in source.splitlines()[1]}
-    options = {"bind": sizes, "ratios": {"k": rng.choice((0.5, 2))} if '"k"' in source else {}}
+    options = {"bind": sizes, "ratios": {"k": rng.choice(RATIOS)} if '"k"' in source else {}}
     return Case(seed, "width", source, options, tuple(draft.traps))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
+from fuzz.disguises import STEEP
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, RESTLESS, VANISHING
 from fuzz.seams import NO_LIMIT
 
+#: the reason of programs that are not taken because a domain is lost in what they compute
+CANCELS = "a domain cancels"
 #: classes of reasons by what messages say; the first that fits
 REASONS = {
+    CANCELS: r"cancels, and may be no number",
     "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|derivative is a delta",
     "lands on a jump": r"lands? on a jump|of (a|the) jump|is 0 within",
     "root of a vanishing scalar": r"stands under (the|a) root",
@@ -24,6 +28,7 @@ REASONS = {
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
     "kink where a logit settles": r"kink is passed (at random|where V decides)|kink or a jump at the value",
+    "several dense layers": r"a function of several dense layers",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
     "mixture": r"the limit is a mixture|given random logits",
@@ -46,7 +51,7 @@ DOCUMENTED = frozenset(
             "tangent kernel through a jump",
             "two neurons",
         ),
-        *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
+        *("sum of nonlinear functions", "activation without moments", "leading map not linear", "several dense layers"),
         *("no polynomial of the state", "mixture", "kink where a logit settles"),
         *(
             "too many variables",
@@ -84,6 +89,8 @@ def judged(case: Case, reason: str, seen: frozenset[str]) -> str:
         return "singular at a zero in disguise"
     if reason == "lands on a jump" and case.regime == "training" and "kink at zero" in case.traps:
         return "the gradient of a kink at a zero in disguise"
+    if reason in ("second moment", "moment not established") and STEEP in case.traps and case.regime != "width":
+        return "the gradient of a root"
     if reason in ("lands on a jump", "not finite at a limit") and VANISHING in seen:
         return f"networks: {VANISHING}"
     return "documented" if reason in DOCUMENTED else "to read"

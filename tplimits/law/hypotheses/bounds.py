@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sympy
 from sympy import Expr, S
@@ -12,10 +12,12 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
-from tplimits.program.parts import found, remembered
+from tplimits.program.parts import found, longer, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable
 _FEW = 4
+#: nodes up to which a part of a body is written out
+_LONG = 200
 #: curvatures of curvatures that are asked
 _CURVATURES = 3
 _x = sympy.Dummy("x", real=True)
@@ -37,6 +39,22 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     Signs are asked of their assumptions: `low.is_extended_negative` takes a thousandth of the time of −∞ < 0.
     """
     return (expr, expr) if expr.is_Rational else _bounds(expr)
+
+
+def bounds_through(
+    expr: Expr, bound: Callable[[Expr], tuple[Expr, Expr]], opened: Callable[[Expr], Expr]
+) -> tuple[Expr, Expr]:
+    """Bounds of a part of a body; maps that it reads are written out as long as they leave its sign open.
+
+    1 − t has no sign, and with t = tanh² it is never negative.
+    """
+    low, high = bound(expr)
+    while low.is_extended_negative and high.is_extended_positive:
+        written = opened(expr)
+        if written == expr or longer(written, _LONG):
+            break
+        expr, (low, high) = written, bound(written)
+    return low, high
 
 
 def never_negative(expr: Expr) -> bool:
@@ -91,6 +109,9 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return -expr.args[1], expr.args[1]
     if type(expr) in PROPERTIES:
         return _of_head(expr, *bounds(expr.args[0]))
+    if isinstance(expr, (functions.maximum, functions.minimum)) and expr.args[0] == -expr.args[1]:
+        low, high = bounds(sympy.Abs(expr.args[0]))
+        return (low, high) if isinstance(expr, functions.maximum) else (-high, -low)
     if isinstance(expr, functions.maximum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])
         return max(left[0], right[0]), max(left[1], right[1])

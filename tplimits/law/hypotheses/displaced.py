@@ -122,6 +122,15 @@ class Surroundings:
             "which moves at finite width"
         )
 
+    def opened(self, expr: Expr) -> Expr:
+        """A part of a body with the functions of the same neuron that it reads written out."""
+        maps = {e: self.program[e.source] for e in entries(expr) if e.neuron in (OWN, NO_NEURON)}
+        one = (
+            e for e, s in maps.items() if isinstance(s, ScalarNonlin) or (isinstance(s, OuterNonlin) and not s.slots)
+        )
+        swap = {e: self.inside(e) for e in one}
+        return expr.xreplace(swap) if swap else expr
+
     def is_polar(self, body: Expr) -> bool:
         """Whether what is random is divided by, in a body or in the functions that it reads."""
         places = (a for node, a in singular_places(body) if not isinstance(node, sympy.log))

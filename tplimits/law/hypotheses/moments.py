@@ -212,8 +212,10 @@ class _Analysis:
 
     def _leaving(self, end: Expr, told: str, doubt: str) -> Tail | None:
         """The tail of what is real where `end` is not negative; None where it is that nowhere."""
-        if not bounds(end)[0].is_extended_negative:
-            return None
+        # a name has no sign of its own: 1 + h² or |h| under a root may have one
+        for way in (end, end := without_names(end, self.gaussians)):
+            if not bounds(way)[0].is_extended_negative:
+                return None
         if self.signs.takes_negative(end):  # certain only where it was seen; the interval bound alone may be loose
             return Tail(Growth.INFINITE, reason=f"{told} is not real with positive probability", unreal=True)
         return Tail(Growth.UNKNOWN, reason=doubt, unreal=True)
@@ -232,10 +234,12 @@ class _Analysis:
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
+        argument = without_names(argument, self.gaussians)
+        is_open = not any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
         if (
             bounds(argument)[0] > 0
             or locus(argument, self.gaussians) is not None
-            or not argument.has(*_JUMPING, functions.relu)
+            or (is_open and not argument.has(*_JUMPING, functions.relu))
         ):
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))

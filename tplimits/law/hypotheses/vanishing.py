@@ -165,7 +165,8 @@ def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Ra
 @answered_once
 def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     """A μ with |factor| ≤ C ε^μ near the zeros of a denominator that is ε there (0 where nothing is known)."""
-    same = [1 / a for f, a in at.others if factor in (f, -f)]
+    # first: with decimal coefficients, which no system of equations cancels, a form is not seen in the span of itself
+    same = [1 / a for f, a in (*at.forms, *at.others) if factor in (f, -f)]
     if same:
         return max(same)
     if factor.is_Symbol and gaussians.is_random(factor) and gaussians.definition(factor) is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, has_flat
 from tplimits.law.kets import key_of
@@ -91,8 +91,8 @@ class BodyReader:
         return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self._covariance))
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
-        """By interval arithmetic, with what is negative at no width."""
-        return bounds(put_in(expr, self._least, self.state.least) if self._least else expr)
+        """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""
+        return bounds_through(expr, self._bounds, self.state.around.opened)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
@@ -124,6 +124,13 @@ class BodyReader:
 
     def _is_random_switch(self, limit: Expr) -> bool:
         return bool(self._fluctuations) and has_flat(limit) and bool(self._fluctuations & limit.free_symbols)
+
+    def _bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        others = {
+            e: nonnegative(e) for e in entries(expr) if e not in self.swap and key_of(e) in self.state.nonnegative
+        }
+        known = put_in(expr, self._least, self.state.least) if self._least else expr
+        return bounds(known.xreplace(others) if others else known)
 
     @cached_property
     def _least(self) -> dict[Expr, Expr]:

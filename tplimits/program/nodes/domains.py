@@ -13,7 +13,7 @@ from sympy import Dummy, Expr
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.functions import maximum, minimum, where
-from tplimits.program.nodes.properties import PROPERTIES, SIGNED
+from tplimits.program.nodes.properties import POSITIVE, PROPERTIES, SIGNED
 from tplimits.program.parts import found, holds, rebuilt
 
 #: what may be real on a part of the line only
@@ -74,9 +74,10 @@ def seen_positive(expr: Expr) -> bool:
 
 
 def _with_ranges(expr: Expr) -> Expr:
-    """Symbols that are not negative for functions that are not."""
+    """Symbols that are not negative, or positive, for functions that are."""
     above = [f for f in found(expr, *PROPERTIES) if PROPERTIES[type(f)].values[0] >= 0]
-    return expr.xreplace({f: Dummy(nonnegative=True) for f in above}) if above else expr
+    signs = ({"positive": True} if f.is_positive or isinstance(f, POSITIVE) else {"nonnegative": True} for f in above)
+    return expr.xreplace({f: Dummy(**sign) for f, sign in zip(above, signs, strict=True)}) if above else expr
 
 
 def where_chosen(body: Expr) -> Expr:

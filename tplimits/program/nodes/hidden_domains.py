@@ -31,7 +31,7 @@ class HiddenDomains:
 
     def __init__(self, values: Sequence[Value]) -> None:
         self.values = values
-        self._signs: dict[int, bool] = {}
+        self._signs: dict[int, Dummy | None] = {}
         self._flats: dict[int, bool] = {}
         self._rests: dict[int, bool] = {}
         self.chooses = any(holds(v.expr, functions.where) for v in values)
@@ -137,20 +137,21 @@ class HiddenDomains:
         return self._flats[uid]
 
     def _signed(self, expr: Expr) -> Expr:
-        """With symbols that are not negative for values that are seen not to be."""
+        """With symbols that are not negative, or positive, for values that are seen to be that."""
         sums = {s: Dummy(nonnegative=True) for s in found(expr, AxisSum) if seen_nonnegative(self._signed(s.summand))}
-        own = {e: Dummy(nonnegative=True) for e in entries(expr) if self._is_nonnegative(e.source)}
+        own = {e: sign for e in entries(expr) if (sign := self._sign(e.source)) is not None}
         return expr.xreplace({**own, **sums})
 
-    def _is_nonnegative(self, uid: int) -> bool:
+    def _sign(self, uid: int) -> Dummy | None:
+        """A positive symbol for a value that is seen to be positive, one that is not negative, or None."""
         if uid not in self._signs:
-            value = self.values[uid]
-            if value.origin.kind == "avg":
-                self._signs[uid] = self._is_nonnegative(value.origin.data[0].source)
+            value, kind = self.values[uid], self.values[uid].origin.kind
+            if kind == "avg":
+                self._signs[uid] = self._sign(value.origin.data[0].source)
             else:
-                self._signs[uid] = value.origin.kind in ("map", "outer") and seen_nonnegative(
-                    self._signed(self.body(uid))
-                )
+                signed = self._signed(self.body(uid)) if kind in ("map", "outer") else sympy.S.NegativeOne
+                known = {"positive": True} if seen_positive(signed) else {"nonnegative": True}
+                self._signs[uid] = Dummy(**known) if seen_nonnegative(signed) else None
         return self._signs[uid]
 
 

@@ -50,7 +50,7 @@ def by_pieces(function: Expr, variable: Symbol) -> int | None:
 def _is_neither(function: Expr, variable: Symbol) -> bool:
     """Whether values at one place show that a function is neither even nor odd, which spares the pieces."""
     here, there = (function.subs(variable, t).evalf() for t in (_SOMEWHERE, -_SOMEWHERE))
-    return bool((here - there).is_number and min(abs(here - there), abs(here + there)) > _APART)
+    return (here - there).is_comparable and bool(min(abs(here - there), abs(here + there)) > _APART)
 
 
 def _of_one_scale(function: Expr, variable: Symbol) -> Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
@@ -70,8 +70,10 @@ class BodyReader:
         return [v for v in found if not v.is_nothing] if self.of_gradient else found
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
-        """By interval arithmetic, with what is negative at no width; sums over axes keep the sign of their terms."""
-        return bounds(self._signed(expr))
+        """By interval arithmetic, with what is negative at no width, and through the maps that it reads; sums over axes
+        keep the sign of their terms.
+        """
+        return bounds_through(expr, lambda e: bounds(self._signed(e)), self.state.judged.around.opened)
 
     def written(self, expr: Expr) -> str:
         """The limit, brackets by the vectors that they are of."""

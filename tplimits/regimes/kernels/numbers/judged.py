@@ -21,6 +21,8 @@ from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.sampled import no_error
 from tplimits.law.hypotheses.tails import Growth, infinite_moment
 from tplimits.program.nodes.entries import axis_symbol, entries
+from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.nodes import overlap
@@ -43,21 +45,64 @@ _POINTS, _MOVE = 8, 1e-6
 _DRAWN = 1 << 14
 #: rounding of a scalar relative to the sum of the sizes of its terms, and of the errors of its means
 _ROUNDING, _SPREADS = 1e-12, 4.0
+#: a variance below this share of its terms has no digit left
+_NOTHING = 64 * float(numpy.finfo(float).eps)
 
 
 def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
     """NoLimitError where a limit lands on a jump, a pole or the end of a root at one of the inputs."""
-    judged = derivation.recursion.judged
-    if not (judged.pending or judged.doubts or judged.constants):
+    judged, jumping = derivation.recursion.judged, _of_differences(derivation)
+    if not (judged.pending or judged.doubts or judged.constants or jumping):
         return
     tables = _tables(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
+        for moment in jumping:
+            _has_sides(tables, moment)
         # what a vector is at its limits comes first: it may be refused for a better reason than beside them
         for position, limit, beside in sorted(judged.doubts, key=lambda doubt: (bool(doubt[2]), doubt[0])):
             if judged.moment_doubt(position, "").name in judged.assumed:
                 continue
             _second_moment(tables, position, limit, beside)
+
+
+def _of_differences(derivation: KernelTables) -> list[Moment]:
+    """The means of functions with jumps at vectors whose variance is a difference, looked for once."""
+    known = derivation.remembered["means at differences"]
+    if "all" in known:
+        return known["all"]
+    moments = dict.fromkeys(m for table in derivation.needed for m in found(table.definition, Moment))
+    moments |= dict.fromkeys(m for kernel in (derivation.nngp, derivation.ntk) for m in found(kernel, Moment))
+    known["all"] = [m for m in moments if holds(m.integrand, *JUMPS) and any(_differences(derivation, m))]
+    return known["all"]
+
+
+def _differences(derivation: KernelTables, moment: Moment) -> Iterator[Expr]:
+    """The variances among the covariances of a moment that are sums of terms of either sign."""
+    size = len(moment.variables)
+    for variance in (moment.covariances[i * size - i * (i - 1) // 2] for i in range(size)):
+        whole = derivation.tables[variance.table].definition if isinstance(variance, TableEntry) else variance
+        if any(term.could_extract_minus_sign() for term in sympy.Add.make_args(whole)):
+            yield variance
+
+
+def _has_sides(tables: Tables, moment: Moment) -> None:
+    """Refuse a vector whose variance is what rounding leaves of 0: the sides of its jump are those of rounding.
+
+    What is 0 without rounding is at the value that the jump has there, and gradients of kinks add up over it.
+    """
+    for variance in _differences(tables.derivation, moment):
+        own = sided(variance, 1, 1)
+        value, size = (f.value(own) for f in (tables.frame(1, 1), _Sizes(tables)))
+        labels = union([value, size])
+        values, sizes = numpy.broadcast_arrays(value.at(labels), size.at(labels))
+        left = (values != 0) & (abs(values) <= _NOTHING * sizes)
+        if left.any():
+            raise NoLimitError(
+                f"a vector in E[{moment.integrand}] has the variance {values[left][0]:.1e}, what rounding leaves of a "
+                "sum that cancels: it is a difference of vectors that tend to one another, and the limit lands on a "
+                "jump, or on that of the derivative of a kink. Leave the difference out."
+            )
 
 
 def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:

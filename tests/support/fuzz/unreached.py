@@ -1,0 +1,91 @@
+"""Limits that networks of widths that can be run are not near, and that they come to all the same, as far as is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import tplimits as tp
+from fuzz.answers import Effort, asked, derived, made
+from fuzz.draft import Case
+from fuzz.measuring import WIDTHS, roots_of_some, sizes_of_vectors
+
+#: so many spreads from zero nearly all networks have a scalar's sign
+_SURE = 3
+#: outputs move by less than so many times what targets are moved by, if no update jumps
+_FAR = 3
+#: optimizers whose updates jump
+_JUMPING = re.compile(r"SignSGD\(\)|sympy\.sign")
+#: a look at the spread of outputs
+_LOOK = Effort((128,), (40,))
+
+#: whether networks come to what is told of a case, its limit
+Agrees = Callable[[Case, Any], bool]
+
+
+def below_its_spread(case: Case, agrees: Agrees) -> dict[str, Any] | None:
+    """What is said where networks have roots of negative values only because a scalar, whose limit is positive and that
+    networks come to, is smaller than its spread among them; None where it is not so.
+    """
+    for name, spread in roots_of_some(made(case), case.options).items():
+        alone = returning(case, name, name)
+        limit = derived(alone)
+        value = limit.evaluate()["return"].value
+        if 0 < value < _SURE * spread and agrees(alone, limit):
+            width = WIDTHS[1] * (_SURE * spread / value) ** 2
+            detail = (
+                f"{name} → {value:.3g}, in networks of width {WIDTHS[1]} ± {spread:.2g}: width {width:.0g} is needed"
+            )
+            return {"kind": "unchecked", "reason": "roots of negative values at this width", "detail": detail}
+    return None
+
+
+def returning(case: Case, name: str, result: str) -> Case:
+    """The case up to a statement, with a result of its own."""
+    return replace(case, source=re.sub(rf"(\n *)({name} = .*)(?s:.*)", rf"\1\2\1return {result}\n", case.source))
+
+
+def not_reached(case: Case, limit: Any, agrees: Agrees) -> str:
+    """Why networks that are rejected are not near the limit; "" where nothing is known."""
+    if case.regime == "width" and small_vector(case, agrees):
+        return "a vector below its spread"
+    if case.regime == "training" and _JUMPING.search(case.options["limit"]) and jumps_within(case, limit):
+        return "updates jump within the spread of outputs"
+    return ""
+
+
+def small_vector(case: Case, agrees: Agrees) -> str | None:
+    """A vector whose ⟨v|v⟩ is less than half of what wide networks have, and is what they come to; or None."""
+    for name, size in sizes_of_vectors(made(case), case.options).items():
+        if f"\n    {name} = " not in case.source:
+            continue
+        alone = returning(case, name, f"tp.avg({name}*{name})")
+        try:
+            limit = derived(alone)
+            told = limit.evaluate()["return"].value
+        except tp.TplimitsError:
+            continue
+        if 2 * told < size and agrees(alone, limit):
+            return name
+    return None
+
+
+def jumps_within(case: Case, limit: Any) -> bool:
+    """Whether the limit itself, at targets moved by the spread of outputs after a step, is another by far more."""
+    given = asked(case, _LOOK)
+    f = limit.evaluate(**given).f
+    runs = tp.check(limit, progress=False, **given, widths=(64, 128, 256), draws=(40, 40, 40), seed=case.seed)
+    spread = max(float(r.moments.variances[-1]) ** 0.5 for r in runs.rows if r.claim.name.startswith("f[1,"))
+    targets = given["error"].targets
+    for place in np.ndindex(targets.shape):
+        for shift in (spread, -spread):
+            moved = np.array(targets)
+            moved[place] += shift
+            there = limit.evaluate(**{**given, "error": tp.squared_error(moved)}).f
+            if abs(there - f).max() > _FAR * spread:
+                return True
+    return False
