@@ -17,11 +17,12 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.coefficients import coefficients
 from tplimits.numbers.number import Number
 from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
-from tplimits.numbers.precision import check_settled, double, high_precision
+from tplimits.numbers.precision import SPREADS, Unsettled, check_settled, double, high_precision
 from tplimits.numbers.quadrature import Quadrature
-from tplimits.program.nodes.evaluate import as_number, constant_mean
+from tplimits.program.nodes.evaluate import as_number, constant_mean, evaluate
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -33,6 +34,8 @@ SINGULAR = 1e-6
 #: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
 _DEPENDENT = 1e-10
 _LEVELS = 5
+#: a mean that moves by more than this, and by more than so many times an error, with what is 0 within it has no value
+_STEADY, _SLOPE = 1e-6, 1e3
 #: differences of passes that fall by less are those of kinks; and a share of what is expected that no chance explains
 _KINKED, _NO_CHANCE = 0.1, 1e-4
 #: relative rounding of a double that stands for a moment
@@ -69,7 +72,7 @@ class _Pass:
         self.known |= self.constants
         for step in self.plan.steps:
             if isinstance(step, Mean):
-                self.known[step.symbol], self.errors[step.symbol] = self._mean(step)
+                self.known[step.symbol], self.errors[step.symbol] = self._mean(step, self.known)
             elif isinstance(step, Constant):
                 written = step.integrand.xreplace({s: as_number(self.known[s]) for s in step.reads()})
                 found = constant_mean(written, step.variable)
@@ -78,9 +81,9 @@ class _Pass:
                 self.known[step.symbol] = _value(step, self.known)
         self.targets = {name: _number(expr, self.known) for name, expr in self.plan.targets}
 
-    def _mean(self, step: Mean) -> tuple[float, float]:
-        covariance = {(a, b): _number(c, self.known) for a, b, c in step.covariances}
-        found = Quadrature(covariance, self.known, self.level, self.budget).mean(step.integrand)
+    def _mean(self, step: Mean, known: Mapping[Symbol, float]) -> tuple[float, float]:
+        covariance = {(a, b): _number(c, known) for a, b, c in step.covariances}
+        found = Quadrature(covariance, known, self.level, self.budget).mean(step.integrand)
         if not numpy.isfinite(found.value):
             raise EvaluationError(f"moment not established: the quadrature of {step.integrand.body} is not finite.")
         return found.value, found.error
@@ -90,7 +93,7 @@ class _Pass:
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, (Mean, Constant)):
-                value = self.known[step.symbol]
+                value = self._beside_zeros(step, known)
                 # by different amounts: equal ones would cancel where two means are subtracted
                 error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
                 # signs of two periods along the steps, so that neighbours move together once and apart once
@@ -98,6 +101,32 @@ class _Pass:
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
+
+    def _beside_zeros(self, step: Mean | Constant, known: Mapping[Symbol, float]) -> float:
+        """A mean, taken again where a number in it is 0 within its error; Unsettled where that decides about it."""
+        value = self.known[step.symbol]
+        zero = None if isinstance(step, Constant) else _zero_within_error(step, self.known, known)
+        if zero is None or isinstance(step, Constant):
+            return value
+        moved, _ = self._mean(step, known)
+        size = max(abs(known[s] - self.known[s]) for s in zero.free_symbols)
+        if not abs(moved - value) <= max(_STEADY * max(1.0, abs(value)), _SLOPE * size):
+            raise Unsettled(
+                f"a mean has no settled value, as `{{}}` in it is 0 within its error: it is {value:.2g} here, and "
+                f"moves by {moved - value:.1g} with that number. Keep it away from zero.",
+                zero,
+            )
+        return moved
+
+
+def _zero_within_error(step: Mean, here: Mapping[Symbol, float], moved: Mapping[Symbol, float]) -> Expr | None:
+    """A number in a mean, or a covariance, that moves by as much as it is; None where there is none."""
+    for expr in (*coefficients(step.integrand), *(c for _, _, c in step.covariances if c.free_symbols)):
+        if not all(here[s] == moved[s] for s in expr.free_symbols):
+            value, other = (float(evaluate(expr, dict(known))) for known in (here, moved))
+            if abs(value) <= SPREADS * abs(other - value):
+                return expr
+    return None
 
 
 def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:

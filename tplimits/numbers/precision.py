@@ -26,7 +26,7 @@ _DIGITS = 40
 #: imaginary parts below this, relative, are rounding
 _NOISE = 1e-20
 #: an argument below this many times its spread is zero within its error
-_SPREADS = 4.0
+SPREADS = 4.0
 
 #: where a zero that is exact gives a value all the same
 _JUMPS = {jump.__name__ for jump in functions.JUMPS}
@@ -106,7 +106,7 @@ def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[S
             moved = bool(argument.free_symbols & set(variants))
             # an exact zero is meant at a jump, sign(0) = 0; at a pole or a logarithm it is none the less a singular
             # point
-            if abs(values[0]) <= _SPREADS * spread and (moved or head not in _JUMPS):
+            if abs(values[0]) <= SPREADS * spread and (moved or head not in _JUMPS):
                 raise Unsettled(
                     f"the argument of {head} is 0 within its error: `{{}}` is {values[0]:.2g} ± {spread:.1g}. The "
                     "limit there depends on how the argument comes near zero; keep it away from zero.",

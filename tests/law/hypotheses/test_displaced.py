@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.special
 import sympy
 from sympy import Rational, Symbol
@@ -208,3 +209,38 @@ def test_poles_that_read_scalars_alone_ask_for_no_limits():
     alone, beside = (program[program[k].operand.source].body for k in program.returns)
     assert not around.is_polar(alone) and not asked
     assert around.is_polar(beside) and asked
+
+
+def _squares(x, y):
+    """avg x² − 1, which is 0 at inputs of length 1 and on either side of it at finite width."""
+    return tp.avg(x * x) - 1
+
+
+def _quotients(x, y):
+    """avg x²/(1 + x²) + avg 1/(1 + y²) − 1, a zero without closed form whose digits are not 0."""
+    return tp.avg(x * x / (1 + x * x)) + tp.avg(1 / (1 + y * y)) - 1
+
+
+def _kernel_of(body, zero):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Y: tp.Vector["d"], v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(Y * ξ, over="d")
+        return v * body(x, zero(x, y))
+
+    return tp.derive(network, tp.Kernels(train=("v",)))
+
+
+@pytest.mark.parametrize("zero", [_squares, _quotients])
+@pytest.mark.parametrize("body", [lambda x, s: x / (x * x + s), lambda x, s: x * x / (x * x + s)], ids=["1/x", "1"])
+def test_means_of_what_is_never_negative_lie_on_either_side_of_their_limits(body, zero):
+    """Where s < 0 the square has a pole, and s has either sign: 6e7 ± 4e-4 and 1 ± 4e-15 were given for it."""
+    with pytest.raises(tp.EvaluationError, match="moves at finite width|no finite second moment"):
+        _kernel_of(body, zero).evaluate([[0.6, 0.8]])
+
+
+def test_a_divisor_that_means_keep_off_zero_is_none_to_doubt():
+    nngp = _kernel_of(lambda x, s: x * x / (x * x + s), _squares).evaluate([[math.sqrt(1.5)]]).nngp.item()
+    right, error = scipy.integrate.quad(
+        lambda g: (1.5 * g * g / (1.5 * g * g + 0.5)) ** 2 * math.exp(-g * g / 2) / math.sqrt(2 * math.pi), -9, 9
+    )
+    assert abs(nngp - right) < 1e-9 + error

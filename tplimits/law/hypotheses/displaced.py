@@ -204,7 +204,10 @@ class _Displacement:
                 return entry + size if limit == 0 or entry in self.added else entry
             if limit.is_number and limit != 0:  # a small one keeps its sign
                 return entry * (1 + size)
-            return entry + (self._positive(entry) if self.around.nonnegative(entry) else size)
+            if not self.around.nonnegative(entry):
+                return entry + size
+            # away from 0 it moves either way; at 0, as data or a moment without closed form may have it, only up
+            return entry + abs(size) if limit == 0 else entry * (1 + size) + size**2
         if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
             return entry
         inner = self.around.inside(entry)
