@@ -181,8 +181,10 @@ def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> Mom
     return moments.function.moment(integrand, variables, moments.function.with_constants(held))
 
 
-def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array]) -> Array:
-    """A form with random factors "Y|…" at one V, averaged over their draws (points, …)."""
+def means(
+    form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array], counts: Array | None = None
+) -> Array:
+    """A form with random factors "Y|…" at one V, averaged over their draws (points, …), which may count differently."""
     m = V.shape[-1]
     total = numpy.zeros((m, m))
     fixed = {"V": V, **_kernels(V), **known}
@@ -191,7 +193,7 @@ def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str
             if label not in fixed:
                 fixed[label] = gaussian_mean(label, V, values, known)
         found = at_indices(factors, fixed.__getitem__, (-4, -3), optimize=len(factors) > 2)
-        total += number * found.mean(axis=0)
+        total += number * (found if counts is None else counts[:, None, None] * found).mean(axis=0)
     return total
 
 

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
-from numpy.typing import NDArray
-from sympy import Dummy, Expr, Symbol
+from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.numbers.roots import composed, spectrum
-from tplimits.numbers.sobol import normal_points
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, constant_symbol, size_symbol
-from tplimits.program.nodes.evaluate import evaluate, with_differences
+from tplimits.program.nodes.entries import constant_symbol, size_symbol
+from tplimits.program.nodes.evaluate import with_differences
 from tplimits.regimes.depth.algebra.arrays import at_indices
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.numbers.directions import directions, is_flat
+from tplimits.regimes.depth.numbers.draws import draws, insist_on_seen
+from tplimits.regimes.depth.numbers.fields import Field
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
 from tplimits.regimes.depth.numbers.single import Single, mean, singles
 
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.products import Factors
     from tplimits.regimes.depth.derivation.block import BlockLimit
-    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
 
-#: points of each scrambling: so many numbers at a single V, the fewest points in every step of paths
-_POINTS, _NUMBERS, _MOST_POINTS = 512, 1 << 18, 1 << 13
-#: what of covariances is rounding
-_ROUNDING = 1e-12
-#: dimensions of a Sobol sequence
-_MOST = 21201
+
+class Scalars(NamedTuple):
+    """Terms with weights of one program, these as functions of scalars, and the law and directions of the scalars."""
+
+    form: Form
+    program: Program
+    weights: Mapping[str, tuple[Expr, tuple[Symbol, ...]]]
+    shapes: Mapping[int, tuple[int, ...]]
+    law: Array
+    steep: Array | None
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,12 @@ class Drift:
         known, drawn = self._known(V)
         if not drawn:
             return Estimate(known, numpy.zeros_like(known))
-        return estimate(numpy.array([known + self._drawn(drawn, V, r) for r in range(REPLICATES)]))
+        return estimate(numpy.array([known + one for one in self._drawn(drawn, V, range(REPLICATES))]))
 
     def of_replicate(self, V: Array, replicate: int) -> Array:
         """b by the points of one scrambling."""
         known, drawn = self._known(V)
-        return known + self._drawn(drawn, V, replicate) if drawn else known
+        return known + next(self._drawn(drawn, V, [replicate])) if drawn else known
 
     def finite_at(self, V: Array) -> Estimate:
         """The same; EvaluationError where functions of the draws are too large for numbers."""
@@ -137,17 +140,52 @@ class Drift:
             total = total + found
         return total
 
-    def _drawn(self, form: Form, V: Array, replicate: int) -> Array:
-        labels = {f[0] for factors in form.terms for f in factors}
-        weights = {label: weight for label, weight in self.limit.weights.items() if label in labels}
-        fields: dict[str, Array] = {}
+    def _drawn(self, form: Form, V: Array, replicates: Iterable[int]) -> Iterator[Array]:
+        """A form by the points of each of several scramblings."""
         # one draw for all weights of a program: factors of one term are random together
-        for program in {w.program.name: w.program for w in weights.values()}.values():
-            scalars = self._scalars(program, V, replicate)
-            for label, weight in weights.items():
-                if weight.program is program:
-                    fields[label] = self._field(weight, scalars, V)
-        return covariance.means(form, V, self.values, {**self.limit.arrays, **fields})
+        laws = [self._scalars(own, V) for own in self._by_program(form)]
+        for replicate in replicates:
+            yield sum((self._mean_of(scalars, V, replicate) for scalars in laws), numpy.zeros((self.m, self.m)))
+
+    def _by_program(self, form: Form) -> list[Form]:
+        """The terms whose weights are those of one program, for every program."""
+        names = {label: weight.program.name for label, weight in self.limit.weights.items()}
+        found: dict[str, dict[Factors, Expr]] = {}
+        for factors, c in form.terms.items():
+            found.setdefault(next(names[f[0]] for f in factors if f[0] in names), {})[factors] = c
+        return [Form(terms) for terms in found.values()]
+
+    def _scalars(self, form: Form, V: Array) -> Scalars:
+        """What the terms of one program are averaged over."""
+        read = sorted({f[0] for factors in form.terms for f in factors} & self.limit.weights.keys())
+        program = self.limit.weights[read[0]].program
+        shapes, law = self._law(program, V)
+        middle = self._field(program, {p: numpy.zeros((1, *s)) for p, s in shapes.items()}, V)
+        weights = {label: self._written[label] for label in read}
+        terms = ([(f[0], f[1]) for f in factors if f[0] in weights] for factors in form.terms)
+        return Scalars(form, program, weights, shapes, law, directions(middle, law, weights, terms))
+
+    @cached_property
+    def _written(self) -> dict[str, tuple[Expr, tuple[Symbol, ...]]]:
+        """The weights as they are evaluated, and their indices."""
+        return {label: (with_differences(w.function), w.axes) for label, w in self.limit.weights.items()}
+
+    def _mean_of(self, scalars: Scalars, V: Array, replicate: int) -> Array:
+        """The terms of one program by the points of one scrambling."""
+        counts, drawn = None, dict[int, Array]()
+        if scalars.shapes:  # others are functions of V alone
+            points, counts = draws(scalars.law, scalars.steep, replicate, self.quick)
+            parts = numpy.split(points, numpy.cumsum([math.prod(s) for s in scalars.shapes.values()])[:-1], axis=1)
+            drawn = {p: x.reshape(-1, *s) for (p, s), x in zip(scalars.shapes.items(), parts, strict=True)}
+        field = self._field(scalars.program, drawn, V)
+        known = dict(self.limit.arrays)
+        for label, (function, axes) in scalars.weights.items():
+            array, own = field.of(function)
+            assert set(axes) <= set(own)
+            known[label] = array.transpose(0, *(1 + own.index(a) for a in axes))
+            if scalars.steep is None and not is_flat(function, scalars.program.state):
+                insist_on_seen(known[label])
+        return covariance.means(scalars.form, V, self.values, known, counts)
 
     def _size(self, program: Program, axis: str) -> int:
         size = program.size(axis)
@@ -165,29 +203,15 @@ class Drift:
         known = (a for a in program.all_axes if program.size(a) is None)
         return {size_symbol(a): float(self._size(program, a)) for a in known}
 
-    def _scalars(self, program: Program, V: Array, replicate: int) -> dict[int, Array]:
-        """Draws of √n times the averages, (points, *axes) each."""
+    def _law(self, program: Program, V: Array) -> tuple[dict[int, tuple[int, ...]], Array]:
+        """The shapes of √n times the averages at all indices, and the covariance of all of them together."""
         law = self.limit.laws[program.name]
-        positions = sorted({a for a, _ in law})
-        if not positions:  # functions of V alone
-            return {}
-        shapes = [tuple(self._size(program, a) for a in read_axes(program, p)) for p in positions]
-        counts = [math.prod(shape) for shape in shapes]
+        shapes = {p: tuple(self._size(program, a) for a in read_axes(program, p)) for p in sorted({a for a, _ in law})}
         blocks = [
-            [
-                self._covariance(law[p, q], V, (*a, *b)).reshape(math.prod(a), -1)
-                for q, b in zip(positions, shapes, strict=True)
-            ]
-            for p, a in zip(positions, shapes, strict=True)
+            [self._covariance(law[p, q], V, (*a, *b)).reshape(math.prod(a), -1) for q, b in shapes.items()]
+            for p, a in shapes.items()
         ]
-        law_of_all = numpy.block(blocks)
-        leaders, place, ratio = _parallel(law_of_all)
-        values, vectors = spectrum(law_of_all[numpy.ix_(leaders, leaders)])
-        # the symmetric root, which moves smoothly with V where eigenvalues meet
-        root = composed(numpy.sqrt(values.clip(0.0)), vectors)
-        drawn = (self._normals(len(leaders), replicate) @ root)[:, place] * ratio
-        parts = numpy.split(drawn, numpy.cumsum(counts)[:-1], axis=1)
-        return {p: x.reshape(-1, *shape) for p, x, shape in zip(positions, parts, shapes, strict=True)}
+        return shapes, numpy.block(blocks) if blocks else numpy.zeros((0, 0))
 
     def _covariance(self, form: Form, V: Array, shape: tuple[int, ...]) -> Array:
         total, free = numpy.zeros(shape), tuple(map(free_index, range(len(shape))))
@@ -201,98 +225,6 @@ class Drift:
             total += at_indices(tuple(sized), known.__getitem__, free, number)
         return total
 
-    def _normals(self, dimension: int, replicate: int) -> Array:
-        if dimension > _MOST:
-            raise EvaluationError(f"{dimension} scalars of order 1 are more than {_MOST}: take fewer tokens or heads.")
-        return _drawn(dimension, replicate, self._points(dimension))
-
-    def _points(self, dimension: int) -> int:
-        if self.quick:
-            return _POINTS
-        return max(_POINTS, min(_MOST_POINTS, 1 << (_NUMBERS // dimension).bit_length() >> 1))
-
-    def _field(self, weight: Weight, scalars: Mapping[int, Array], V: Array) -> Array:
-        """F at all indices of its axes, (points, *axes)."""
-        array, axes = _Field(self, weight.program, scalars, V).of(with_differences(weight.function))
-        missing = [a for a in weight.axes if a not in axes]
-        assert not missing
-        return array.transpose(0, *(1 + axes.index(a) for a in weight.axes))
-
-
-def _parallel(law: Array) -> tuple[NDArray[numpy.intp], NDArray[numpy.intp], Array]:
-    """Scalars of which no two are multiples of each other, and for each of all which one it is a multiple of, and how.
-
-    Those of equal tokens are equal in networks, where a jump of their difference is not met: rounding would pass it.
-    """
-    size = numpy.sqrt(numpy.diag(law))
-    # what is 0 is no multiple of anything but as 0 times it
-    together = (numpy.abs(law) >= (1 - _ROUNDING) * numpy.outer(size, size)) & (size > 0)
-    first = together.argmax(axis=1)
-    leaders, place = numpy.unique(first, return_inverse=True)
-    variances = numpy.diag(law)[first]
-    ratio = law[numpy.arange(len(law)), first] / numpy.where(variances > 0, variances, 1.0)
-    near = numpy.abs(numpy.abs(ratio) - 1) < _ROUNDING
-    return leaders, place, numpy.where(near, numpy.sign(ratio), ratio)
-
-
-@lru_cache(maxsize=2 * REPLICATES)
-def _drawn(dimension: int, replicate: int, points: int) -> Array:
-    return normal_points(dimension, points, (dimension, replicate))
-
-
-@dataclass(frozen=True)
-class _Field:
-    """Expressions of scalars at all indices: arrays (points, …) with the indices they stand at."""
-
-    drift: Drift
-    program: Program
-    scalars: Mapping[int, Array]
-    V: Array
-
-    def of(self, expr: Expr) -> tuple[Array, tuple[Symbol, ...]]:
-        leaves = _outermost(expr)
-        parts = {leaf: self._leaf(leaf) for leaf in leaves}
-        axes = tuple(dict.fromkeys(a for _, at in parts.values() for a in at))
-        known: dict[Expr, Any] = {**self.drift.values, **self.drift._sizes(self.program)}
-        change = {}
-        for leaf, (array, at) in parts.items():
-            symbol = Dummy(real=True)
-            change[leaf], known[symbol] = symbol, _aligned(array, at, axes)
-        # a difference of logits to a masked one may overflow: its weight is 1/∞ = 0
-        with numpy.errstate(over="ignore"):
-            value = numpy.asarray(evaluate(expr.xreplace(change), known))
-        points = max((x.shape[0] for x in self.scalars.values()), default=1)
-        shape = [max((known[s].shape[1 + k] for s in change.values()), default=1) for k in range(len(axes))]
-        return numpy.broadcast_to(value, (points, *shape)), axes
-
-    def _leaf(self, leaf: Expr) -> tuple[Array, tuple[Symbol, ...]]:
-        if isinstance(leaf, AxisSum):
-            array, axes = self.of(leaf.summand)
-            if leaf.bound not in axes:
-                # a summand without the index is added once for every member
-                return array * self.drift._size(self.program, leaf.axis), axes
-            place = axes.index(leaf.bound)
-            return array.sum(axis=1 + place), (*axes[:place], *axes[place + 1 :])
-        if isinstance(leaf, Entry):
-            array, at = self.V[None] if leaf.source == self.program.state else self.scalars[leaf.source], leaf.indices
-        else:
-            array, at = self.program.arrays[leaf.array].values[None], leaf.indices
-        different = tuple(dict.fromkeys(at))
-        # an index that stands twice, as in S[i, i], takes the diagonal
-        places: Any = [0, *(1 + different.index(i) for i in at)]
-        kept: Any = [0, *range(1, 1 + len(different))]
-        values: Any = array
-        return numpy.einsum(values, places, kept), different
-
-
-def _outermost(expr: Expr) -> list[Expr]:
-    """Entries, array entries and sums that stand in no sum."""
-    if isinstance(expr, (Entry, ArrayEntry, AxisSum)):
-        return [expr]
-    return list(dict.fromkeys(leaf for a in expr.args for leaf in _outermost(a)))
-
-
-def _aligned(array: Array, at: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> Array:
-    ordered = array.transpose(0, *(1 + at.index(a) for a in axes if a in at))
-    sizes = iter(ordered.shape[1:])
-    return ordered.reshape(ordered.shape[0], *(next(sizes) if a in at else 1 for a in axes))
+    def _field(self, program: Program, scalars: Mapping[int, Array], V: Array) -> Field:
+        values = {**self.values, **self._sizes(program)}
+        return Field(program, values, partial(self._size, program), scalars, V)
