@@ -20,7 +20,7 @@ STATED = {
 READ = {
     "tplimits.law.closed_forms.isserlis": {
         "law.closed_forms.table",
-        "numbers.quadrature",
+        "numbers.monomials",
         "numbers.moments.closed",
         "regimes.depth.algebra.activations",
         "regimes.depth.derivation.groupings",

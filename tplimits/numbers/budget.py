@@ -26,6 +26,8 @@ class Budget:
 
     def __init__(self, operations: int) -> None:
         self._given = self.left = operations
+        #: whether the error of some mean is rounding: particles are rounded the same way, and do not know of it
+        self.rounded = False
 
     @property
     def spent(self) -> int:

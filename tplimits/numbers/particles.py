@@ -27,10 +27,14 @@ from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number, standard_error
 from tplimits.program.nodes.drawing import drawn
-from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
+from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol, with_names
+from tplimits.program.nodes.evaluate import evaluate as evaluated
 from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.running_errors import may_be_lost, refuse_rounding
+from tplimits.program.parts import holds
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 _MOST_EVALUATIONS = 20_000_000
 #: the share of one particle in a mean above which the spread of particles says nothing of its error
 _LARGEST_SHARE = 0.25
+#: particles at which rounding is bounded
+_SEEN = 256
 #: relative rounding of a replicate: programs that white particles do exactly have no other error
 _ROUNDING = 1e-14
 CONDITIONINGS = ("white", "lazy")
@@ -69,6 +75,7 @@ class ParticleExecution(Execution):
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program, self.data)
         self.may_lie_far_out = lies_far_out(program)
+        self._looked_at: set[Expr] = set()
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
@@ -107,6 +114,22 @@ class ParticleExecution(Execution):
         for index in numpy.ndindex(*x.shape[1:-1]):
             out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
         return out
+
+    def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
+        """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
+        if not may_be_lost(body) or body in self._looked_at:
+            return
+        if not holds(body, *JUMPS):  # which move in training
+            self._looked_at.add(body)
+        last = max((numpy.shape(v)[-1] for v in known.values() if numpy.ndim(v)), default=1)
+        few = slice(None, None, max(1, last // _SEEN))
+        some = {leaf: v[..., few] if numpy.ndim(v) and v.shape[-1] == last else v for leaf, v in known.items()}
+        shape = numpy.broadcast_shapes(*map(numpy.shape, some.values()))
+        weights = numpy.full(shape, 1 / max(1, math.prod(shape)))
+        refuse_rounding(body, some, weights, evaluated, lambda e: with_names(e, self._name))
+
+    def _name(self, entry: Entry) -> str:
+        return self.program[entry.source].name
 
     def average(self, s: Avg) -> Array:
         if self.may_lie_far_out:
@@ -197,13 +220,13 @@ def replicate(
     whole = ParticleExecution(program, particles, rng, white, ratios, constants)
     # halves of the same particles, from the same normal columns: their noise is that of the whole
     runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
-    found = []
+    values = []
     for run in runs:
         run.run()
-        found.append(numpy.array([observed(run, o) for o in observables]))
+        values.append(numpy.array([observed(run, o) for o in observables]))
         run.arrays = []
     with numpy.errstate(invalid="ignore"):  # what is infinite in all of them is refused by name
-        return 2 * found[0] - (found[1] + found[2]) / 2
+        return 2 * values[0] - (values[1] + values[2]) / 2
 
 
 def _seeded_replicate(

@@ -16,13 +16,14 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.law.closed_forms.isserlis import by_parts
 from tplimits.numbers.budget import Budget, TooManyAtOnce, TooManyNodes, operations
 from tplimits.numbers.cells import FAR, adaptive
 from tplimits.numbers.cut_grid import MAX_DIMENSION, SMOOTH, grid
 from tplimits.numbers.forms import Inner, Integrand
 from tplimits.numbers.layout import Basis, Layout
+from tplimits.numbers.monomials import monomial_mean
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.running_errors import may_be_lost, mean_of_errors, samples
 
 if TYPE_CHECKING:
     from tplimits.numbers.cuts import Cutting
@@ -47,6 +48,8 @@ _BEYOND = 1.5
 _AS_MUCH = 0.3
 #: relative rounding of a sum over nodes
 _ROUNDING = 2e-15
+#: points at which rounding is bounded, fewer where each of them is an integral
+_SEEN, _SEEN_INSIDE = 256, 16
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,22 @@ class Quadrature:
     def mean(self, integrand: Integrand) -> Integral:
         """E of the integrand; raises TooManyNodes when quadrature cannot do it."""
         layout = Layout(self._basis(integrand))
+        found = self._integral(integrand, layout)
+        lost = self._lost(layout, found.size)
+        self.budget.rounded |= lost > 0
+        return Integral(found.value, found.error + lost, found.size) if lost else found
+
+    def _lost(self, layout: Layout, size: float) -> float:
+        """What rounding of the integrand at nodes makes of a mean, where it cancels."""
+        body, inside = layout.integrand.body, any(isinstance(e, Inner) for e in layout.integrand.locals)
+        named = (e[1] for e in layout.integrand.locals if isinstance(e, tuple))
+        if not layout.rank or not any(map(may_be_lost, (body, *named))):
+            return 0.0
+        u, weights = samples(layout.rank, _SEEN_INSIDE if inside else _SEEN)
+        known = self._known(layout, layout.values(u), u.shape[:2], {body})
+        return mean_of_errors(body, known, weights * abs(self._polynomial(layout, u)), size, evaluate)
+
+    def _integral(self, integrand: Integrand, layout: Layout) -> Integral:
         cutting = self._cutting(layout)
         # means inside a mean and many dimensions: cells would multiply what is dear already
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
@@ -265,7 +284,7 @@ class Quadrature:
             return 1.0
         cross, residual = layout.basis.regression
         means = [u @ row for row in cross]
-        return _monomial_mean(means, residual, tuple(p for _, p in integrand.polynomial), {})
+        return monomial_mean(means, residual, tuple(p for _, p in integrand.polynomial), {})
 
 
 def _one_more(doubled: tuple[int, ...], k: int) -> tuple[int, ...]:
@@ -295,28 +314,3 @@ def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Sy
             wanted |= entry[1].free_symbols if isinstance(entry, tuple) else set(entry.leans_on)
             found.insert(0, entry)
     return found
-
-
-def _monomial_mean(
-    means: list[Array], covariance: list[list[float]], powers: tuple[int, ...], known: dict[tuple[int, ...], Any]
-) -> Any:
-    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance): one factor is its mean, or integrated by parts.
-
-    `known` holds those that were found: without it x^200 would take Fibonacci's number of them.
-    """
-    if powers not in known:
-        known[powers] = _lowered(means, covariance, powers, known)
-    return known[powers]
-
-
-def _lowered(
-    means: list[Array], covariance: list[list[float]], powers: tuple[int, ...], known: dict[tuple[int, ...], Any]
-) -> Any:
-    first = next((i for i, p in enumerate(powers) if p), None)
-    if first is None:
-        return 1.0
-    rest = (*powers[:first], powers[first] - 1, *powers[first + 1 :])
-    total = means[first] * _monomial_mean(means, covariance, rest, known)
-    for c, lower in by_parts(powers, covariance):
-        total = total + c * _monomial_mean(means, covariance, lower, known)
-    return total

@@ -20,15 +20,16 @@ from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
-from tplimits.numbers.expansion.nodes import Field, constant, mapped
+from tplimits.numbers.expansion.nodes import Field, aligned, constant, mapped, union
 from tplimits.numbers.expansion.several import of_several
 from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import without_jump, without_jumps
 from tplimits.program.nodes.entries import GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.running_errors import refuse_rounding
 from tplimits.program.nodes.series import near
-from tplimits.program.parts import remembered
+from tplimits.program.parts import holds, remembered
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.explicit import Explicit
@@ -51,6 +52,16 @@ class Bodies:
     explicit: Explicit | None = None
     #: the line that is read
     where: str = ""
+
+    def read(self, body: Expr, known: Mapping[Expr, Jet]) -> Jet:
+        """The body of an instruction; EvaluationError where rounding decides its jumps."""
+        dims = union(*(jet.value for jet in known.values()))
+        plain = self.size is None and body.free_symbols.isdisjoint(self.widths)
+        if dims and plain and holds(body, *functions.JUMPS):
+            values = {e: aligned(jet.value, dims) for e, jet in known.items()}
+            weights = numpy.broadcast_arrays(aligned(self.averages.frame.weight(dims), dims), *values.values())[0]
+            refuse_rounding(body, {**self.leaves, **values}, weights, evaluate, self.shown)
+        return self.evaluate(body, known)
 
     def evaluate(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet] | None = None) -> Jet:
         """An expression whose entries are known."""

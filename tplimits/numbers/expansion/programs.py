@@ -137,13 +137,13 @@ class Pass(Reading[Jet]):
             x = self._jet(e)
             # the same functions on variables of a second neuron, independent of the first
             known[e] = x.through(self.frame.other) if e.neuron in s.slots else x
-        both = self._bodies.evaluate(body, known)
+        both = self._bodies.read(body, known)
         name = label(s.name, s.axes, key[1])
         self.jets[key] = self.averages.over_other(both, s.slot_widths[0], f"{name}, over {s.slot_names[0] or 'β'}")
 
     def _read(self, expr: Expr) -> Jet:
         body = self._regular(expr)
-        return self._bodies.evaluate(body, {e: self._jet(e) for e in entries(body)})
+        return self._bodies.read(body, {e: self._jet(e) for e in entries(body)})
 
     def _regular(self, body: Expr) -> Expr:
         """A body without removable poles at vectors; NoLimitError where others, or roots, are reached."""

@@ -26,7 +26,8 @@ from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.properties import WAVES
 from tplimits.program.nodes.rules import density, legendre, panels
-from tplimits.program.parts import remembered
+from tplimits.program.nodes.running_errors import refuse_rounding, samples
+from tplimits.program.parts import holds, remembered
 
 #: beyond these deviations the density times a square root of it is below double rounding
 RADIUS = 14.0
@@ -36,6 +37,8 @@ _TOLERANCE = 1e-15
 _ROUNDS = 12
 #: how far zeros are searched at least, if nothing is said, and up to where by small steps; more places are too many
 _LEAST_SEARCHED, _SEARCHED, _MOST_SEARCHED, _MOST = 16.0, 64.0, 4096.0, 4096
+#: points at which rounding is bounded
+_SEEN = 256
 #: by how much rounding moves a double root of a polynomial off the real line, relative to it
 _DOUBLE = 1e-6
 #: distances of panels from a place where a function is infinite: panels four times as far on one side as on the other
@@ -156,6 +159,9 @@ def kinked(function: Expr, variable: Symbol, searched: float = _SEARCHED) -> Kin
     # poles are edges as well: a panel across one would sum both infinite sides
     for argument in functions.kinks(function) | {x.base if x.is_Pow else x for x in singular(function)}:
         found.update(_zeros(argument, variable, searched))
+    if holds(function, *functions.JUMPS):
+        x, weights = samples(1, _SEEN)
+        refuse_rounding(function, {variable: searched / RADIUS * x[..., 0]}, weights, evaluate)
     turning = _turns(function, variable, searched)
     return Kinked(function, variable, tuple(sorted({*found, *turning})), tuple(turning.items()))
 

@@ -19,6 +19,7 @@ from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.normal_means import Mean, normal_mean
 from tplimits.program.nodes.rules import density, legendre, panels
+from tplimits.program.nodes.running_errors import mean_of_errors, samples
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered
 
@@ -79,6 +80,8 @@ _BLOCK = 200_000
 _NEAR, _FAR, _AGREED = 13, 12, 1e-13
 #: nodes of a panel of it, panels a deviation, cuts of one kink
 _COUNT, _PARTS, _KINKS = 20, (2, 4, 8, 16, 32), 8
+#: points at which rounding is bounded
+_SEEN = 256
 
 
 def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None = None) -> Any:
@@ -207,7 +210,15 @@ def as_number(number: float) -> Expr:
 @remembered(512)
 def constant_mean(integrand: Expr, variable: Symbol) -> Mean:
     """E f(g) ± error for a standard normal g; f holds no symbol but `variable`."""
-    return normal_mean(integrand, variable, {}, evaluate)
+    return _rounded(integrand, variable, {})
+
+
+def _rounded(integrand: Expr, variable: Symbol, known: Mapping[Expr, float]) -> Mean:
+    """E f(g), its error with what rounding of f makes of it."""
+    found = normal_mean(integrand, variable, known, evaluate)
+    x, weights = samples(1, _SEEN)
+    lost = mean_of_errors(integrand, {**known, variable: x[..., 0]}, weights, found.size, evaluate)
+    return Mean(found.value, found.error + lost, found.size)
 
 
 def _on_arrays(integrand: Expr, variable: Symbol, moving: Mapping[Expr, Array]) -> Any:
@@ -227,7 +238,7 @@ def _on_arrays(integrand: Expr, variable: Symbol, moving: Mapping[Expr, Array]) 
             break
     for at in left:
         known = dict(zip(moving, map(float, rows[:, at]), strict=True))
-        found[at] = normal_mean(integrand, variable, known, evaluate).value
+        found[at] = _rounded(integrand, variable, known).value
     return found.reshape(arrays[0].shape)
 
 

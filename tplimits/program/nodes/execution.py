@@ -183,6 +183,7 @@ class Execution(Setting, Walker[Array]):
                 continue
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
+        self.look_at_rounding(body, known)
         value = numpy.asarray(evaluate(body, known), dtype=numpy.float64)
         if value.ndim:
             summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
@@ -191,6 +192,9 @@ class Execution(Setting, Walker[Array]):
         if lengths:
             lengths[0] = len(range(*own.indices(lengths[0])))
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
+
+    def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
+        """Nothing: a run at finite width is what double precision makes of it."""
 
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
         """A sum whose summands data put at their places, with dimensions (draw, *grid, *neurons)."""

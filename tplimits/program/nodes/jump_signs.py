@@ -1,8 +1,9 @@
 """Signs that jumps read, by algebra: numbers lose them where functions saturate.
 
-    sign(f(a) − f(b)) = sign(a − b) for f that rises,   sign(c − f(a)) = 1 for f < c
+    sign(f(a) − f(b)) = sign(a − b),  sign(f(a) − c) = sign(a − f⁻¹(c)) for f that rises,  sign(c − f(a)) = 1 for f < c
 
-σ(200 (x − 2)) − σ(200 (x − 2.2)) is positive everywhere, and 0 in double precision for most x.
+σ(200 (x − 2)) − σ(200 (x − 2.2)) is positive everywhere, and 0 in double precision for most x.  So is 1 − tanh(30 x),
+of which 10⁻²⁰ is left at x = 0.78; sums that cancel in that way are written as `saturated` does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from sympy import Expr, S
 
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.properties import FALLING, POSITIVE, PROPERTIES, RISING
+from tplimits.program.nodes.saturated import by_sides, taken_apart, with_digits
 from tplimits.program.parts import holds, rebuilt
+
+#: kinks at a zero of their argument; an extreme of two is as large as they are
+_KINKS = (sympy.Abs, functions.relu, functions.leaky_relu)
 
 
 def with_plain_signs(body: Expr) -> Expr:
@@ -22,12 +27,15 @@ def with_plain_signs(body: Expr) -> Expr:
     >>> with_plain_signs(functions.step(sympy.tanh(3 * x) - sympy.tanh(x)) + functions.step(1 - sympy.erf(x)))
     step(x) + 1
     """
-    if not holds(body, *functions.JUMPS) or not holds(body, *RISING, *FALLING):
+    if not holds(body, *functions.BENT) or not holds(body, *RISING, *FALLING):
         return body
     args = [with_plain_signs(a) for a in body.args]
     if isinstance(body, functions.JUMPS):
-        args[0] = plain_sign(args[0])
-    return body if args == list(body.args) else rebuilt(body, args)
+        args[0] = with_digits(plain_sign(args[0]))
+    elif isinstance(body, _KINKS):
+        args[0] = with_digits(args[0])
+    body = body if args == list(body.args) else rebuilt(body, args)
+    return by_sides(body) if isinstance(body, functions.JUMPS) else body
 
 
 def plain_sign(expr: Expr) -> Expr:
@@ -41,7 +49,7 @@ def plain_sign(expr: Expr) -> Expr:
     low, high = (sympy.Add(*ends) for ends in zip(*map(_ends, expr.args), strict=True))
     if low.is_extended_nonnegative or high.is_extended_nonpositive:
         return S.One if low.is_extended_nonnegative else S.NegativeOne
-    difference = _difference(expr)
+    difference = _difference(expr) or _beyond(expr)
     return expr if difference is None else plain_sign(difference)
 
 
@@ -67,3 +75,13 @@ def _difference(expr: Expr) -> Expr | None:
     rises = (type(f) in RISING) == bool(factor.is_positive)
     difference = sympy.expand(f.args[0] - g.args[0])
     return difference if rises else -difference
+
+
+def _beyond(expr: Expr) -> Expr | None:
+    """a − f⁻¹(c) for k f(a) − k c of which little is left where f saturates: a line, where a is one."""
+    total = taken_apart(expr)
+    if total is None or len(total.places) != 1 or total.small != 0 or len(total.cancelling) != 1:
+        return None
+    at = total.crossing()
+    (place,), ((left, right),) = total.places, total.ends
+    return None if at is None else (place - at if right.value > left.value else at - place)

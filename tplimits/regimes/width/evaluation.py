@@ -226,7 +226,7 @@ class _Evaluation:
             return self.by_particles(observables)
         coarse = [o for o in observables if _coarse(result[o.label])]
         # particles do not give variances of fluctuation scalars
-        if not coarse or self.state.fluctuations:
+        if not coarse or self.state.fluctuations or self.budget.rounded:
             return result
         try:
             sampled = self.by_particles(coarse)  # a hard integral: the particles may know better

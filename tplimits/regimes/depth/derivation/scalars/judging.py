@@ -7,6 +7,7 @@ the order that is kept; scalars that settle at one function of the state, as avg
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -42,11 +43,14 @@ from tplimits.program.nodes.scale import at_infinity, powers_of_n
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
 from tplimits.regimes.depth.algebra.vanishing import vanishes
-from tplimits.regimes.depth.derivation.scalars.growth import tail_of
-from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
+from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment, tail_of
+from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall, limit_of
 from tplimits.regimes.depth.derivation.scalars.row_weights import in_rows
 from tplimits.regimes.depth.derivation.scalars.scalars import fixed_number, fixed_table, parts
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
+from tplimits.regimes.depth.derivation.scalars.written import Unwritten
+from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -153,6 +157,7 @@ def insist_on_real(lowering: Lowering) -> None:
         if not isinstance(s, (OuterNonlin, ScalarNonlin)) or not real_where(s.body):
             continue
         lowering.here = position
+        _insist_on_domains(lowering, s.body)
         if isinstance(s, ScalarNonlin):
             env: dict[Expr, int] = {axis_symbol(a): lowering.fresh(lowering.dimension_of(a)) for a in s.axes}
             roots(ScalarReader(lowering, env), s.body, lowering.where)
@@ -161,6 +166,21 @@ def insist_on_real(lowering: Lowering) -> None:
             found = tail_of(lowering, body.xreplace({e: S.One for e in entries(body) if not reads_vectors(e)}))
             if found.unreal and found.kind is Growth.INFINITE:
                 raise NoLimitError(infinite_moment(lowering.where, f"{s.name}⟩", found.reason.replace("⁽1⁾", "")))
+
+
+def _insist_on_domains(lowering: Lowering, body: Expr) -> None:
+    """The same of functions of scalars that V decides, or that are random of order 1."""
+    for node, end in real_where(body):
+        if not entries(end) or not lowering.reading.is_scalar(end):
+            continue
+        try:
+            function = limit_of(lowering, written_out(lowering, node, {}, itertools.count()), NotSmall(""))
+        except (NoLimitError, Unwritten):  # refused where it is lowered
+            continue
+        insist_on_continuity(lowering, function)
+        found = tail_of(lowering, function)
+        if found.unreal and found.kind is Growth.INFINITE:
+            insist_on_a_second_moment(lowering, function, NoLimitError(""))
 
 
 def lowered_at_poles(lowering: Lowering, body: Expr, env: Mapping[Expr, int], judged: bool = True) -> Poly:
