@@ -25,6 +25,7 @@ from tplimits.numbers.expansion.still import is_still
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.log_sums import without_overflow
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -147,6 +148,8 @@ class Pass(Reading[Jet]):
 
     def _regular(self, body: Expr) -> Expr:
         """A body without removable poles at vectors; NoLimitError where others, or roots, are reached."""
+        # exponentials that others keep bounded are none of a vector: 1/(1 + eˣ) is a sigmoid
+        body = without_overflow(body)
         found = opened = continued(body)
         # t/h has no pole where t is tanh(h)
         while reached(opened, self._function) and (whole := self._written_out(body)) != body:
