@@ -52,6 +52,10 @@ _TOGETHER = 1e-9
 _FLAT, _WEIGHS = 0.2, 10
 
 
+class NoDefinitePlace(EvaluationError):
+    """A kink lies at no definite value of the last variable: points that are spread need none, if nothing moves."""
+
+
 @dataclass(frozen=True)
 class Kinks:
     """The kinks of one function in one pass; `told` is the function and its line, for refusals."""
@@ -95,8 +99,9 @@ class Kinks:
         if flat.values.mean() < _FLAT or self.frame.expectation(flat) < _WEIGHS * tolerance:
             return
         for d in (*x.slopes.values(), *(() if x.shift is None else (x.shift,))):
-            moving = mapped(lambda v, s: numpy.where(numpy.abs(v) < tolerance, s, 0.0), x.value, d)
-            if moving.size > 1e3 * tolerance:
+            # nodes on crossings weigh nothing: what moves there is no share of neurons
+            moving = mapped(lambda v, s: (numpy.abs(v) < tolerance) & (numpy.abs(s) > 1e3 * tolerance), x.value, d)
+            if self.frame.expectation(moving) > _WEIGHS * tolerance:
                 raise self._singular("the limit of its argument, which tends to 0 for many neurons and moves")
 
     def _refuse_delta(self, x: Jet) -> None:
@@ -193,8 +198,8 @@ class Kinks:
         if turns or not numpy.isfinite(root).all() or (numpy.abs(slope[near]) < AT_KINK).any():
             raise self._unknown()
 
-    def _unknown(self) -> EvaluationError:
-        return EvaluationError(
+    def _unknown(self) -> NoDefinitePlace:
+        return NoDefinitePlace(
             f"{self.told} has a kink that lies at no definite value of the last normal variable it depends on: its "
             "second derivative is not implemented. Smooth it, or write it as a function of one image W x."
         )

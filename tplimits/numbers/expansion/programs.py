@@ -12,6 +12,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.kets import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
@@ -20,11 +21,16 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
-from tplimits.numbers.expansion.singular import continued, reached, refuse_singular
+from tplimits.numbers.expansion.singular import continued, opened, reached, refuse_singular
 from tplimits.numbers.expansion.still import is_still
+from tplimits.program.nodes.branches import BRANCHES, CONDITIONS
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.functions import where
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.log_sums import without_overflow
+from tplimits.program.parts import found as parts
+from tplimits.program.parts import put_in
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -147,14 +153,26 @@ class Pass(Reading[Jet]):
 
     def _regular(self, body: Expr) -> Expr:
         """A body without removable poles at vectors; NoLimitError where others, or roots, are reached."""
-        found = opened = continued(body)
+        # exponentials that others keep bounded are none of a vector: 1/(1 + eˣ) is a sigmoid
+        body = self._on_one_side(without_overflow(body))
+        found = whole = continued(body)
         # t/h has no pole where t is tanh(h)
-        while reached(opened, self._function) and (whole := self._written_out(body)) != body:
-            body, opened = whole, continued(whole)
-        found = found if reached(opened, self._function) else opened
+        while reached(whole, self._function) and (longer_one := self._written_out(body)) != body:
+            body, whole = longer_one, continued(longer_one)
+        found = found if reached(whole, self._function) else whole
         if self.size is None and not self.averages.values_only:
             refuse_singular(found, self._inside, self._shown, self._where, partial(self._is_still, found))
         return found
+
+    def _on_one_side(self, body: Expr) -> Expr:
+        """A body without the kinks whose arguments stay on one side of them at every width: relu(|h|) is |h|."""
+        swap: dict[Expr, Expr] = {}
+        for node in parts(body, *BRANCHES):
+            # scalars may be on either side of their limits
+            low, high = bounds(opened(CONDITIONS[type(node)](*node.args), self._function))
+            if low > 0 or high <= 0 or (low == 0 and not isinstance(node, where)):
+                swap[node] = BRANCHES[type(node)](*node.args)[1 if high <= 0 else 0]
+        return self._on_one_side(put_in(body, swap, {})) if swap else body
 
     def _is_still(self, body: Expr, place: tuple[Expr, Expr]) -> bool:
         """Whether a pole or root is one at which nothing moves, of a body of one neuron's vectors."""
@@ -174,8 +192,8 @@ class Pass(Reading[Jet]):
         for e in entries(body):
             if isinstance(self.program[e.source], OuterNonlin) and (inside := self._function(e)) is not None:
                 swap[e] = inside.xreplace({OWN: e.neuron})
-        opened = body.xreplace(swap)
-        return body if longer(opened, _LONG) else opened
+        whole = body.xreplace(swap)
+        return body if longer(whole, _LONG) else whole
 
     def _jet(self, entry: Entry) -> Jet:
         key = key_of(entry)

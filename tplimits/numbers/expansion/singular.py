@@ -68,7 +68,7 @@ def refuse_singular(
     """
     for node in found(written(body), *_FAST):
         if reads_vectors(node):
-            low, high = bounds(_opened(node.args[0], inside))
+            low, high = bounds(opened(node.args[0], inside))
             # E exp(Avg eˣ) is infinite at every width, whatever the limit says
             if any((high if sign > 0 else -low) is S.Infinity for sign in _FAST[type(node)]):
                 raise NoLimitError(
@@ -91,7 +91,7 @@ def reached(body: Expr, inside: Callable[[Entry], Expr | None]) -> list[tuple[Ex
     found = []
     for node, argument in _places(body):
         if reads_vectors(argument):
-            low, high = bounds(_opened(argument, inside))
+            low, high = bounds(opened(argument, inside))
             if not (low > 0 or high < 0):
                 found.append((node, argument))
     return found
@@ -117,10 +117,10 @@ def _places(body: Expr) -> list[tuple[Expr, Expr]]:
     return places
 
 
-def _opened(expr: Expr, inside: Callable[[Entry], Expr | None]) -> Expr:
+def opened(expr: Expr, inside: Callable[[Entry], Expr | None]) -> Expr:
     """With functions of vectors written out, numbers for scalars, and symbols for what is left."""
     swap: dict[Expr, Expr] = {}
     for e in entries(expr):
         body = inside(e)
-        swap[e] = Symbol(f"x {e}", real=True) if body is None else _opened(body, inside)
+        swap[e] = Symbol(f"x {e}", real=True) if body is None else opened(body, inside)
     return expr.xreplace(swap)

@@ -27,6 +27,7 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.kinds import InitialMatrix, Instruction
+from tplimits.program.nodes.log_sums import in_doubles
 
 if TYPE_CHECKING:
     from tplimits.program.loops.splitting import Split
@@ -307,6 +308,7 @@ def _plain(expr: Expr) -> Expr:
     >>> _plain(functions.gelu(x)), _plain(functions.relu(x)), _plain(x**-2)
     (x*(erf(sqrt(2)*x/2) + 1)/2, relu(x), (1/x)**2)
     """
+    expr = in_doubles(expr)
     if isinstance(expr, functions.Real) and not isinstance(expr, _WITH_CODE):
         return expr.definition()
     if expr.is_Pow and expr.exp.is_Integer and expr.exp < -1:

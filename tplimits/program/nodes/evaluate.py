@@ -17,6 +17,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import crossings
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.functions import truncated
+from tplimits.program.nodes.log_sums import in_doubles
 from tplimits.program.nodes.normal_means import Mean, normal_mean
 from tplimits.program.nodes.rules import density, legendre, panels
 from tplimits.program.nodes.running_errors import mean_of_errors, samples
@@ -94,6 +95,8 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
     value: Any
     if (number := _number(expr)) is not None:
         value = number
+    elif (stable := in_doubles(expr)) is not expr:
+        value = evaluate(stable, known, memo)
     elif isinstance(expr, sympy.Add):
         value = evaluate(expr.args[0], known, memo)
         for a in expr.args[1:]:

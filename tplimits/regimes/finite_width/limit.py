@@ -15,6 +15,7 @@ from tplimits.law.observables import Observable, observables
 from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
+from tplimits.numbers.expansion.kinks import NoDefinitePlace
 from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
 from tplimits.regimes.finite_width import picture, report
@@ -65,8 +66,12 @@ class FiniteWidth:
         tables.refuse_unlike_normal(program)
         found = FiniteWidthLimit(program, derive_width(tables.without_roots(program.released)))
         if found.is_given:
-            with suppress(tables.NoRoom):  # points take longer, and are spread when numbers are asked for
+            try:
                 found.table("quadrature")
+            except NoDefinitePlace:
+                found.table()
+            except tables.NoRoom:
+                pass  # points take longer, and are spread when numbers are asked for
         return found
 
 
@@ -222,6 +227,11 @@ class FiniteWidthLimit(Told):
                 return self.table("quadrature", ratios=ratios, constants=given)
             except tables.NoRoom:
                 method = "particles"
+            except NoDefinitePlace as why:
+                # only what moves at a kink needs a place for it: then points say less than the grid
+                with suppress(EvaluationError, NoLimitError):
+                    return self.table("particles", particles, replicates, seed, ratios, given)
+                raise why
         asked = tables.Asked(
             method,
             whole_from(
