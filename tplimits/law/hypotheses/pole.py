@@ -4,8 +4,8 @@
 
 (the hypothesis of `jump`: ψ continuous at the limits of its arguments).  It is asked of every negative power and
 every logarithm of the body, also of one that stands beside a factor with limit 0: in avg(u)·(1/s) with s → 0 two
-fluctuations are divided by each other.  1/(√n θ_n) is asked of √n θ_n, which may be of order 1.  A denominator that vanishes at single points of a random variable is a
-question of moments (`moments`).
+fluctuations are divided by each other.  1/(√n θ_n) is asked of √n θ_n, which may be of order 1.  A denominator that
+vanishes at single points of a random variable is a question of moments (`moments`).
 
 An average over another neuron holds that neuron itself: 1/(x_α − x_β) is divided by zero at every width, for β = α,
 which the limit, where neurons are independent, does not show.
