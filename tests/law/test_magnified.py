@@ -302,3 +302,30 @@ def test_what_is_divided_by_is_0_with_positive_probability(name):
     # of a jump there is nothing to refuse: relu(s) is 0 at every width where it is
     nngp, _ = draws(lambda s: tp.step(tp.relu(s()).named("u")), ("v",))
     assert set(np.round(nngp / SECOND, 9)) == {0.0, 1.0}
+
+
+def test_powers_of_n_stand_beside_what_tends_to_0_alone():
+    """tanh(y)/(√n s·r) with r = ⟨h tanh h⟩ − ⟨sech² h⟩, a zero in disguise: it is r that is named."""
+
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = W @ x
+        r = (tp.avg(h * tp.tanh(h)) - tp.avg(1 - tp.tanh(h) ** 2)).named("r")
+        return tp.tanh(y) / (tp.sqrt(tp.n) * tp.avg(h * x) * r)
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, v: tp.Vector):
+        return v * program(W, tp.sum(U * ξ, over="d"), y)
+
+    with pytest.raises(tp.EvaluationError, match="`r` tends to 0 within its error"):
+        tp.derive(network, tp.Kernels(train=("v",))).sample(INPUT)
+
+
+def test_poles_inside_of_others_are_asked_first():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = W @ x
+        r = (tp.avg(h * tp.tanh(h)) - tp.avg(1 - tp.tanh(h) ** 2)).named("r")
+        return tp.avg(1 / (1 + y / r))
+
+    with pytest.raises(tp.EvaluationError, match="`r` tends to 0 within its error"):
+        tp.derive(program).evaluate()
