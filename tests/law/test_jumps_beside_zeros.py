@@ -13,10 +13,15 @@ CONTINUOUS = {
     "alternative": lambda u, x: x * tp.where(u, 1 + u, 1),
     "square": lambda u, x: x + tp.step(u) * tp.step(-u) * u**2 * x,
     "two": lambda u, x: x + u * tp.step(u * tp.step(u)) * x,
+    "clip at its upper end": lambda u, x: x * tp.where(-u, tp.where(u + 2, u + 1, -1), 1),
+    "clip at its lower end": lambda u, x: x * tp.where(2 - u, tp.where(u, u - 1, -1), 1),
+    "where in a condition": lambda u, x: x * tp.where(tp.where(u, u, 0) - 1, 5, 1),
 }
 JUMPING = {
     "no factor": lambda u, x: x + tp.step(u) * x,
     "of the other side": lambda u, x: x * tp.where(u, 1 + u, 2),
+    "clip of another height": lambda u, x: x * tp.where(-u, tp.where(u + 2, u + 1, -1), 2),
+    "clip that jumps inside": lambda u, x: x * tp.where(2 - u, tp.where(u, u - 1, 1), 1),
     "inside": lambda u, x: x + u * x + tp.tanh(tp.step(u) + u * tp.step(u)),
     "divided by": lambda u, x: x + u / (u + 1.5 - tp.step(u)) + tp.sign(u) / 2 * x,
     "pole": lambda u, x: x + u * tp.step(u) / (1 - tp.step(u) + u**2) * x,

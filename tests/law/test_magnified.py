@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from scipy.special import erf, exprel
 
 import tplimits as tp
@@ -219,3 +220,112 @@ def test_tangent_kernels_of_functions_of_one_fluctuation(name, drawn):
 def test_jumps_that_no_head_shows_have_no_tangent_kernel(function):
     with pytest.raises(tp.NoLimitError, match="derivative of a jump of a scalar that stays random"):
         draws(function)
+
+
+#: functions of n and of a = s/√n, and what they tend to
+OF_WIDTH = {
+    "√n sin a": (lambda a: tp.sqrt(tp.n) * tp.sin(a), lambda s: s),
+    "√n (exp a − 1)": (lambda a: tp.sqrt(tp.n) * (tp.exp(a) - 1), lambda s: s),
+    "√n (√(1 + a) − 1)": (lambda a: tp.sqrt(tp.n) * (tp.sqrt(1 + a) - 1), lambda s: s / 2),
+    "n (1 − cos a)": (lambda a: tp.n * (1 - tp.cos(a)), lambda s: s * s / 2),
+    "n a sin a − √n a": (lambda a: tp.n * a * tp.sin(a) - tp.sqrt(tp.n) * a, lambda s: s * s - s),
+    "a/√(sin² a + 1/n)": (lambda a: a / tp.sqrt(tp.sin(a) ** 2 + 1 / tp.n), lambda s: s / np.sqrt(s * s + 1)),
+}
+#: functions of these
+OF_THESE = {
+    "sin(u)/u": OF_ONE["sin(s)/s"],
+    "exp(−u²)": (lambda u: tp.exp(-u * u), lambda u: np.exp(-u * u)),
+    "relu(u − 0.3)": (lambda u: tp.relu(u - 0.3), lambda u: np.maximum(u - 0.3, 0)),
+    "max(u, u²/(u + u³))": (lambda u: tp.maximum(u, u * u / (u + u**3)), lambda u: np.maximum(u, u / (1 + u * u))),
+}
+
+
+@pytest.mark.parametrize("outer", OF_THESE)
+@pytest.mark.parametrize("inner", OF_WIDTH)
+def test_functions_of_the_width_and_what_is_small(inner, outer, drawn):
+    (small, large), (function, values) = OF_WIDTH[inner], OF_THESE[outer]
+
+    @tp.program
+    def inline(W: tp.Matrix, x: tp.Vector):
+        return function(small(tp.avg((W @ x) * x)))
+
+    @tp.program
+    def named(W: tp.Matrix, x: tp.Vector):
+        return function(small(tp.avg((W @ x) * x)).named("u"))
+
+    # no node at 0, nor at 1
+    mean, square = (MASSES @ values(large(NODES + 1e-4)) ** k for k in (1, 2))
+    for program in (inline, named):
+        found = tp.derive(program).evaluate()["return"]
+        assert found.value == pytest.approx(mean, abs=2e-3)
+        assert found.variance == pytest.approx(square - mean**2, abs=4e-3)
+    expected = SECOND * values(large(drawn)) ** 2
+    for a_named in (lambda a: a, lambda a: a.named("u")):
+        nngp, _ = draws(lambda s, a_named=a_named: function(a_named(small(s() / tp.sqrt(tp.n)))), ("v",))
+        assert nngp == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+def test_corrections_are_kept_where_a_power_of_n_brings_them_out():
+    """n (exp(−n (1 − cos a)) − exp(−n a²/2)) tends to s⁴/24 exp(−s²/2): a leading order of both leaves 0."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        a = tp.avg((W @ x) * x)
+        return tp.n * (tp.exp(-tp.n * (1 - tp.cos(a))) - tp.exp(-tp.n * a * a / 2))
+
+    truth = MASSES @ (NODES**4 / 24 * np.exp(-(NODES**2) / 2))
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(truth, abs=1e-8)
+
+
+def test_powers_of_n_beyond_the_usual_cut_no_series_short(drawn):
+    """n^(9/2) (a − sin a)³ tends to s⁹/216, and to 0 where sin is cut after a⁶."""
+
+    def ninth(s):
+        a = s() / tp.sqrt(tp.n)
+        return tp.n ** sympy.Rational(9, 2) * (a - tp.sin(a)) ** 3
+
+    nngp, _ = draws(ninth, ("v",))
+    assert nngp == pytest.approx(SECOND * drawn**18 / 216**2, rel=1e-5, abs=1e-16)
+    with pytest.raises(tp.NoLimitError, match="grows with n"):  # no series of so high an order is taken
+        draws(lambda s: tp.sin(ninth(s)), ("v",))
+
+
+@pytest.mark.parametrize("name", [False, True])
+def test_what_is_divided_by_is_0_with_positive_probability(name):
+    def function(s):
+        u = tp.sqrt(tp.n) * tp.relu(s() / tp.sqrt(tp.n))
+        u = u.named("u") if name else u
+        return tp.sin(u) / u
+
+    with pytest.raises(tp.EvaluationError, match="is not finite at the limit of its arguments"):
+        draws(function, ("v",))
+    # of a jump there is nothing to refuse: relu(s) is 0 at every width where it is
+    nngp, _ = draws(lambda s: tp.step(tp.relu(s()).named("u")), ("v",))
+    assert set(np.round(nngp / SECOND, 9)) == {0.0, 1.0}
+
+
+def test_powers_of_n_stand_beside_what_tends_to_0_alone():
+    """tanh(y)/(√n s·r) with r = ⟨h tanh h⟩ − ⟨sech² h⟩, a zero in disguise: it is r that is named."""
+
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = W @ x
+        r = (tp.avg(h * tp.tanh(h)) - tp.avg(1 - tp.tanh(h) ** 2)).named("r")
+        return tp.tanh(y) / (tp.sqrt(tp.n) * tp.avg(h * x) * r)
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, v: tp.Vector):
+        return v * program(W, tp.sum(U * ξ, over="d"), y)
+
+    with pytest.raises(tp.EvaluationError, match="`r` tends to 0 within its error"):
+        tp.derive(network, tp.Kernels(train=("v",))).sample(INPUT)
+
+
+def test_poles_inside_of_others_are_asked_first():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        h = W @ x
+        r = (tp.avg(h * tp.tanh(h)) - tp.avg(1 - tp.tanh(h) ** 2)).named("r")
+        return tp.avg(1 / (1 + y / r))
+
+    with pytest.raises(tp.EvaluationError, match="`r` tends to 0 within its error"):
+        tp.derive(program).evaluate()

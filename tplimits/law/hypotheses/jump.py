@@ -48,9 +48,12 @@ def _without_continuous(reader: Reader, body: Expr) -> Expr:
     """The body without the jumps that its limit does not depend on."""
     if body.has(N):
         return body
-    alternatives = {node: node.definition() for node in found(body, alternative)}
-    written = body.xreplace(alternatives)
-    sides = {node: sympy.Dummy(real=True) for node in found(written, *HEADS)}
+    written = body
+    while alternatives := {node: node.definition() for node in found(written, alternative)}:
+        written = written.xreplace(alternatives)
+    # those that are met at their jump, on either side
+    met = (node for node in found(written, *HEADS) if zero(reader, node.args[0]).kind is Kind.ZERO)
+    sides = {node: sympy.Dummy(real=True) for node in met}
     moved = written.xreplace(sides)  # of a jump inside of another the outer one
     exposed = [p.args[0] for p in found(moved, sympy.Pow, sympy.log) if not (p.is_Pow and p.exp.is_positive)]
     limit = reader.limit(moved)

@@ -4,8 +4,8 @@
 
 (the hypothesis of `jump`: ψ continuous at the limits of its arguments).  It is asked of every negative power and
 every logarithm of the body, also of one that stands beside a factor with limit 0: in avg(u)·(1/s) with s → 0 two
-fluctuations are divided by each other.  1/(√n θ_n) is asked of √n θ_n, which may be of order 1.  A denominator that vanishes at single points of a random variable is a
-question of moments (`moments`).
+fluctuations are divided by each other.  1/(√n θ_n) is asked of √n θ_n, which may be of order 1.  A denominator that
+vanishes at single points of a random variable is a question of moments (`moments`).
 
 An average over another neuron holds that neuron itself: 1/(x_α − x_β) is divided by zero at every width, for β = α,
 which the limit, where neurons are independent, does not show.
@@ -40,13 +40,16 @@ _NOT_FINITE: tuple[type, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
     _refuse_coincidences(reader, body, where)
-    places = [_place(reader, node, a) for node, alone in singular_places(body) for a in _magnified(body, node, alone)]
+    # of poles inside of others the inner ones first: beside them the outer ones have no value
+    inside_out = sorted(singular_places(body), key=lambda place: len(singular_places(place[1])))
+    places = [_place(reader, node, a) for node, alone in inside_out for a in _magnified(reader, body, node, alone)]
     return kept_from_zero(reader, "pole", places, where)
 
 
-def _magnified(body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
-    """What a pole divides by together with the powers of n beside it: 1/(√n s) is a pole of √n s, of order 1."""
-    beside = [p for p in found(body, sympy.Mul) if node in p.args] if node.is_Pow and body.has(N) else []
+def _magnified(reader: Reader, body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
+    """What a pole divides by, where it tends to 0 with the powers of n beside it: 1/(√n s) is a pole of √n s."""
+    is_small = node.is_Pow and body.has(N) and sympy.expand(reader.limit(argument)) == 0
+    beside = [p for p in found(body, sympy.Mul) if node in p.args] if is_small else []
     powers = {p: p.as_powers_dict().get(N, sympy.S.Zero) / node.exp for p in beside}
     raised = {p: power for p, power in powers.items() if power.is_positive}
     yield from dict.fromkeys(argument * N**power for power in raised.values())

@@ -12,13 +12,14 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.hypotheses.zero import cancelled
+from tplimits.law.rules.small import led_in_powers_of_n
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import found, put_in
 
-#: powers of widths beyond this one are as this one
+#: powers of widths that stand apart are counted together up to this one
 _MOST = 6
 
 
@@ -42,11 +43,13 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
         if not limits or None in limits.values():
             continue
         moved = {e: sympy.Dummy(str(e), real=True) for e in limits}
-        near = sympy.expand(argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits}))
+        whole = argument.xreplace({e: limits[e] + moved[e] / sympy.sqrt(N) for e in limits})
+        beside = brought_out([put_in(body, {argument: sympy.Dummy()}, {})], (N,))
+        near = sympy.expand(series := led_in_powers_of_n(whole, beside))
         scale = max(powers_of_n(near), default=S.Zero)
-        if scale < 0:
-            whole = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
-            raised = sympy.expand(near / N**scale).xreplace(whole)
+        if scale < 0 or series != whole:
+            back = {moved[e]: sympy.sqrt(N) * (e - limits[e]) for e in limits}
+            raised = sympy.expand(near / N**scale).xreplace(back)
             node = steps.get(argument)
             swap = {argument: N**scale * raised} if node is None else {node: step(raised)}
             body = put_in(body, swap, {})
@@ -56,8 +59,8 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
 def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:
     """To which order in a scalar beside its limit powers of widths may bring out what it does, within reason."""
     powers = (p.as_base_exp() for body in bodies for p in found(body, sympy.Pow, Symbol))
-    halves = (sympy.ceiling(2 * power) for base, power in powers if base in widths and power.is_positive)
-    return int(min(sympy.Add(*halves), _MOST))
+    halves = [int(sympy.ceiling(2 * power)) for base, power in powers if base in widths and power.is_positive]
+    return min(sum(halves), max(_MOST, *halves)) if halves else 0
 
 
 def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tuple[Expr, dict[Expr, Expr]]:

@@ -114,7 +114,9 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
 
 
 def _is_multiple(argument: Expr, others: list[Expr]) -> bool:
-    return any(sympy.cancel(argument / other).is_number for other in others)
+    """Whether an argument vanishes only where one of the others does, by its factors."""
+    bases = [b for f in sympy.Mul.make_args(argument) if not (b := f.as_base_exp()[0]).is_number]
+    return bool(bases) and all(any(sympy.cancel(b / other).is_number for other in others) for b in bases)
 
 
 def _labels(state: Derivation, body: Expr) -> list[str]:

@@ -9,6 +9,7 @@ around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING
 
 import sympy
@@ -23,7 +24,7 @@ from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.rules.removable import continued, smooth
-from tplimits.law.rules.small import in_powers_of_n
+from tplimits.law.rules.small import in_powers_of_n, led_in_powers_of_n, smoothed_out
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
@@ -88,8 +89,9 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
 
 def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞ with averages around their limits, which absorb its positive powers of n."""
-    centred, averages = _around_limits(state, body, brought_out([body], (N,)))
-    centred = scaled_out(centred)
+    order = brought_out([body], (N,))
+    centred, averages = _around_limits(state, body, order)
+    centred = scaled_out(smoothed_out(centred, Entry, order))
     _refuse_scales(state, key, centred, JUMPS)
     try:
         limit = at_infinity(centred)
@@ -136,7 +138,9 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
         arguments = [sympy.expand(a) for a in expr.args[first:last]]
         # the largest power of all homogeneous arguments together: after it the leading term is O(1), the others vanish
-        scale = max((p for a in arguments for p in powers_of_n(a)), default=S.Zero)
+        powers = [powers_of_n(a) for a in arguments]
+        known = all(found or not a.has(N) for a, found in zip(arguments, powers, strict=True))
+        scale = max(itertools.chain(*powers), default=S.Zero) if known else S.Zero
         if scale != 0 and (scale < 0 or growing or degree):
             inner = (sympy.expand(a / N**scale) for a in arguments)
             expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
@@ -205,7 +209,7 @@ def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
 
 def fluctuation_of(state: Derivation, argument: Expr) -> Expr:
     """What is left of a function of scalars on the scale on which it is not at its limit; 0 where it has none."""
-    near = sympy.expand(_around_limits(state, argument, 0)[0])
+    near = sympy.expand(scaled_out(led_in_powers_of_n(_around_limits(state, argument, 0)[0], 0)))
     scale = max(powers_of_n(near), default=S.Zero)
     return sympy.Add(*(t for t in sympy.Add.make_args(sympy.expand(near / N**scale)) if not t.has(N)))
 

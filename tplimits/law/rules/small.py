@@ -49,6 +49,18 @@ def in_powers_of_n(expr: Expr, order: int = 0, apart: tuple[type[Expr], ...] = (
     return total
 
 
+def led_in_powers_of_n(expr: Expr, order: int) -> Expr:
+    """An analytic expression as a sum of powers of n, from the first that does not vanish to so many orders beyond it.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> led_in_powers_of_n(sympy.sin(x / sympy.sqrt(N)) ** 2 + 1 / N, 0)
+    (x**2 + 1)/n
+    """
+    found = (k for k in range(_MOST + 1) if (series := in_powers_of_n(expr, k)) is None or series != 0)
+    series = in_powers_of_n(expr, next(found, _MOST) + order)
+    return series or expr
+
+
 def smoothed_out(expr: Expr, vectors: type[Expr], order: int) -> Expr:
     """An expression with what is such a sum written as one, to an order that no power of n beside it brings out."""
     if not expr.args or not expr.has(N):

@@ -165,13 +165,17 @@ def at_infinity(expr: Expr) -> Expr:
     """
     if not expr.has(N):
         return expr
-    small, root, q = in_root(expr)
-    if _positive_powers(small, root):
-        # divisors without n stay as they are: SymPy would multiply powers of n into them
-        divisors = {p for p in small.atoms(sympy.Pow) if p.exp.is_negative and p.base.is_Add and not p.has(root)}
-        names = {p: sympy.Dummy() for p in divisors}
-        small = sympy.expand(small.xreplace(names)).xreplace({name: p for p, name in names.items()})
-    offending = _positive_powers(small, root)
+    whole, root, q = in_root(expr)
+    small, offending = whole, _positive_powers(whole, root)
+    if offending:
+        # divisors that do not vanish stay as they are: SymPy would multiply powers of n into them
+        divisors = {p for p in whole.atoms(sympy.Pow) if p.exp.is_negative and p.base.is_Add} - set(offending)
+        for kept in (divisors, {p for p in divisors if not p.has(root)}):
+            names = {p: sympy.Dummy() for p in kept}
+            small = sympy.expand(whole.xreplace(names)).xreplace({name: p for p, name in names.items()})
+            offending = _positive_powers(small, root)
+            if not offending:
+                break
     found = small.xreplace({root: sympy.S.Zero})
     # log(1/√n) holds no positive power and diverges all the same
     if offending or is_infinite(found):

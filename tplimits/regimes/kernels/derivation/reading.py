@@ -11,6 +11,7 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.zero import has_flat
+from tplimits.law.rules.powers import scaled_out
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity
@@ -46,7 +47,7 @@ class BodyReader:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
         found = self._without_zeros(self.state.substituted(expr))
         try:
-            return at_infinity(found) if found.has(N) else found
+            return at_infinity(scaled_out(found)) if found.has(N) else found
         except ValueError:  # it grows with n: that is refused elsewhere
             return found
 
@@ -62,7 +63,7 @@ class BodyReader:
         if self._has_free_part(limit) or self._is_certain(limit):
             return True
         vanishing = has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr))
-        return self._is_visible(limit) and not vanishing
+        return self._is_visible(limit) and not vanishing and not self._is_random_switch(limit)
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """By the numerical stage, at the data it has."""
@@ -169,6 +170,14 @@ class BodyReader:
         """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""
         return coefficient != 0 and all(map(self._is_certain_factor, sympy.Mul.make_args(coefficient)))
 
+    def _is_random_switch(self, expr: Expr) -> bool:
+        """Whether it is flat on one side of a logit, as relu(S) is, S = √n·Avg: 0 with positive probability."""
+        if has_flat(expr) and expr.has(Given):
+            return True
+        nodes = (self.state.nodes[leaf.node] for leaf in self.state.leaves(expr))
+        of_logits = (n.body for n in nodes if n.body is not None and {kind for kind, *_ in n.sources} == {"√n"})
+        return any(map(self._is_random_switch, of_logits))
+
     def _may_be_none(self, expr: Expr) -> bool:
         """Whether it reads a logit whose variance may be 0."""
         return not all(self._is_regular(int(logit.args[0])) for logit in expr.atoms(Given))
@@ -178,7 +187,7 @@ class BodyReader:
             return bounds(factor.summand)[0] >= 0 and self._is_certain(factor.summand)
         if isinstance(factor, sympy.exp) or (isinstance(factor, sympy.Pow) and factor.exp.is_negative):
             return True
-        read = later(factor) or factor.atoms(Of) or self._may_be_none(factor)
+        read = later(factor) or factor.atoms(Of) or self._may_be_none(factor) or self._is_random_switch(factor)
         return not read or self._is_variance(factor)
 
     def _is_variance(self, entry: Expr) -> bool:

@@ -114,7 +114,8 @@ class Recursion(Brackets):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            body = self._limit(position, self.translated(self._judged_body(position, s.body)), keep=True)
+            body = smoothed_out(self.translated(self._judged_body(position, s.body)), Of, self._brought_out)
+            body = self._limit(position, body, keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))

@@ -20,7 +20,7 @@ from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.sampled import no_error
 from tplimits.law.hypotheses.tails import Growth, infinite_moment
-from tplimits.program.nodes.entries import axis_symbol, entries
+from tplimits.program.nodes.entries import N, axis_symbol, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.brackets import sided
@@ -189,6 +189,9 @@ class _Points:
         """The worst of them: those that cannot be told from zero, where there are any."""
         exact, scalars = self.recursion.judged.exact, self.recursion.scalars
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
+        # logits that stay random, as √n s does, are no numbers that they move about
+        logits = {e for e in limits if (scalars[e.source] if expr.has(N) else limits[e]).has(Given)}
+        limits = {e: limit for e, limit in limits.items() if e not in logits}
         places = {e: sympy.Dummy(real=True) for e in limits}
         body = self._with_means(reader.limit(expr.xreplace(places)))
         # those inside of vectors are numbers as well, with errors
@@ -216,8 +219,8 @@ class _Points:
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
         here, errors, moves = here[known], _SPREADS * spread[known], (away != here)[known]
-        zeros = numpy.flatnonzero(moves & ~(abs(here) > errors))
-        chosen = zeros if len(zeros) else range(min(len(here), 1))
+        zeros = numpy.flatnonzero(~(abs(here) > errors))
+        chosen = sorted(zeros, key=lambda k: not moves[k]) or range(min(len(here), 1))
         return [Value(float(here[k]), float(errors[k]), bool(moves[k])) for k in chosen]
 
     def _with_means(self, body: Expr) -> Expr:
