@@ -10,9 +10,10 @@ from scipy import integrate
 
 import tplimits as tp
 from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.vanishing import FORM
 from tplimits.law.means import BoxMean
 from tplimits.numbers.moments.tensor import tensor
-from tplimits.numbers.near_zero import continued, of_differences
+from tplimits.numbers.near_zero import _series, continued, of_differences
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.evaluate import evaluate
 
@@ -287,3 +288,21 @@ def test_the_mean_of_a_quotient_of_differences_is_good_to_the_error_told():
     # (exp(√2 g) − 1)/(√2 g) is the integral of exp(√2 u g) over u in [0, 1]
     truth = integrate.quad(lambda u: numpy.exp(u * u), 0, 1, epsabs=1e-15)[0]
     assert abs(found.value - truth) < found.error < 1e-11
+
+
+@pytest.mark.parametrize("power", [3, 4, 5, 8])
+def test_poles_inside_of_the_circle_are_no_series(power):
+    """(1 + t²)^(−4) beyond |t| = 1 begins with t^(−8): no lower order tells, and 0 had been read off for |t| < 1."""
+    series = _series((1 + FORM**2) ** -power)
+    if series is not None:
+        δ, *c = map(float, series)
+        assert sum(a * (δ / 4) ** k for k, a in enumerate(c)) == pytest.approx((1 + δ**2 / 16) ** -power, rel=1e-9)
+
+    @tp.program
+    def subject(x: tp.Vector):
+        return tp.avg((1 - tp.tanh(x) ** 2) / (1 + tp.relu(x) ** 2) ** power)
+
+    expected = mpmath.quad(
+        lambda x: mpmath.sech(x) ** 2 / (1 + max(x, 0) ** 2) ** power * mpmath.npdf(x), [-9, -2, 0, 1, 3, 9]
+    )
+    assert tp.derive(subject).evaluate()["return"].value == pytest.approx(float(expected), abs=1e-12)

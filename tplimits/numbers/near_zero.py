@@ -46,6 +46,8 @@ _ORDER, _RADIUS = 6, sympy.Float(0.5)
 _POINTS, _KEPT, _ASKED, _DIGITS = 128, 32, 8, 60
 #: what counts as zero, and how much larger than in the middle a function may be on its circle to tell
 _ZERO, _UNEVEN = mpmath.mpf(10) ** -30, 1e8
+#: where a series is compared with its function, as a share of the radius, and how well 32 terms have to agree there
+_WITHIN, _SERIES = mpmath.mpf("0.3"), mpmath.mpf(10) ** -15
 #: analytic where they are finite, with values off the real line, and what has no elementary form in the language
 _ANALYTIC = (
     *(head for head in ENTIRE if head is not truncated),
@@ -227,4 +229,7 @@ def _coefficients(value: Callable[[Any], Any], radius: mpmath.mpf) -> list[mpmat
 
     if any(abs(scaled(-j)) > nothing for j in range(1, _ASKED)):
         return None
-    return [c / radius**j if abs(c) > nothing else mpmath.mpf(0) for j, c in enumerate(map(scaled, range(_KEPT)))]
+    found = [c / radius**j if abs(c) > nothing else mpmath.mpf(0) for j, c in enumerate(map(scaled, range(_KEPT)))]
+    # poles inside of the circle may leave lower orders alone: of (1 + t²)^(−4) the first beyond |t| = 1 is t^(−8)
+    inside = radius * _WITHIN
+    return found if abs(mpmath.polyval(found[::-1], inside) - value(inside)) <= _SERIES * sizes[-1] else None

@@ -180,23 +180,25 @@ def _function(case: Case) -> ast.FunctionDef:
     return ast.parse(case.source).body[0]
 
 
-def respelled(case: Case, inline: bool) -> Case:
-    """The case without idle statements, with values inline and other words for operations, or with names for
-    everything; other arguments.
-    """
-    rng = random.Random(case.seed)
+def rewritten(case: Case, rng: random.Random, inline: bool) -> Case:
+    """The case without idle statements, with values inline and other words for operations, or names for everything."""
     tree = ast.parse(case.source)
     function = tree.body[0]
+    function.body = _inline(function) if inline else _name_all(function, rng)
     if inline:
-        function.body = _inline(function)
-        function = ast.fix_missing_locations(_Exchanged(rng).visit(function))
-    else:
-        function.body = _name_all(function, rng)
-    _arguments(function.args, rng)
-    arguments = [a.arg for a in function.args.args if a.arg not in case.options]
+        function.body = [_Exchanged(rng).visit(line) for line in function.body]
+    return replace(case, source=ast.unparse(ast.fix_missing_locations(tree)) + "\n")
+
+
+def respelled(case: Case, inline: bool) -> Case:
+    """The case rewritten, its arguments in another order and by other names."""
+    rng = random.Random(case.seed)
+    tree = ast.parse(rewritten(case, rng, inline).source)
+    given = tree.body[0].args
+    _arguments(given, rng)
+    arguments = [a.arg for a in given.args if a.arg not in case.options]
     fresh = rng.sample([f"{letter}{i}" for letter in "ABCKpqrt" for i in (1, 2, 3)], len(arguments))
     names = dict(zip(arguments, fresh, strict=True))
     source = ast.unparse(ast.fix_missing_locations(_Renamed(names).visit(tree))) + "\n"
     limit = re.sub(r"'(\w+)'", lambda m: f"'{names.get(m[1], m[1])}'", case.options.get("limit", ""))
-    options = {**case.options, "limit": limit} if limit else case.options
-    return replace(case, source=source, options=options)
+    return replace(case, source=source, options={**case.options, **({"limit": limit} if limit else {})})

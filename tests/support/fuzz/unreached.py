@@ -1,4 +1,4 @@
-"""Limits that networks of widths that can be run are not near, and that they come to all the same, as far as is seen."""
+"""Limits that networks of widths that can be run are not near, and come to all the same as far as is seen."""
 
 from __future__ import annotations
 

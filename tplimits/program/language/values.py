@@ -243,6 +243,9 @@ class Value(Refusals):
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Value:
+        # y/y is 1 at once, and where y is 0 no number: as a product of two values its domain is looked for
+        if isinstance(other, Value) and not (self.entry() / other.entry()).has(other.entry()):
+            return self * (1 / other)
         return apply(lambda a, b: a / b, (self, other), linear=not (isinstance(other, Value) and other.waiting))
 
     def __rtruediv__(self, other: Any) -> Value:

@@ -74,7 +74,7 @@ class BodyReader:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads; sums over axes
         keep the sign of their terms.
         """
-        return bounds_through(expr, lambda e: bounds(self._signed(e)), self.state.judged.around.opened)
+        return bounds_through(expr, lambda e: bounds(self._signed(e, {})), self.state.judged.around.opened)
 
     def written(self, expr: Expr) -> str:
         """The limit, brackets by the vectors that they are of."""
@@ -208,13 +208,17 @@ class BodyReader:
         # the mean of an even power vanishes only where its base does
         return body is not None and body.is_Pow and body.exp.is_even and self._has_free_part(body.base)
 
-    def _signed(self, expr: Expr) -> Expr:
-        if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel
-            return sympy.Dummy(real=True, nonnegative=True if self.state.judged.is_nonnegative(expr.source) else None)
-        if isinstance(expr, AxisSum):
-            low, _ = self.bounds(expr.summand)
-            return sympy.Dummy(nonnegative=True) if low >= 0 else sympy.Dummy(real=True)
-        return expr.func(*map(self._signed, expr.args)) if expr.args else expr
+    def _signed(self, expr: Expr, known: dict[Expr, Expr]) -> Expr:
+        """With one symbol for each entry and each sum over an axis, `known` where it stands twice."""
+        if not isinstance(expr, (Entry, AxisSum)):
+            return expr.func(*(self._signed(a, known) for a in expr.args)) if expr.args else expr
+        if expr not in known:
+            if isinstance(expr, Entry):
+                sign = True if self.state.judged.is_nonnegative(expr.source) else None
+            else:
+                sign = True if self.bounds(expr.summand)[0] >= 0 else None
+            known[expr] = sympy.Dummy(real=True, nonnegative=sign)
+        return known[expr]
 
 
 def held(state: Recursion, entry: Entry) -> Expr:

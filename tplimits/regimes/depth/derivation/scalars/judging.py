@@ -101,7 +101,7 @@ class ScalarReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, maps written out; sums over axes keep the sign of their terms."""
-        return bounds(self._signed(self.lowering.reading.inlined(expr)))
+        return bounds(self._signed(self.lowering.reading.inlined(expr), {}))
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
@@ -111,12 +111,17 @@ class ScalarReader:
         """The limit."""
         return sympy.sstr(self.limit(expr))
 
-    def _signed(self, expr: Expr) -> Expr:
-        if isinstance(expr, Entry):
-            return Dummy(real=True, nonnegative=True if self._is_nonnegative(expr) else None)
-        if isinstance(expr, AxisSum):
-            return Dummy(real=True, nonnegative=True if self.bounds(expr.summand)[0] >= 0 else None)
-        return expr.func(*map(self._signed, expr.args)) if expr.args else expr
+    def _signed(self, expr: Expr, known: dict[Expr, Expr]) -> Expr:
+        """With one symbol for each entry and each sum over an axis, `known` where it stands twice."""
+        if not isinstance(expr, (Entry, AxisSum)):
+            return expr.func(*(self._signed(a, known) for a in expr.args)) if expr.args else expr
+        if expr not in known:
+            if isinstance(expr, Entry):
+                sign = self._is_nonnegative(expr) or None
+            else:
+                sign = bool(self.bounds(expr.summand)[0] >= 0) or None
+            known[expr] = Dummy(real=True, nonnegative=sign)
+        return known[expr]
 
     def _is_nonnegative(self, entry: Entry) -> bool:
         s = self.lowering.program[entry.source]
