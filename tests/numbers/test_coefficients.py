@@ -59,7 +59,7 @@ def test_a_mean_that_a_zero_in_disguise_decides_is_refused(function):
         (lambda s, u, W: tp.relu(u + s * u) * u, 0.5),
         (lambda s, u, W: tp.sqrt(tp.abs(s * u)), 0.0),
         (lambda s, u, W: tp.tanh(W @ (s * u)) ** 2 + u * u, 1.0),
-        (lambda s, u, W: u * u * tp.exp(-(s * u) ** 2), 1.0),
+        (lambda s, u, W: u * u * tp.exp(-((s * u) ** 2)), 1.0),
     ],
     ids=["kink", "root", "image", "bump"],
 )
