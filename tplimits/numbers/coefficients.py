@@ -8,11 +8,13 @@ A mean moves with the numbers in it, and where one of them is rounding alone no 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.numbers.forms import Integrand
+if TYPE_CHECKING:
+    from tplimits.numbers.forms import Integrand
 
 
 def coefficients(integrand: Integrand) -> tuple[Expr, ...]:
