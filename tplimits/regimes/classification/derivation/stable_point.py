@@ -88,8 +88,8 @@ def refuse_other_powers(verdict: StabilityVerdict, there: StabilityVerdict) -> N
     raise NoLimitError(
         f"`{verdict.network.name}` in {verdict.parametrization!r} moves by order 1 at rates that make up for what is "
         f"small in it, a power of n or a scalar that tends to 0: {there.parametrization!r} of the same network "
-        f"{moved}, and no theorem gives another limit. A power of n in the program can stand in the parametrization, as a of "
-        "what it multiplies."
+        f"{moved}, and no theorem gives another limit. A power of n in the program can stand in the "
+        "parametrization, as a of what it multiplies."
     )
 
 
