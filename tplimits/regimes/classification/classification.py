@@ -13,6 +13,7 @@ from tplimits.errors import CheckError, NoLimitError
 from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.given import whole_from
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
 from tplimits.program.parametrization.table import MUP, NTP
@@ -152,9 +153,9 @@ class Classification(Reported):
     def powers(self, t: int = 1) -> dict[str, Any]:
         """The power of n of the change since the start, after t steps, of each feature and of f.
 
-        Raises CheckError where exponents have symbols.
+        Raises CheckError where exponents have symbols, and where t is no number of steps.
         """
-        counting = self.verdict.counting
+        t, counting = whole_from("t", t, 0, CheckError), self.verdict.counting
         if counting is None:
             raise CheckError(f"{self.parametrization!r} has symbols; powers of n need numbers: .substituted({{…}}).")
         return counting.moves(t)
