@@ -90,6 +90,44 @@ def test_a_tied_embedding_needs_a_factor_and_growing_heads_another():
     assert not divided.scores and not divided.output and not divided.left
 
 
+def _behind(function, bias=False):
+    """A model whose readouts are read by a function, (model, their values, inputs)."""
+
+    class Behind(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.inside = nn.Linear(5, n)
+            self.one, self.other = nn.Linear(n, 1, bias=bias), nn.Linear(n, 1, bias=bias)
+            self.gate = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            h = torch.tanh(self.inside(x))
+            return function(self, self.one(h), self.other(h), x)
+
+    return Behind
+
+
+BEHIND = {
+    "a gate": lambda model, one, other, x: one * model.gate,
+    "a temperature": lambda model, one, other, x: one * torch.exp(model.gate),
+    "data": lambda model, one, other, x: one * x[:, :1] + 0 * model.gate,
+    "a product": lambda model, one, other, x: one * other * model.gate,
+    "a gated sum": lambda model, one, other, x: one * model.gate + other,
+}
+
+
+@pytest.mark.parametrize("function", BEHIND.values(), ids=BEHIND)
+def test_readouts_that_a_function_reads_take_their_factors_themselves(function, request):
+    """Biases of readouts change nothing about weights: without them the output had been told to need a factor."""
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    without, having = (tp.scaling(_behind(function, bias), x, "sgd") for bias in (False, True))
+    # a product of two sums that start small leaves 0 in ever more steps the wider it is
+    assert not without.output and set(without.left) == ({"f"} if "product" in request.node.name else set())
+    rows = {name: (p.initial, p.rate) for name, p in without.by_name.items()}
+    assert rows == {name: (having.by_name[name].initial, having.by_name[name].rate) for name in rows}
+    assert rows["one.weight"] == (-1, -1) and rows["gate"][1] == 0
+
+
 def test_an_attached_factor_multiplies_the_output():
     plan, model = tp.scaling(decoder(), base=16), Decoder(64)
     tokens = MODELS["decoder"].example[0]

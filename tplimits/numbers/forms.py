@@ -92,9 +92,10 @@ class _Lowering:
 
     def form(self, expr: Expr) -> Expr | None:
         """The symbol of a linear expression (a constant is itself), None when it is not linear in the variables."""
-        expanded = sympy.expand(expr)
-        slope, constant = [], []
-        for term in sympy.Add.make_args(expanded):
+        # what is no part of a slope stays as it is: a square that is multiplied out is negative by its rounding
+        constant = [a for a in sympy.Add.make_args(expr) if not self.depends(a)]
+        slope = []
+        for term in sympy.Add.make_args(sympy.expand(expr - sympy.Add(*constant))):
             mine = [f for f in sympy.Mul.make_args(term) if self.depends(f)]
             if not mine:
                 constant.append(term)

@@ -102,6 +102,23 @@ def name(text: str) -> str:
     return _letters(stem) + _script("_", below) + _script("^", above)
 
 
+#: signs in sentences
+_IN_TEXT = {"−": "$-$", "·": r"$\cdot$", "≥": r"$\ge$", "≤": r"$\le$", "-": "-", **{c: "\\" + c for c in "_%$#&{}"}}
+
+
+def prose(text: str) -> str:
+    r"""Words with names in them, for \text{…}: what is no plain ASCII stands in mathematics.
+
+    >>> print(prose("reads Ω_1 − b, 50 % of it"))
+    reads $\Omega$\_1 $-$ b, 50 \% of it
+    """
+    shown = []
+    for cluster in _clusters(text):
+        is_plain = cluster == " " or (cluster.isascii() and cluster.isprintable() and cluster not in _ESCAPED)
+        shown.append(_IN_TEXT.get(cluster) or (cluster if is_plain else f"${_character(cluster)}$"))
+    return "".join(shown)
+
+
 #: signs in the name of a vector that is an expression
 _OF_EXPRESSIONS = {
     "ᵀ": r"^{\top}",

@@ -41,7 +41,7 @@ def get(name: str) -> ZooEntry:
     Raises ProgramError, with near names, when there is none.
     """
     known = {**PROGRAMS, **NETWORKS}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
         hint = f"near names are {', '.join(near)}" if near else f"there are {', '.join(known)}"
         raise ProgramError(f"the zoo has no program `{name}`; {hint}.")

@@ -234,7 +234,7 @@ def _kernel_of(body, zero):
 @pytest.mark.parametrize("body", [lambda x, s: x / (x * x + s), lambda x, s: x * x / (x * x + s)], ids=["1/x", "1"])
 def test_means_of_what_is_never_negative_lie_on_either_side_of_their_limits(body, zero):
     """Where s < 0 the square has a pole, and s has either sign: 6e7 ± 4e-4 and 1 ± 4e-15 were given for it."""
-    with pytest.raises(tp.EvaluationError, match="moves at finite width|no finite second moment"):
+    with pytest.raises(tp.EvaluationError, match=r"moves at finite width|no finite second moment"):
         _kernel_of(body, zero).evaluate([[0.6, 0.8]])
 
 

@@ -1,7 +1,9 @@
 """tp.classify: what it says, symbolic exponents, what it proposes, and what it refuses."""
 
+import linecache
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import sympy
@@ -180,3 +182,17 @@ def test_verdicts_on_symbols_are_printed(optimizer):
     b, c, d = sympy.symbols("b c d", real=True)
     found = tp.classify(2, tp.ABCD({"1": (0, b, c, d), "2": (0, b, c, d), "3": (0, b, c, d)}), optimizer)
     assert "falls" not in str(found) and "stable" in str(found) and found.latex()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("Ω", r"$\Omega$"), ("x̂", r"$\hat{x}$"), ("х", r"$\mathtt{U{+}0445}$"), ("a_b", r"a\_b")]
+)
+def test_names_in_sentences_are_ones_that_latex_knows(name, shown):
+    """pdflatex stops at letters that it does not know."""
+    parameters = f'ξ: tp.Input["d"], {name}: tp.Vector["d"], v: tp.Vector'
+    known: dict[str, Any] = {"tp": tp}
+    source = f"def net({parameters}):\n    return v * tp.relu(tp.sum({name} * ξ, over='d'))\n"
+    linecache.cache["<named>"] = len(source), None, source.splitlines(keepends=True), "<named>"
+    exec(compile(source, "<named>", "exec"), known)
+    latex = tp.classify(tp.network(known["net"]), tp.SP, tp.SGD()).report().latex
+    assert f"stable at the start, {shown}:" in latex and latex.isascii()

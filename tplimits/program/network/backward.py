@@ -79,7 +79,8 @@ class Backward:
 
     `program` is the total program: the network's instructions, then those of the gradients.  `gradients` holds for
     every parameter its uses, `shift_gradients` the same for the scalar added to the output (n₀ ∂shift/∂y for vectors
-    y, ∂shift/∂c for scalars); `adjoints` the gradients of the readout for every other instruction, by position.
+    y, ∂shift/∂c for scalars); `adjoints` the gradients of the readout for every other instruction, by position, and
+    `shift_adjoints` those of the shift.
     `outputs` maps the new names of output axes to those of the readout, `shift_outputs` to those of the shift.
     """
 
@@ -87,11 +88,12 @@ class Backward:
     gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
     shift_gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
     adjoints: Mapping[int, tuple[Use, ...]] = field(hash=False)
+    shift_adjoints: Mapping[int, tuple[Use, ...]] = field(hash=False)
     outputs: Mapping[str, str] = field(hash=False)
     shift_outputs: Mapping[str, str] = field(hash=False)
 
     def __post_init__(self) -> None:
-        for name in ("gradients", "shift_gradients", "adjoints", "outputs", "shift_outputs"):
+        for name in ("gradients", "shift_gradients", "adjoints", "shift_adjoints", "outputs", "shift_outputs"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
     def uses(self, name: str) -> list[tuple[Use, Mapping[str, str]]]:
@@ -119,6 +121,7 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
         gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
         shift_gradients={name: tuple(shift.uses.get(p, ())) if shift else () for p, name in trained.items()},
         adjoints={p: tuple(uses) for p, uses in main.uses.items() if p not in trained},
+        shift_adjoints={p: tuple(uses) for p, uses in shift.uses.items() if p not in trained} if shift else {},
         outputs=main.outputs,
         shift_outputs=shift.outputs if shift else {},
     )

@@ -22,7 +22,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import alone
-from tplimits.program.nodes.given import exact_number
+from tplimits.program.nodes.given import exact_number, finite_number, several, whole_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
 if TYPE_CHECKING:
@@ -160,11 +160,12 @@ class Optimizer:
         >>> SGD(momentum=0.5).update(g)
         g0/2 + g1
         """
-        if not len(gradients):
-            raise ProgramError("update([]): give the gradients of at least one step.")
+        steps = [g if isinstance(g, Expr) else _as_number(g) for g in several(gradients) or ()]
+        if not steps:
+            raise ProgramError(f"update({shown(gradients)}): give the gradients of at least one step, as a list.")
         held = {s.symbol: s.initial for s in self.states}
-        for t, g in enumerate(gradients):
-            known = {**held, G: sympy.sympify(g), TIME: sympy.Integer(t)}
+        for t, g in enumerate(steps):
+            known = {**held, G: g, TIME: sympy.Integer(t)}
             held = {s.symbol: s.update.subs(known, simultaneous=True) for s in self.states}
         return self.output.subs({**held, G: known[G], TIME: known[TIME]}, simultaneous=True)
 
@@ -304,3 +305,8 @@ def _is_linear_form(expr: Expr, variables: Sequence[Symbol]) -> bool:
 def _vanishes(expr: Expr) -> bool:
     """Whether an expression is zero, after simplification."""
     return bool(sympy.simplify(sympy.expand(expr)) == 0)
+
+
+def _as_number(gradient: Any) -> Expr:
+    whole = whole_number(gradient, None)
+    return sympy.sympify(finite_number("gradient", gradient, ProgramError) if whole is None else whole)

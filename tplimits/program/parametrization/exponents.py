@@ -6,7 +6,7 @@ A parameter is W = n^(−a) w.  What is trained is w: it starts with standard de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,6 +15,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError, shown
+from tplimits.program.nodes.given import several
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Exponents:
         """Exponents from four numbers; ProgramError for anything else."""
         if isinstance(values, Exponents):
             return values
-        four = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+        four = several(values) or ()
         if len(four) != 4:
             raise ProgramError(f"{what}={shown(values)}: give the four exponents (a, b, c, d).")
         return cls(*(exponent(v, f"{what}.{name}") for v, name in zip(four, "abcd", strict=True)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import ProgramError, shown
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.given import positive_number
@@ -62,10 +62,14 @@ class Script:
         if any(e is not None and e.free_symbols for r in self.rows for e in (r.std, r.lr, r.eps)):
             raise ProgramError("the exponents have symbols; give numbers: .substituted({…}) of the parametrization.")
         found = {}
-        for r in self.rows:
-            found[r.name] = {"std": width ** float(r.std), "lr": (width / tuned) ** float(r.lr)}
-            if r.eps is not None:
-                found[r.name]["eps"] = (width / tuned) ** float(r.eps)
+        try:
+            for r in self.rows:
+                found[r.name] = {"std": width ** float(r.std), "lr": (width / tuned) ** float(r.lr)}
+                if r.eps is not None:
+                    found[r.name]["eps"] = (width / tuned) ** float(r.eps)
+        except OverflowError:
+            widths = f"at({shown(n)}, base={shown(base)})"
+            raise ProgramError(f"{widths}: powers of them leave the range of doubles.") from None
         return found
 
     def __repr__(self) -> str:

@@ -13,13 +13,15 @@ from tplimits.errors import CheckError, NoLimitError
 from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.given import whole_from
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
+from tplimits.program.parametrization.table import MUP, NTP
 from tplimits.regimes import training
 from tplimits.regimes.classification import finite
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
 from tplimits.regimes.classification.derivation.perceptron import asked
-from tplimits.regimes.classification.derivation.stable_point import stable_point
+from tplimits.regimes.classification.derivation.stable_point import refuse_other_powers, stable_point
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, optimizer_of, verdict_on
 from tplimits.regimes.classification.report import latex, text
 from tplimits.report.written import program_graph
@@ -111,6 +113,9 @@ class Classification(Reported):
         if point.frozen:
             rest = {name: optimizer_of(chosen, name) for name in parameters(self.program)}
             chosen = {name: Frozen() if name in point.frozen else o for name, o in rest.items()}
+        if found.regime in ("feature", "operator"):
+            base = (MUP if point.learns else NTP).adjusted(self.program, chosen)
+            refuse_other_powers(found.verdict, verdict_on(self.program, base, chosen))
         started = point.started(self.program)
         if point.learns:
             return training.feature_learning.MaximalUpdate(chosen).derive(started)
@@ -148,9 +153,9 @@ class Classification(Reported):
     def powers(self, t: int = 1) -> dict[str, Any]:
         """The power of n of the change since the start, after t steps, of each feature and of f.
 
-        Raises CheckError where exponents have symbols.
+        Raises CheckError where exponents have symbols, and where t is no number of steps.
         """
-        counting = self.verdict.counting
+        t, counting = whole_from("t", t, 0, CheckError), self.verdict.counting
         if counting is None:
             raise CheckError(f"{self.parametrization!r} has symbols; powers of n need numbers: .substituted({{…}}).")
         return counting.moves(t)

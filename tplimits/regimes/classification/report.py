@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import latex as written
 
+from tplimits.report.latex_names import prose
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -100,12 +102,13 @@ def _regime(verdict: StabilityVerdict) -> str:
 
 def latex(verdict: StabilityVerdict) -> str:
     """Every inequality on a line."""
-    lines = [rf"&\text{{{line}}}" for line in _about_powers(verdict)]
+    lines = [rf"&\text{{{prose(line)}}}" for line in _about_powers(verdict)]
     for group, rows in verdict.groups.items():
         for row in rows:
             sign = {"=": "=", "≥": r"\ge", "≤": r"\le"}[row.relation]
-            about = row.about.replace("_", r"\_")
-            lines.append(rf"&\text{{{TITLES[group]}, {about}:}} & {written(row.left)} &{sign} {written(row.right)}")
+            lines.append(
+                rf"&\text{{{TITLES[group]}, {prose(row.about)}:}} & {written(row.left)} &{sign} {written(row.right)}"
+            )
     return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
 

@@ -192,9 +192,9 @@ class KernelLimit(OfData, Mixture, Written):
         Raises ProgramError for a name that does not stand in the print-out.
         """
         means = {m.name: m.function for m in self.outline.named_means}
-        if name not in means:
+        if not isinstance(name, str) or name not in means:
             known = ", ".join(means) or "none"
-            raise ProgramError(f"closed_form({name!r}): the means of `{self.program.name}` are {known}.")
+            raise ProgramError(f"closed_form({shown(name)}): the means of `{self.program.name}` are {known}.")
         found = closed_form(means[name])
         return None if found is None else found[0]
 

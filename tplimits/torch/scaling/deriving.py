@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import networkx
 import torch
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, ProgramError, shown
+from tplimits.program.nodes.given import whole_number
 from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.roles import roles
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 def width_of_base(base: Any, what: str = "base") -> int:
     """The base, if it is a width or a depth."""
-    if isinstance(base, bool) or not isinstance(base, int) or base < 1:
+    number = whole_number(base)
+    if number is None or number < 1:
         size = "width" if what == "base" else what
-        raise EvaluationError(f"{what}={base!r}: give the {size} where rates were tuned, a whole number.")
-    return base
+        raise EvaluationError(f"{what}={shown(base)}: give the {size} where rates were tuned, a whole number.")
+    return number
 
 
 def refuse_seeded(make: Callable[[], Any]) -> None:

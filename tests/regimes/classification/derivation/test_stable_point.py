@@ -323,3 +323,52 @@ def test_feature_kernels_of_finite_networks_evolve_where_the_verdict_says_so(nam
     error = float(np.sqrt(sum(y.var(ddof=1) / 24 * a * a for y, a in zip(logs, at, strict=True)))) / (at @ at)
     evolves = tp.classify(net, table, tp.SGD()).feature_kernels_evolve
     assert (power - 4 * error > -0.25) if evolves else (power + 4 * error < -0.25)
+
+
+@tp.network
+def shrunk(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.relu(W @ tp.sum(U * ξ, over="d")) / tp.sqrt(tp.n)
+
+
+@tp.network
+def weighed(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, w: tp.Vector):
+    return v * tp.avg(w * tp.relu(tp.sum(U * ξ, over="d")))
+
+
+@pytest.mark.parametrize(("network", "regime"), [(shrunk, "feature"), (weighed, "operator")])
+def test_what_rates_make_up_for_is_no_limit_of_the_maximal_update_or_of_the_operator(network, regime):
+    """f = 0 at all steps had been derived, where networks of both kinds move f by .3 in three steps."""
+    found = tp.classify(network, tp.SP, tp.SGD())
+    assert found.regime == regime
+    with pytest.raises(tp.NoLimitError, match="make up for what is small in it"):
+        found.limit()
+
+
+def test_a_power_of_the_width_in_the_parametrization_has_its_limit():
+    """v/√n with v ~ N(0, 1/n): the networks of `shrunk` in SP, trained here by hand, against the limit."""
+
+    @tp.network
+    def plain(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.relu(W @ tp.sum(U * ξ, over="d"))
+
+    # SP of `shrunk`: v = n^(−½) (n^(−½) z), a_out = 0
+    same = tp.ABCD({"v": ("1/2", "1/2", 0, 0)}, base=tp.SP)
+    X, y = np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, -1.0])
+    limit = tp.classify(plain, same, tp.SGD()).limit()
+    run = limit.evaluate(X, error=tp.squared_error(y), lr=0.5, steps=2, particles=1024, replicates=4)
+    rng, n, ends = np.random.default_rng(3), 400, []
+    for _ in range(24):
+        U, W = rng.standard_normal((2, n)), rng.standard_normal((n, n)) / n**0.5
+        v, first = rng.standard_normal(n) / n**0.5, None
+        for _ in range(3):
+            x = X @ U
+            h = x @ W.T
+            f = np.maximum(h, 0) @ v / n**0.5
+            first = f if first is None else first
+            χ = (f - first - y) / 2
+            dh = χ[:, None] * v * (h > 0) / n**0.5
+            v, W, U = v - 0.5 * χ @ np.maximum(h, 0) / n**0.5, W - 0.5 * dh.T @ x, U - 0.5 * X.T @ (dh @ W)
+        ends.append(f - first)
+    mean, error = np.mean(ends, axis=0), np.std(ends, axis=0) / len(ends) ** 0.5
+    assert np.all(abs(run.f[2] - mean) < 4.5 * np.hypot(error, run.stderr[2]) + 0.01)
+    assert np.all(abs(mean) > 20 * 0.005)

@@ -251,7 +251,7 @@ class Counting:
             # updates of several steps are a sum: as large as the largest, which none of the later ones takes back
             moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
             # the part of each update that goes through one average alone: only that is aligned with it
-            shares = {c: self.passes.shares(c, sizes, moves) for c in own}
+            shares = {c: self.passes.shares(c, sizes, moves, self._a_out) for c in own}
             own = {
                 c: {name: max(kept.get(name, NOTHING), fresh[name] + shares[c][name]) for name in fresh}
                 for c, kept in own.items()
@@ -294,16 +294,17 @@ class Counting:
         """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
         returned = self.network.returns[0]
         # a sum over n neurons is n times an average, in which what is centred falls by n^(−½)
-        mean = self.passes.averaged(returned, sizes[returned]).times(1 - as_fraction(self.parametrization.a_out))
+        mean = self.passes.averaged(returned, sizes[returned]).times(1 - self._a_out)
         return Size(mean.start, mean.change)
 
     def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
         """The power of n of n^d g, g the gradient with respect to w."""
-        e, a_out = self.exponents[name], as_fraction(self.parametrization.a_out)
-        scalar = self.roles.kinds[name] == "scalar"
-        # what is added to the output has no sum over neurons: its gradient with respect to one entry is 1/n of that
-        shifts = [sizes[u.gradient.source].total - (not scalar) for u in self.backward.shift_gradients[name]]
-        return max([self.passes.gradient(self.backward, name, sizes) - a_out, *shifts]) + as_fraction(e.d - e.a)
+        e = self.exponents[name]
+        return self.passes.whole(name, sizes, self._a_out) + as_fraction(e.d - e.a)
+
+    @property
+    def _a_out(self) -> Fraction:
+        return as_fraction(self.parametrization.a_out)
 
 
 def updated(optimizer: Optimizer, scaled: Power, above: bool = False) -> Power:

@@ -204,7 +204,16 @@ class Passes:
             found[c] = self.sizes(self.network, moves, found, s.operand.source)[0][s.operand.source].move
         return found
 
-    def shares(self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> dict[str, Power]:
+    def whole(self, name: str, sizes: Mapping[int, Size], a_out: Fraction) -> Power:
+        """The size of the gradient of the output, n^(−a_out) times the sum and what is added to it."""
+        # what is added has no sum over neurons: its gradient with respect to one entry is 1/n of that
+        entry = not isinstance(self.network[self.network.initial_names[name]], InitialScalar)
+        shifts = [sizes[u.gradient.source].total - entry for u in self.backward.shift_gradients[name]]
+        return max([self.gradient(self.backward, name, sizes) - a_out, *shifts])
+
+    def shares(
+        self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power], a_out: Fraction
+    ) -> dict[str, Power]:
         """The power of n of the gradient of each parameter through an average, next to the whole of it."""
         s = self.network[c]
         assert isinstance(s, Avg)
@@ -212,10 +221,12 @@ class Passes:
         path = total_of(self.network.replace(returns=(s.operand.source,)))
         on_path = self.sizes(path.program, moves, {})[0]
         # what the output's gradient is at the average multiplies all that goes through it
-        incoming = max((sizes[u.gradient.source].total for u in self.backward.adjoints.get(c, ())), default=NOTHING)
+        read = [sizes[u.gradient.source].total - a_out for u in self.backward.adjoints.get(c, ())]
+        added = [sizes[u.gradient.source].total - 1 for u in self.backward.shift_adjoints.get(c, ())]
+        incoming = max([*read, *added], default=NOTHING)
         found: dict[str, Power] = {}
         for name in self.exponents:
-            whole, through = self.gradient(self.backward, name, sizes), self.gradient(path, name, on_path)
+            whole, through = self.whole(name, sizes, a_out), self.gradient(path, name, on_path)
             share = incoming + through - whole if NOTHING not in (incoming, through, whole) else NOTHING
             found[name] = min(share, Fraction(0))
         return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import sympy
 
-from tplimits.program.nodes.entries import NO_NEURON, Entry, N
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.roles import terms_of
@@ -32,8 +32,9 @@ def levelled(network: Program) -> tuple[Program, sympy.Expr]:
         sum(exponent_of(f, widths) for f in sympy.Mul.make_args(term) if f.free_symbols & widths and not f.has(Entry))
         for term in sympy.Add.make_args(s.body)
     ]
-    # the largest term decides: smaller ones keep what they have less
-    own = -sympy.Rational(max(powers))
+    # the largest term decides: smaller ones keep what they have less; of scalars alone the sum has no part
+    of_neurons = any(e.neuron != NO_NEURON for e in entries(s.body))
+    own = -sympy.Rational(max(powers)) if of_neurons else sympy.S.One
     if own == 0:
         return network, own
     # all widths are in proportion, and count as one
@@ -63,24 +64,27 @@ def weights_of_sums(program: Program) -> dict[str, Fraction]:
 def _multiplied(program: Program) -> dict[int, Fraction]:
     """Averages that the program multiplies by positive powers of n, and the powers."""
     widths = program.known.width_symbols
+    averages = {p for p, s in enumerate(program) if isinstance(s, Avg)}
     found: dict[int, Fraction] = {}
     for s in program:
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            for entry, power in _powers(s.body, widths).items():
+            for entry, power in _powers(s.body, widths, averages).items():
                 position = int(entry.source)
-                if isinstance(program[position], Avg):
-                    found[position] = max(found.get(position, power), power)
+                found[position] = max(found.get(position, power), power)
     return found
 
 
-def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
-    """The positive powers of n that multiply entries of scalars."""
+def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol], averages: Collection[int]) -> dict[Entry, Fraction]:
+    """The positive powers of n that multiply averages; n² ⟨v x⟩⟨w x⟩ is a product of two sums."""
     found: dict[Entry, Fraction] = {}
     for node in sympy.preorder_traversal(body):
         if isinstance(node, sympy.Mul):
-            power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
-            if power > 0:
-                found |= {e: Fraction(power) for e in node.args if isinstance(e, Entry) and e.neuron == NO_NEURON}
+            power = Fraction(
+                sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
+            )
+            read = [e for e in node.args if isinstance(e, Entry) and int(e.source) in averages]
+            if power > 0 and read:
+                found |= dict.fromkeys(read, power / len(read) if power >= len(read) else power)
     return found
 
 

@@ -200,7 +200,7 @@ class _Late:
         first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
         own = {}
         for c in passes.multiplied:
-            shares = passes.shares(c, first, self.wanted)
+            shares = passes.shares(c, first, self.wanted, as_fraction(self.factor))
             own[c] = {name: power + shares[name] for name, power in self.wanted.items()}
         return passes.sizes(passes.backward.program, self.wanted, passes.aligned(own)) if own else (first, arguments)
 

@@ -21,6 +21,7 @@ from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction
 from tplimits.program.nodes.laws import Law
+from tplimits.regimes.classification.derivation.sizes import NOTHING
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -72,6 +73,24 @@ def stable_point(verdict: StabilityVerdict) -> StablePoint:
     frozen = tuple(name for name in counting.exponents if not counts(counting, name, learns))
     unread = tuple(p.name for p in verdict.table.readouts if learns and verdict.table.start_of(p) > 1)
     return StablePoint(learns, frozen, (*unread, *counting.small), not learns and _starts_at_zero(counting, title))
+
+
+def refuse_other_powers(verdict: StabilityVerdict, there: StabilityVerdict) -> None:
+    """NoLimitError where `there`, in μP or NTP, the same network moves otherwise: rates make up for what is small.
+
+    v f(x)/√n with the readout of SP, or v·s with a scalar s that tends to 0, moves by order 1 at larger rates than
+    theirs, and not at all at theirs.
+    """
+    if there.counting is None or there.regime == verdict.regime:
+        return
+    moves = there.counting.moves(len(there.counting.steps) - 1)["f"]
+    moved = f"is {there.regime}" if moves >= 0 else f"moves f like n^({moves})" if moves > NOTHING else "moves no f"
+    raise NoLimitError(
+        f"`{verdict.network.name}` in {verdict.parametrization!r} moves by order 1 at rates that make up for what is "
+        f"small in it, a power of n or a scalar that tends to 0: {there.parametrization!r} of the same network "
+        f"{moved}, and no theorem gives another limit. A power of n in the program can stand in the "
+        "parametrization, as a of what it multiplies."
+    )
 
 
 def counts(counting: Counting, name: str, learns: bool) -> bool:
