@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Symbol
+from sympy.matrices.exceptions import NonInvertibleMatrixError
 
 from tplimits.law.means import Expectation
 from tplimits.program.parts import longer
@@ -150,7 +151,10 @@ class NamedMoments:
             return Expectation(moment.integrand)
         gram = sympy.Matrix(moment.gram)
         # only to be shown; numbers take the pseudo-inverse with a tolerance
-        solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
+        try:
+            solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
+        except NonInvertibleMatrixError:  # images of one vector in two spellings, sign(x)² v and sign(y)² v
+            solved = gram.pinv()
         return (solved * sympy.Matrix(moment.products))[moment.place]
 
     def needed(self, expr: Expr) -> list[Symbol]:

@@ -17,7 +17,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.entries import entries
+from tplimits.program.nodes.entries import AxisSum, Entry, entries
 from tplimits.program.parts import found, holds, longer, remembered
 
 #: heads that may vanish on more than a null set
@@ -67,7 +67,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     What is zero at every width near its limit, as relu(h) for h < 0, counts where `still` says so.
     """
     # before the limit is looked at: exp(s) of anything finite cannot vanish, however long its limit is
-    if _positive(expr):
+    if positive(expr):
         return Zero(Kind.NEVER)
     # what holds at every finite width holds in the limit
     low, high = reader.bounds(expr)
@@ -177,12 +177,19 @@ def is_nothing_by_halves(expr: Expr) -> bool:
 
 
 @remembered(1 << 12)
-def _positive(expr: Expr) -> bool:
-    """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
+def positive(expr: Expr, known: frozenset[int] = frozenset()) -> bool:
+    """Whether it is positive at every finite argument, the limit among them: an exponential, a sum or a product of such.
+
+    Instructions at the positions of `known` are.
+    """
     if isinstance(expr, sympy.exp):
         return True
+    if isinstance(expr, AxisSum):
+        return positive(expr.summand, known)
+    if isinstance(expr, Entry):
+        return expr.source in known
     return isinstance(expr, (sympy.Add, sympy.Mul)) and all(
-        a.is_positive if a.is_number else _positive(a) for a in expr.args
+        a.is_positive if a.is_number else positive(a, known) for a in expr.args
     )
 
 

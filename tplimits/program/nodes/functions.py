@@ -18,34 +18,7 @@ from __future__ import annotations
 import sympy
 from sympy import DiracDelta, Expr, Function, Rational, S
 
-
-def _sign_of(x: Expr) -> int | None:
-    """The sign of a number, or None when x is not a number whose sign SymPy can tell."""
-    if not x.is_number:  # asked first: SymPy's assumptions about a long sum can take minutes
-        return None
-    if x.is_zero:
-        return 0
-    if x.is_positive:
-        return 1
-    if x.is_negative:
-        return -1
-    return None
-
-
-def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:
-    """`above` where the sign of x is known to be positive, `below` where it is known not to be, else None."""
-    sign = _sign_of(x)
-    return None if sign is None else above if sign > 0 else below
-
-
-def _strip_positive_factor(x: Expr) -> Expr:
-    """x without its positive numeric factor: step(3 h) and step(h) are the same function."""
-    factor, rest = x.as_coeff_Mul()
-    if factor.is_positive and factor != 1:
-        return rest
-    if factor.is_negative and factor != -1:
-        return -rest
-    return x
+from tplimits.program.nodes.switches import behind_jump, sign_of, switched, without_positive_factor
 
 
 class Real(Function):
@@ -72,10 +45,10 @@ class step(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        sign = _sign_of(x)
+        sign = sign_of(x)
         if sign is not None:
             return S.One if sign > 0 else S.Zero
-        stripped = _strip_positive_factor(x)
+        stripped = without_positive_factor(x)
         return cls(stripped) if stripped != x else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
@@ -89,7 +62,7 @@ class relu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return _switched(x, x, S.Zero)
+        return switched(x, x, S.Zero)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return step(self.args[0])
@@ -105,7 +78,7 @@ class leaky_relu(Real):
 
     @classmethod
     def eval(cls, x: Expr, slope: Expr) -> Expr | None:
-        return _switched(x, x, slope * x)
+        return switched(x, x, slope * x)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x, slope = self.args
@@ -130,7 +103,7 @@ class _Extreme(Real):
             return x
         if S.NaN in (x, y):  # which SymPy does not put in any order
             return S.NaN
-        found = _switched(cls._lead(x, y), x, y)
+        found = switched(cls._lead(x, y), x, y)
         # one order of arguments, so that equal functions are equal expressions
         if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):
             return cls(y, x)
@@ -168,7 +141,10 @@ class where(Real):
 
     @classmethod
     def eval(cls, c: Expr, x: Expr, y: Expr) -> Expr | None:
-        return x if x == y else _switched(c, x, y)
+        found = behind_jump(c, (step,), (stop_gradient,))
+        if x == y or found is None:
+            return x if x == y else switched(c, x, y)
+        return cls(found[0], x, y) if found[1] else cls(found[0], y, x)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         c, x, y = self.args
@@ -188,7 +164,7 @@ class sigmoid(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return Rational(1, 2) if _sign_of(x) == 0 else None
+        return Rational(1, 2) if sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return self * (1 - self)
@@ -205,7 +181,7 @@ class softplus(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return sympy.log(2) if _sign_of(x) == 0 else None
+        return sympy.log(2) if sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return sigmoid(self.args[0])
@@ -224,7 +200,7 @@ class gelu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return S.Zero if _sign_of(x) == 0 else None
+        return S.Zero if sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x = self.args[0]

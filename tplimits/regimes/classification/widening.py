@@ -89,7 +89,7 @@ class Widening(Reported):
         return found
 
     @property
-    def _orders(self) -> dict[str, tuple[Fraction, int]]:
+    def _orders(self) -> dict[str, tuple[Fraction, Fraction]]:
         """The power of each change in the first step, and the power of the rate that it has."""
         found = {name: _order(power) for name, power in self.response.moves(1).items()}
         return {name: (Fraction(p), k) for name, (p, k) in found.items() if p != NOTHING}
@@ -252,11 +252,15 @@ def _without_epsilon(optimizer: Optimizer) -> Optimizer:
     return optimizer
 
 
-def _order(power: Power) -> tuple[Power, int]:
-    """A power at the rate n^(−SMALL) as the power per rate, and the power of the rate."""
+def _order(power: Power) -> tuple[Power, Fraction]:
+    """A power at the rate n^(−SMALL) as the power per rate, and the power of the rate: a half behind a jump.
+
+    >>> _order(Fraction(1, 2) - SMALL), _order(Fraction(1, 4) - Fraction(SMALL, 2))
+    ((Fraction(1, 2), Fraction(1, 1)), (Fraction(1, 4), Fraction(1, 2)))
+    """
     if power == NOTHING:
-        return NOTHING, 0
-    order = round(-power / SMALL)
+        return NOTHING, Fraction(0)
+    order = Fraction(round(-power / (SMALL * QUARTER))) * QUARTER
     return power + order * SMALL, order
 
 

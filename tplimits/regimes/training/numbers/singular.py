@@ -17,6 +17,7 @@ import numpy
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.law.hypotheses.zero import positive
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
@@ -49,16 +50,22 @@ class Singular:
 
 
 def singular(total: TotalProgram) -> tuple[Singular, ...]:
-    """All of them in what outputs and gradients rest on, each once; what is positive at any width is left out."""
+    """All of them in what outputs and gradients rest on, each once; what is positive at any width is left out.
+
+    A sum of exponentials is, as a softmax divides by, however far apart those of two replicates are.
+    """
     found: dict[Expr, Singular] = {}
     program = continued(total.program)
+    known: frozenset[int] = frozenset()
     for position in sorted(total.needed):
         s = program[position]
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
+        if positive(s.body, known):
+            known |= {position}
         for what, written, _ in places(s.body):
             argument = written.as_coeff_Mul()[1]  # a small multiple is as far from 0 as what it is of
-            if of_scalars(argument):
+            if of_scalars(argument) and not positive(argument, known):
                 # the first place that reads it: where a run stops being finite
                 found.setdefault(argument, Singular(position, what, argument))
     return tuple(found.values())

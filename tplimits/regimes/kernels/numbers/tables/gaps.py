@@ -229,7 +229,7 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> An
         return None
     if all(_both(picking, symbol) for symbol, _ in picking.reads):  # one lookup an axis: outside both are 0 together
         return sums.taken(frame, picking, inner)
-    if len(picking.reads) != 2:
+    if len(picking.reads) != 2 or not _one_variable(*(lookup for _, lookup in picking.reads), picking.bounds):
         return None
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
     if shared[0] != shared[1]:
@@ -249,11 +249,18 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> An
     return mapped(total, [sums.taken(frame, picking, inner), *edges(values, reads)])
 
 
+def _one_variable(one: Expr, other: Expr, bounds: tuple[str, ...]) -> bool:
+    """Whether two inputs are read at the same places of either: distances of others do not add up to that of a sum."""
+    if isinstance(one, sums.Lookup) and isinstance(other, sums.Lookup) and one.table == other.table:
+        return all(_one_variable(i, j, bounds) for i, j in zip(one.indices, other.indices, strict=True))
+    return matches(one, other) or matches(other, one) or {str(one), str(other)} <= set(bounds)
+
+
 def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> Any:
     """Sums over as many places on either side: what the places of one input differ from each other is taken off."""
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
     reads = [sums.reading(frame, s.name, x, picking.bounds) for s, x in ((a, left), (b, right))]
-    alike = left.table == right.table and side_of(a.name) != side_of(b.name) and own(picking.inner, 1) is not None
+    alike = side_of(a.name) != side_of(b.name) and own(picking.inner, 1) is not None
     if not alike or any((r.places < 0).any() for r in reads):
         return None
     alone = sided(expr, 1, 1)
