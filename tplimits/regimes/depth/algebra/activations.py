@@ -123,9 +123,30 @@ def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: Fals
         at_zero = argument.is_polynomial(U) and sympy.degree(argument, U) == 1 and argument.xreplace({U: S.Zero}) == 0
         if not at_zero and stays(argument):
             continue
+        if at_zero and (bent := _with_modulus(body, jump)) is not None:
+            body = bent
+            continue
         # step(a u) = (1 + sgn(a) sgn(u))/2: all jumps at 0 through one sign, whose square is 1
         body = body.xreplace({jump: (1 + _side(argument, function) * SIGN) / 2})
     return body
+
+
+def _with_modulus(body: Expr, jump: Expr) -> Expr | None:
+    """A body with a u step(a u) = (a u + |a| |u|)/2 where the sign of a number a is not known; None elsewhere.
+
+    A kink, as of max(u, c u), asks for no sign, and a jump does: at a = 0 it has another value.
+    """
+    argument = sympy.expand(jump.args[0])
+    slope, power = argument.coeff(U, 1).as_independent(EPS, as_Add=False)
+    if power.as_base_exp()[0] not in (S.One, EPS) or slope.is_positive or slope.is_negative:
+        return None
+    name = Dummy(real=True)
+    off, *on = reversed(sympy.Poly(body.xreplace({jump: name}), name).all_coeffs())
+    # powers of a step are the step
+    share = sympy.cancel(sympy.Add(*on) / argument)
+    if not _polynomial(share):
+        return None
+    return sympy.Add(off, share * (argument + sympy.Abs(slope) * power * U * SIGN) / 2)
 
 
 def _side(argument: Expr, function: Expr) -> int:
@@ -161,7 +182,7 @@ def _sign(expr: Expr, name: str) -> int:
     first = expr if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
     if first.is_positive or first.is_negative:
         return 1 if first.is_positive else -1
-    unknown = ", ".join(f"`{s}`" for s in sorted(first.free_symbols - {EPS}, key=str))
+    unknown = f"`{shown(first)}`"
     raise NoLimitError(
         f"{name}: the sign of {unknown} is not known, and with it the side of the kink; take the constant out of the "
         "activation, as in c*tp.relu(h) for c > 0, or give it a number by .bind."
