@@ -43,7 +43,7 @@ from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.scalars.growth import tail_of
-from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.limits import NotSmall
 from tplimits.regimes.depth.derivation.scalars.row_weights import in_rows
 from tplimits.regimes.depth.derivation.scalars.scalars import fixed_number, fixed_table, parts
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance
