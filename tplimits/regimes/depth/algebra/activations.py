@@ -8,7 +8,7 @@ Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.isserlis import pairings
+from tplimits.law.closed_forms.isserlis import counted_pairings
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
 from tplimits.program.nodes.parity import parity
@@ -213,10 +213,6 @@ class Moment(NamedTuple):
 Column = tuple[tuple[Basis, int], ...]
 
 
-def _paired(tokens: Sequence[int]) -> list[Factors]:
-    return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
-
-
 @remembered(1 << 12)
 def moment(column: Column) -> tuple[Moment, ...] | None:
     """E Π basis(u_token) for one Gaussian column: a closed form, a mean with a name at one or two tokens, or None."""
@@ -255,9 +251,13 @@ def _half(basis: Basis, odd: bool | None) -> list[tuple[Rational, Basis]]:
 def _closed(merged: dict[int, Basis]) -> tuple[Moment, ...] | None:
     """The moment of powers and signs, or None where no closed form is known here."""
     signed = [(t, b) for t, b in merged.items() if b.sign]
-    plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
+    plain = [t for t, b in merged.items() if not b.sign and b.power]
     if not signed:
-        return tuple(Moment(S.One, 0, f) for f in _paired(plain))
+        found = counted_pairings(tuple(merged[t].power for t in plain))
+        return tuple(
+            Moment(sympy.Integer(count), 0, tuple(("V", (plain[i], plain[j]), 0) for i, j in pairs))
+            for pairs, count in found.items()
+        )
     if len(signed) == 1 and not plain:
         token, basis = signed[0]
         # E |u|^(2k+1) = 2^k k! √(2/π) σ^(2k+1): odd powers times the sign are all that is left here, even ones vanish
