@@ -370,6 +370,14 @@ def test_what_is_seen_on_each_side_of_a_kink_is_seen(law, expr, kind):
         (1 / (2 + sympy.sin(x)), Growth.BOUNDED),
         (1 / (-2 - sympy.Abs(x)), Growth.BOUNDED),
         (x**3 / (1 + y**2), Growth.POLYNOMIAL),
+        # what the terms of a divisor share is a pole of its own
+        (x / (x + x**3), Growth.BOUNDED),
+        (sympy.tanh(x) / (x + x * y**2), Growth.BOUNDED),
+        (x**2 / (x + x * sympy.exp(y)), Growth.POLYNOMIAL),
+        ((x + y) / (x + x**3), Growth.INFINITE),
+        (x / (x**2 + x), Growth.INFINITE),
+        # 0/0 on a half
+        (tp_functions.relu(x) / (tp_functions.relu(x) + tp_functions.relu(x) ** 2), Growth.UNKNOWN),
     ],
     ids=str,
 )

@@ -17,6 +17,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import Affine, Law, tidy
 from tplimits.law.closed_forms.orthant import merged
+from tplimits.program.parts import remembered
 
 #: polynomials beyond this degree are left to quadrature
 _HIGHEST_DEGREE = 12
@@ -66,6 +67,26 @@ def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
     for i in range(1, len(places)):
         for rest in pairings((*places[1:i], *places[i + 1 :])):
             yield [(places[0], places[i]), *rest]
+
+
+@remembered(1 << 12)
+def counted_pairings(exponents: Exponents) -> Mapping[tuple[tuple[int, int], ...], int]:
+    """E g^exponents as Σ count · Π C_ij: how many pairings have the same pairs of variables, by parts.
+
+    >>> counted_pairings((2, 2))
+    {((0, 0), (1, 1)): 1, ((0, 1), (0, 1)): 2}
+    """
+    first = next((i for i, e in enumerate(exponents) if e), None)
+    if first is None:
+        return {(): 1}
+    found: dict[tuple[tuple[int, int], ...], int] = {}
+    rest = _lower(exponents, first)
+    for j, power in enumerate(rest):
+        if power:
+            for pairs, count in counted_pairings(_lower(rest, j)).items():
+                key = tuple(sorted((*pairs, (first, j))))
+                found[key] = found.get(key, 0) + power * count
+    return found
 
 
 def gaussian_polynomial(

@@ -146,6 +146,8 @@ class _Analysis:
         if len(exponentials) > 1:
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
+        if (factored := sympy.Mul(*map(self._factored, expr.args))) != expr:
+            return self.growth(factored)
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
         for known in (self._by_argument(poles, others), self._without_differences(poles, others)):
@@ -164,6 +166,18 @@ class _Analysis:
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
         return of_product(tails, self.gaussians)
+
+    def _factored(self, factor: Expr) -> Expr:
+        """A pole at a sum as the poles at what its terms share and at the rest: 1/(x + x³) is x⁻¹/(1 + x²).
+
+        What may be 0 stays, relu(x) and numbers in disguise: relu(x)/(relu(x) + relu(x)²) is no number there.
+        """
+        base, power = factor.as_base_exp()
+        if not (base.is_Add and power.is_Integer and power.is_negative):
+            return factor
+        parts = sympy.Mul.make_args(sympy.factor_terms(base))
+        shared = [p for p in parts if not (p.is_Add and self.random(p))]
+        return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, shared)) else factor
 
     def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
         """|F(a b)| ≤ |a b| makes up for the poles at a and at b together, as in tanh(a b)/(a b); or None."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
-    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
+    from tplimits.regimes.depth.derivation.scalars.limits import Weight
 
 #: how many tokens a sum of one number runs over
 _SIZE = Function("size")

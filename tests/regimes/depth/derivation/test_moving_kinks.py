@@ -131,3 +131,28 @@ def test_kinks_at_the_root_of_the_width_are_not_met(function):
     twin = far(lambda u, s: function(u, s) + u**3 / s**2)  # γ² E(u u′³ + u³ u′) = 3 γ² V_ab (V_aa + V_bb)
     V = np.array([[1.3, 0.4], [0.4, 0.9]])
     np.testing.assert_allclose(twin, 0.36 * 3 * V * np.add.outer(np.diag(V), np.diag(V)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("given", [-1.5, 0.3, 1.0, 2.5])
+def test_a_kink_between_multiples_asks_for_no_sign(given):
+    """max(h, C h) = (1 + C)/2 h + |1 − C|/2 |h| with C open; a jump at C h asks for the sign of C."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, c):
+        return x + U @ tp.maximum(W @ x, c * (W @ x)) / tp.sqrt(tp.n)
+
+    f = lambda u: np.maximum(u, given * u)  # noqa: E731
+    open_, bound = tp.derive(block, tp.Proportional()), tp.derive(block.bind(c=given), tp.Proportional())
+    np.testing.assert_allclose(open_.drift_at(V, c=given), table(f, f), atol=5e-3)
+    np.testing.assert_allclose(open_.drift_at(V, c=given), bound.drift_at(V), rtol=1e-12)
+    assert np.abs(open_.drift_at(V, c=given + 0.5) - bound.drift_at(V)).max() > 0.05
+    tangent = tp.derive(block, tp.Proportional(tangent=True)).drift_at(V, 0.1 * V, V, c=given)
+    known = tp.derive(block.bind(c=given), tp.Proportional(tangent=True)).drift_at(V, 0.1 * V, V)
+    np.testing.assert_allclose(np.asarray(tangent), np.asarray(known), rtol=1e-12)
+
+    @tp.block
+    def jump(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, c):
+        return x + U @ tp.step((1 - c) * (W @ x)) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="the sign of `1 - c` is not known"):
+        tp.derive(jump, tp.Proportional())

@@ -263,3 +263,20 @@ def beside_another_term(x: tp.State["token"], W: tp.Matrix, Z: tp.Matrix, U: tp.
 def test_where_such_functions_have_no_place(block):
     with pytest.raises(tp.NoLimitError, match="several dense layers"):
         tp.derive(block, PROPORTIONAL)
+
+
+def test_polynomials_of_high_degree():
+    """E (u⁹ + 30 u⁴)(u′⁹ + 30 u′⁴), by nodes that are exact for it; its 17!! pairings had filled the memory."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        h = W @ x
+        return x + U @ (h**9 + 30 * h**4) / tp.sqrt(tp.n)
+
+    found = tp.derive(block, PROPORTIONAL).drift_at(V)
+    for a, b in np.ndindex(2, 2):
+        law = np.array([[V[a, a], V[a, b]], [V[a, b], V[b, b]]])
+        u, v, w = gaussian_pairs(law if a != b else law + np.diag([0, 1e-13]), 24)
+        wanted = (w * (u**9 + 30 * u**4) * (v**9 + 30 * v**4)).sum()
+        np.testing.assert_allclose(found[a, b], wanted, rtol=1e-5)
+        assert abs(found[a, b] - (w * u**9 * v**9).sum()) > 1e-4 * wanted

@@ -111,6 +111,8 @@ GROWING = {
         total(lambda s, r: tp.exp(2 * s) / (1 + tp.exp(s) + r**2)),
         plain(lambda s, r: np.exp(2 * s) / (1 + np.exp(s) + r**2)),
     ),
+    "shares": (lambda S: tp.exp(S * tp.softmax(S, over="key")), lambda S: np.exp(S * shares(S))),
+    "of a share": (lambda S: S * tp.exp(tp.softmax(S, over="key")), lambda S: S * np.exp(shares(S))),
     "high powers": (lambda S: S**6 * tp.softmax(S, over="key"), lambda S: S**6 * shares(S)),
     "powers of sums": (total(lambda s, r: (s + tp.relu(r)) ** 5), plain(lambda s, r: (s + np.maximum(r, 0)) ** 5)),
     "logarithms": (

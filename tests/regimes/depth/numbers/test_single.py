@@ -205,3 +205,85 @@ def test_functions_that_grow_as_exponentials_do(V):
     found = weighed(lambda S: tp.exp(S) - 1).drift_estimate_at(V)
     np.testing.assert_allclose(found.value, expected, rtol=1e-9)
     assert not found.error.any()
+
+
+SINGULAR = {
+    "logarithm": (lambda Z: 2 * Z * tp.log(abs(Z)), lambda z: 2 * z * np.log(np.abs(z))),
+    "of an inverse": (lambda Z: tp.tanh(1 / Z), lambda z: np.tanh(1 / z)),
+    "flat at 0": (lambda Z: Z * tp.exp(-1 / abs(Z)), lambda z: z * np.exp(-1 / np.abs(z))),
+    "removable": (lambda Z: Z / (Z + Z**3), lambda z: 1 / (1 + z**2)),
+    "removable by a function": (lambda Z: tp.tanh(Z) / (Z + Z * tp.exp(Z)), lambda z: np.tanh(z) / (z + z * np.exp(z))),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_functions_without_powers_at_zero(name):
+    """Of order 1 as weights: their mean squares are finite, though no series at 0 has them."""
+    function, plain = SINGULAR[name]
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+    x = np.linspace(-9, 9, 600)
+    wanted, wrong = (mean_products(plain, c * W, (x, np.exp(-(x**2) / 2))) / c for c in (1, 1.1))
+    value, error = weighed(function).drift_estimate_at(W)
+    np.testing.assert_allclose(value, wanted, rtol=4e-3)
+    assert (np.abs(wrong - wanted) > 0.02 * wanted).any() and (error < 1e-2 * value).all()
+
+
+def test_a_logarithm_of_a_logit():
+    """Cov(log|g|, log|g′|) = ½ arcsin² ρ, and E log|σ g| = log σ − (γ + log 2)/2."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+    value, error = weighed(lambda Z: tp.log(abs(Z))).drift_estimate_at(W)
+    size = np.outer(np.diag(W), np.diag(W)) ** 0.5
+    means = np.log(size) - (np.euler_gamma + np.log(2)) / 2
+    correlation = np.clip(np.einsum("ac,gd->agcd", W / size, W / size), -1, 1)
+    both = np.arcsin(correlation) ** 2 / 2 + np.einsum("ag,cd->agcd", means, means)
+    wanted = np.einsum("gd,agcd->ac", W, both)
+    np.testing.assert_allclose(value, wanted, rtol=1e-8)
+    assert np.abs(value - means @ W @ means.T).max() > 0.3 and not error.any()
+
+
+def test_functions_of_n_and_a_logit_alone():
+    """log|√n L|/n with L an average is log|Z|/n, and tanh(1/(√n L)) tanh(1/Z): nothing else brings the powers out."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        L, v = tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = tp.tanh(1 / (tp.sqrt(tp.n) * L)) / tp.sqrt(tp.n) + tp.log(abs(tp.sqrt(tp.n) * L)) / tp.n
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    x = np.linspace(-9, 9, 600)
+    size = np.outer(np.diag(W), np.diag(W)) ** 0.5
+    # E log|σ g| = log σ − (γ + log 2)/2
+    logs = np.log(size) - (np.euler_gamma + np.log(2)) / 2
+    odd = mean_products(lambda z: np.tanh(1 / z), W, (x, np.exp(-(x**2) / 2)))
+    wanted = 0.36 * (odd + logs @ W + (logs @ W).T)
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, wanted, atol=4e-3)
+    assert np.abs(value - 0.36 * odd).max() > 0.1
+
+
+SIZES = {
+    "sign beside a modulus": (tp.sign, tp.abs, lambda s: np.sqrt(2 / np.pi) * s, lambda z: np.sign(z)),
+    "curve beside a modulus": (tp.tanh, tp.abs, lambda s: np.sqrt(2 / np.pi) * s, np.tanh),
+    "sign beside a wave": (tp.sign, tp.cos, lambda s: np.exp(-(s**2) / 2), lambda z: np.sign(z)),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_terms_of_two_sizes_that_a_kink_joins(name):
+    """√(1 − γ²) x + γ v + γ Σ (f(S)/√n + g(S)/n) v: γ² (E f f′ + E g + E g′); g had been dropped."""
+    f, g, mean, plain = SIZES[name]
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S, v = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = f(S) / tp.sqrt(tp.n) + g(S) / tp.n
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    x = np.linspace(-9, 9, 600)
+    first = 0.36 * mean_products(plain, W, (x, np.exp(-(x**2) / 2)))
+    second = 0.36 * mean(np.outer(np.diag(W), np.diag(W)) ** 0.5) @ W
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, first + second + second.T, atol=2e-3)
+    assert np.abs(value - first).max() > 0.1

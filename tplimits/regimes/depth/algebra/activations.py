@@ -8,7 +8,7 @@ Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.isserlis import pairings
+from tplimits.law.closed_forms.isserlis import counted_pairings
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
 from tplimits.program.nodes.parity import parity
@@ -123,9 +123,30 @@ def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: Fals
         at_zero = argument.is_polynomial(U) and sympy.degree(argument, U) == 1 and argument.xreplace({U: S.Zero}) == 0
         if not at_zero and stays(argument):
             continue
+        if at_zero and (bent := _with_modulus(body, jump)) is not None:
+            body = bent
+            continue
         # step(a u) = (1 + sgn(a) sgn(u))/2: all jumps at 0 through one sign, whose square is 1
         body = body.xreplace({jump: (1 + _side(argument, function) * SIGN) / 2})
     return body
+
+
+def _with_modulus(body: Expr, jump: Expr) -> Expr | None:
+    """A body with a u step(a u) = (a u + |a| |u|)/2 where the sign of a number a is not known; None elsewhere.
+
+    A kink, as of max(u, c u), asks for no sign, and a jump does: at a = 0 it has another value.
+    """
+    argument = sympy.expand(jump.args[0])
+    slope, power = argument.coeff(U, 1).as_independent(EPS, as_Add=False)
+    if power.as_base_exp()[0] not in (S.One, EPS) or slope.is_positive or slope.is_negative:
+        return None
+    name = Dummy(real=True)
+    off, *on = reversed(sympy.Poly(body.xreplace({jump: name}), name).all_coeffs())
+    # powers of a step are the step
+    share = sympy.cancel(sympy.Add(*on) / argument)
+    if not _polynomial(share):
+        return None
+    return sympy.Add(off, share * (argument + sympy.Abs(slope) * power * U * SIGN) / 2)
 
 
 def _side(argument: Expr, function: Expr) -> int:
@@ -161,7 +182,7 @@ def _sign(expr: Expr, name: str) -> int:
     first = expr if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
     if first.is_positive or first.is_negative:
         return 1 if first.is_positive else -1
-    unknown = ", ".join(f"`{s}`" for s in sorted(first.free_symbols - {EPS}, key=str))
+    unknown = f"`{shown(first)}`"
     raise NoLimitError(
         f"{name}: the sign of {unknown} is not known, and with it the side of the kink; take the constant out of the "
         "activation, as in c*tp.relu(h) for c > 0, or give it a number by .bind."
@@ -190,10 +211,6 @@ class Moment(NamedTuple):
 
 
 Column = tuple[tuple[Basis, int], ...]
-
-
-def _paired(tokens: Sequence[int]) -> list[Factors]:
-    return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
 
 
 @remembered(1 << 12)
@@ -234,9 +251,13 @@ def _half(basis: Basis, odd: bool | None) -> list[tuple[Rational, Basis]]:
 def _closed(merged: dict[int, Basis]) -> tuple[Moment, ...] | None:
     """The moment of powers and signs, or None where no closed form is known here."""
     signed = [(t, b) for t, b in merged.items() if b.sign]
-    plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
+    plain = [t for t, b in merged.items() if not b.sign and b.power]
     if not signed:
-        return tuple(Moment(S.One, 0, f) for f in _paired(plain))
+        found = counted_pairings(tuple(merged[t].power for t in plain))
+        return tuple(
+            Moment(sympy.Integer(count), 0, tuple(("V", (plain[i], plain[j]), 0) for i, j in pairs))
+            for pairs, count in found.items()
+        )
     if len(signed) == 1 and not plain:
         token, basis = signed[0]
         # E |u|^(2k+1) = 2^k k! √(2/π) σ^(2k+1): odd powers times the sign are all that is left here, even ones vanish

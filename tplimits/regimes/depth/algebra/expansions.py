@@ -25,7 +25,7 @@ _ROOTS = 8
 
 
 class AtPole(NoLimitError):
-    """A function at a pole of it."""
+    """A function at a pole of it, or at another point where it has no powers at all, as log|y| and tanh(1/y) at 0."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _side(body: Expr, shown: Expr, point: Expr, side: int, most: int, roots: int
         moved = moved.xreplace({jump: _value(jump.args[0], τ, shown)})
     found = laurent(moved, τ, most)
     if found is None:
-        raise NoLimitError(
+        raise AtPole(
             f"`{shown}` has no expansion in powers of y around {point}, where its argument settles: a "
             "logarithm or a singular point of this kind is not covered."
         )

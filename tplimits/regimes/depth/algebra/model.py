@@ -13,7 +13,7 @@ from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
     from tplimits.regimes.depth.algebra.forms import Form
-    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
+    from tplimits.regimes.depth.derivation.scalars.limits import Weight
 
 
 #: the number of the operand that is 1 at every neuron

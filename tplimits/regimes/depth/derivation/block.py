@@ -35,7 +35,7 @@ from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, re
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.model import Jump
-    from tplimits.regimes.depth.derivation.scalars.order_one import Law, Weight
+    from tplimits.regimes.depth.derivation.scalars.limits import Law, Weight
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,8 @@ from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import OPEN, Factor, Poly
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment
-from tplimits.regimes.depth.derivation.scalars.order_one import (
-    NotSmall,
-    Weight,
-    axes_of,
-    insist_on_a_limit,
-    kept,
-    limit_of,
-)
+from tplimits.regimes.depth.derivation.scalars.limits import NotSmall, Weight, axes_of, insist_on_a_limit, limit_of
+from tplimits.regimes.depth.derivation.scalars.order_one import kept
 from tplimits.regimes.depth.derivation.scalars.written import Rest, Unwritten, written
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.arrays import Array
-from tplimits.law.hypotheses.bounds import bounds
-from tplimits.program.nodes.entries import AxisSum, Entry, entries, free_indices
+from tplimits.program.nodes.entries import AxisSum, Entry, entries
 from tplimits.program.nodes.properties import BOUNDED, LINEAR
-from tplimits.regimes.depth.numbers.slopes import CHOOSING, HIGH, Axes, Slopes, UnknownGrowthError, never_negative
+from tplimits.regimes.depth.numbers.ranges import floor, limits
+from tplimits.regimes.depth.numbers.slopes import CHOOSING, HIGH, Axes, Slopes, UnknownGrowthError
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.numbers.fields import Field
@@ -56,28 +56,14 @@ def is_flat(expr: Expr, state: int | None) -> bool:
     if not moving or isinstance(expr, (Entry, *BOUNDED)):
         return True
     if isinstance(expr, sympy.exp):
-        return bool(bounds(expr.args[0])[1] < sympy.oo)
+        return bool(limits(expr.args[0], state)[1] < sympy.oo)
     if expr.is_Pow and expr.exp.is_number:
-        low = expr.exp < HIGH or bounds(expr)[1] < sympy.oo
-        return low and is_flat(expr.base, state) if expr.exp > 0 else _is_floored(expr.base, state)
+        low = expr.exp < HIGH or limits(expr, state)[1] < sympy.oo
+        return low and is_flat(expr.base, state) if expr.exp > 0 else floor(expr.base, state) is not None
     flat = (sympy.Add, sympy.Mul, *CHOOSING, *LINEAR)
     if isinstance(expr, AxisSum):
         return is_flat(expr.summand, state)
     return isinstance(expr, flat) and all(is_flat(a, state) for a in expr.args)
-
-
-def _is_floored(divisor: Expr, state: int | None) -> bool:
-    """Whether a divisor is seen to stay above a positive number: of a softmax, 1 beside exponentials of differences."""
-    if isinstance(divisor, AxisSum) and never_negative(divisor):
-        own = [divisor.summand.xreplace({divisor.bound: i}) for i in free_indices(divisor) if _same_axis(i, divisor)]
-        return any(all(e.source == state for e in entries(one)) for one in own)
-    if divisor.is_Add and never_negative(divisor):
-        return any(_is_floored(a, state) for a in divisor.args)
-    return bool(bounds(divisor)[0] > 0)
-
-
-def _same_axis(index: Symbol, whole: AxisSum) -> bool:
-    return index.name.split("′")[0].split("″")[0] == whole.axis
 
 
 def _products(factors: Sequence[tuple[list[Array], tuple[int, ...]]], law: Array) -> Array:

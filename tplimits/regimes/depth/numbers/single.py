@@ -25,7 +25,7 @@ from tplimits.regimes.depth.numbers.covariance import mean_function, within_boun
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.depth.derivation.scalars.order_one import Weight
+    from tplimits.regimes.depth.derivation.scalars.limits import Weight
 
 #: pairs of scalars beyond which draws cost less
 _MOST_PAIRS = 1 << 16

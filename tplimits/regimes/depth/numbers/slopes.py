@@ -24,10 +24,10 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
-from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
 from tplimits.program.nodes.properties import BOUNDED, LINEAR
+from tplimits.regimes.depth.numbers.ranges import limits, never_negative
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.numbers.fields import Field
@@ -143,7 +143,7 @@ class Slopes:
             return _total(self._above(a, axes, sign) for a in expr.args)
         if isinstance(expr, AxisSum):
             return _total([a] for a in self._one_each(expr, axes, sign))
-        low, high = bounds(expr)
+        low, high = self._limits(expr)
         if (high if sign > 0 else -low) < sympy.oo:
             return [self.flat(axes)]
         if isinstance(expr, sympy.Mul):
@@ -171,15 +171,15 @@ class Slopes:
 
     def _above_product(self, product: sympy.Mul, axes: Axes, sign: int) -> list[Array]:
         known = [f for f in product.args if not self._is_random(f)]
-        limits = {f: bounds(f) for f in product.args if f not in known}
-        grown = [f for f, (low, high) in limits.items() if high == sympy.oo or low == -sympy.oo]
+        lies = {f: self._limits(f) for f in product.args if f not in known}
+        grown = [f for f, (low, high) in lies.items() if high == sympy.oo or low == -sympy.oo]
         if len(grown) != 1:
             raise UnknownGrowthError
         up, down = (self._above(grown[0], axes, one) for one in (1, -1))
         front = sign * self.field.at(sympy.Mul(*known), axes)[0][..., None]
         if len(known) + 1 == len(product.args):
             return _sums([front.clip(0) * a for a in up], [(-front).clip(0) * a for a in down])
-        most = abs(front) * float(sympy.Mul(*(max(abs(e) for e in limits[f]) for f in limits if f not in grown)))
+        most = abs(front) * float(sympy.Mul(*(max(abs(e) for e in lies[f]) for f in lies if f not in grown)))
         return _distinct([self.flat(axes), *(most * a for a in (*up, *down))])
 
     def _under(self, expr: Expr, axes: Axes) -> list[Array]:
@@ -201,7 +201,7 @@ class Slopes:
             return _total(parts) if all(parts) else []
         if isinstance(expr, sympy.Pow) and expr.exp.is_positive and never_negative(expr.base):
             return [float(expr.exp) * a for a in self._under(expr.base, axes)]
-        return [self.flat(axes)] if bounds(expr)[0] > 0 else []
+        return [self.flat(axes)] if self._limits(expr)[0] > 0 else []
 
     def _linear(self, expr: Expr, axes: Axes) -> Array | None:
         """The slope of a sum of multiples of scalars and a constant; None for others."""
@@ -254,6 +254,9 @@ class Slopes:
     def _spread(self, slope: Array, whole: AxisSum) -> Array:
         return numpy.broadcast_to(slope, (*slope.shape[:-2], self.field.size(whole.axis), slope.shape[-1]))
 
+    def _limits(self, expr: Expr) -> tuple[Expr, Expr]:
+        return limits(expr, self.field.program.state)
+
     def _is_random(self, expr: Expr) -> bool:
         return any(e.source != self.field.program.state for e in entries(expr))
 
@@ -265,15 +268,6 @@ class Slopes:
 def _chosen(expr: Expr) -> tuple[Expr, ...]:
     """What a function takes its values from: the condition of a choice is none of it."""
     return expr.args[1:] if isinstance(expr, functions.where) else expr.args
-
-
-def never_negative(expr: Expr) -> bool:
-    """Whether bounds say so, of sums over axes those of a term."""
-    if isinstance(expr, AxisSum):
-        return never_negative(expr.summand)
-    if isinstance(expr, (sympy.Add, sympy.Mul)):
-        return all(map(never_negative, expr.args))
-    return bool(bounds(expr)[0] >= 0)
 
 
 def _sums(first: list[Array], second: list[Array]) -> list[Array]:

@@ -41,7 +41,7 @@ from tplimits.regimes.depth.derivation.cumulants import times as times_form
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.placing import freed
-from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.limits import NotSmall
 from tplimits.regimes.depth.derivation.scalars.scalars import (
     SYMBOLIC,
     array_at,

@@ -5,9 +5,10 @@ What is random beside V at a jump smooths it; a divisor made of V alone has to k
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sympy import Dummy, Expr, Symbol, sstr
+from sympy import Add, Dummy, Expr, Symbol, sstr
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 
-def one_term(expr: Expr) -> Expr:
-    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
+def one_term(expr: Expr, beside: Iterable[Symbol] = ()) -> Expr:
+    """An expression with one term in the place of each sum over an axis: it grows as the sum does.
+
+    With the terms at the indices `beside` it, of the same axis: of a softmax, that of which it is the share.
+    """
     if isinstance(expr, AxisSum):
-        return one_term(expr.summand)
-    return expr.func(*map(one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr
+        own = (expr.summand.xreplace({expr.bound: i}) for i in beside if of_axis(i) == expr.axis)
+        return Add(*(one_term(a, beside) for a in dict.fromkeys((expr.summand, *own))))
+    leaf = not expr.args or isinstance(expr, (Entry, ArrayEntry))
+    return expr if leaf else expr.func(*(one_term(a, beside) for a in expr.args))
+
+
+def of_axis(index: Symbol) -> str:
+    """The axis that an index runs over."""
+    return index.name.split("′")[0].split("″")[0]
 
 
 def insist_on_continuity(lowering: Lowering, function: Expr) -> None:

@@ -13,7 +13,7 @@ from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.quotients import kept_together
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.program.nodes.entries import ArrayEntry, GaussMean, entries, reads_vectors, with_names
+from tplimits.program.nodes.entries import ArrayEntry, GaussMean, entries, free_axes, reads_vectors, with_names
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.named import multiplied_out
 from tplimits.regimes.depth.algebra.products import EPS
@@ -111,7 +111,7 @@ def insist_on_a_second_moment(lowering: Lowering, function: Expr, reason: NoLimi
 
 def tail_of(lowering: Lowering, function: Expr) -> Tail:
     """How a function of scalars grows, V given and positive where it is divided by."""
-    plain = one_term(function)
+    plain = one_term(function, free_axes(function))
     state = [e for e in entries(plain) if e.source == lowering.program.state]
     plain = plain.xreplace(dict.fromkeys(state, S.One))
     drawn = {e: Symbol(name, real=True) for e, name in names(plain).items()}

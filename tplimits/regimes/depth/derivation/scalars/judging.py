@@ -45,7 +45,7 @@ from tplimits.regimes.depth.algebra.products import Poly, lowest
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
 from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment, tail_of
-from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall, limit_of
+from tplimits.regimes.depth.derivation.scalars.limits import NotSmall, limit_of
 from tplimits.regimes.depth.derivation.scalars.row_weights import in_rows
 from tplimits.regimes.depth.derivation.scalars.scalars import fixed_number, fixed_table, parts
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance

@@ -15,90 +15,52 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sympy import Add, Dummy, Expr, Mul, Pow, Rational, S, Symbol, expand
+from sympy import Add, Dummy, Expr, Mul, S, expand
 
-from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.quotients import kept_together
-from tplimits.law.hypotheses.sharp import sharp_divisors
 from tplimits.program.nodes.entries import (
     ArrayEntry,
     AxisSum,
     Entry,
     N,
     entries,
-    free_axes,
     width_symbol,
-    with_names,
 )
-from tplimits.program.nodes.functions import kinks
+from tplimits.program.nodes.functions import elementary, kinks
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector
 from tplimits.program.nodes.parity import parity
-from tplimits.program.nodes.scale import at_infinity
-from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT
 from tplimits.regimes.depth.algebra.forms import Form
-from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, multiplied, total
-from tplimits.regimes.depth.derivation.not_covered import LargeWeightError
-from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
-from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment, names, tail_of
-from tplimits.regimes.depth.derivation.scalars.leading import GROWN, brought_out, in_front, in_powers
+from tplimits.regimes.depth.algebra.products import MOST, Poly, free_index, has_kinks, lowest, multiplied, total
+from tplimits.regimes.depth.derivation.scalars.growth import tail_of
+from tplimits.regimes.depth.derivation.scalars.leading import in_powers
+from tplimits.regimes.depth.derivation.scalars.limits import (
+    NotSmall,
+    Weight,
+    in_widths,
+    insist_on_divisors,
+    matrices,
+    of_n,
+    roots,
+    size_of,
+    weight,
+)
 from tplimits.regimes.depth.derivation.scalars.written import Rest, average
 from tplimits.regimes.depth.derivation.scalars.written import written as written_out
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
-    from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.lowering import Lowering
-
-
-class NotSmall(NoLimitError):
-    """A function of a scalar that fluctuates by order 1."""
-
-
-@dataclass(frozen=True)
-class Weight:
-    """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
-
-    `refusal` says why it has no place on a branch that is larger than n^(−1/2); `of_neuron`: entries are also those of
-    dense layers at one neuron, under their matrices (`neurons`).
-    """
-
-    program: Program
-    function: Expr
-    axes: tuple[Symbol, ...]
-    matrices: frozenset[int]
-    refusal: str
-    of_neuron: bool = False
-    #: averages that stand beside their mean, or behind scalars that multiply them
-    parts: frozenset[int] = frozenset()
-
-    @property
-    def read(self) -> tuple[int, ...]:
-        """The averages and matrices whose entries it reads, and the state if it reads V."""
-        return tuple(sorted({e.source for e in entries(self.function)}))
-
-    def too_large(self, more: str = "") -> LargeWeightError:
-        """The refusal of what is more than a random weight of mean square 1/n."""
-        return LargeWeightError(self.refusal + more, self.matrices)
-
-    def met(self, scale: Expr) -> Weight:
-        """The weight of a block that meets `scale` times V."""
-        of_state = (e for e in entries(self.function) if e.source == self.program.state)
-        return replace(self, function=self.function.xreplace({e: scale * e for e in of_state}))
-
-
-#: the covariance of two of what weights read: free indices α, β, … are those of the first, then those of the second
-Law = Mapping[tuple[int, int], "Form"]
 
 
 def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) -> list[Poly]:
     """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
     here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
     try:
-        if lowering.taken.as_weights & _matrices(lowering, Mul(*exprs)):
+        if lowering.taken.as_weights & matrices(lowering, Mul(*exprs)):
             raise NotSmall(f"{lowering.where}: functions of these scalars are averaged together, as weights.")
         return lowering.of_scalars(exprs, env)
     except NotSmall as reason:
@@ -116,14 +78,14 @@ def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) 
 def _weighed(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """An expression of scalars as a weight, or as terms of which some are smaller weights: I + F(S)/√n."""
     written = written_out(lowering, expr, {}, itertools.count())
-    _insist_on_divisors(lowering, written)
-    size = _size(lowering, written, reason)
+    insist_on_divisors(lowering, written)
+    size = size_of(lowering, written, reason)
     if size is not None and size <= 0:
         return _sized(lowering, written, size, reason, env)
     try:
         return _split(lowering, written, size or 1, reason, env)
     except NotSmall:
-        expanded = _in_widths(lowering, in_powers(_of_n(lowering, written), lowering.limit))
+        expanded = in_widths(lowering, in_powers(of_n(lowering, written), lowering.limit))
         if expanded == written:
             raise
         return total([_split(lowering, expanded, size or 1, reason, env), Poly((), lowering.limit)])
@@ -134,11 +96,11 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
     terms: dict[Expr, tuple[int | None, Poly]] = {}
     weighed: dict[Expr, int] = {}
     for term in _apart(lowering, written):
-        size = _size(lowering, term, reason)
+        size = size_of(lowering, term, reason)
         if size is not None and size < least:
             raise reason
         # I + F(S)/√n: what does not fluctuate by order 1 is lowered as ever, and F alone is the weight
-        weighed_alone = size is not None and (size <= 0 or bool(lowering.taken.as_weights & _matrices(lowering, term)))
+        weighed_alone = size is not None and (size <= 0 or bool(lowering.taken.as_weights & matrices(lowering, term)))
         ordinary = None if weighed_alone else _ordinary(lowering, term, env)
         # what has a kink stands beside a weight of the same scalars as a weight
         if ordinary is not None and (size is None or not has_kinks(ordinary)):
@@ -157,14 +119,10 @@ def _split(lowering: Lowering, written: Expr, least: int, reason: NotSmall, env:
 
 def _is_joined(lowering: Lowering, term: Expr, size: int, weighed: Mapping[Expr, int]) -> bool:
     """Whether a term of a size and a weight of the same matrices make a product of order 1/n."""
-    own = _matrices(lowering, term)
+    own = matrices(lowering, term)
     # what stands in front, and makes larger orders known, makes each of both larger by as much
     most = 2 * lowering.limit - MOST
-    return any(size + k <= most and own & _matrices(lowering, other) for other, k in weighed.items())
-
-
-def _matrices(lowering: Lowering, written: Expr) -> frozenset[int]:
-    return frozenset().union(*(lowering.reading.matrices_of[e.source] for e in entries(written)))
+    return any(size + k <= most and own & matrices(lowering, other) for other, k in weighed.items())
 
 
 def _apart(lowering: Lowering, written: Expr) -> list[Expr]:
@@ -187,22 +145,10 @@ def _multiplied_out(product: Expr) -> Iterator[Expr]:
         yield Mul(*rest, *terms)
 
 
-def _size(lowering: Lowering, written: Expr, reason: NotSmall) -> int | None:
-    """The k for which a written expression times n^(k/2) is random of order 1, beyond the limit for less, or None."""
-    for k in range(-GROWN, lowering.limit + 1):
-        try:
-            limit = limit_of(lowering, written * _roots(k), reason)
-        except NotSmall:
-            return None
-        if entries(limit):
-            return k
-    return lowering.limit + 1 if limit == 0 else None
-
-
 def _sized(lowering: Lowering, written: Expr, size: int, reason: NotSmall, env: Mapping[Expr, int]) -> Poly:
     """n^(−size/2) times a weight."""
-    own = _as_weight(lowering, weight(lowering, written * _roots(size), reason), env)
-    return multiplied(lowering.number(1 / _roots(size)), own, lowering.limit)
+    own = _as_weight(lowering, weight(lowering, written * roots(size), reason), env)
+    return multiplied(lowering.number(1 / roots(size)), own, lowering.limit)
 
 
 def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Poly | None:
@@ -211,34 +157,50 @@ def _ordinary(lowering: Lowering, written: Expr, env: Mapping[Expr, int]) -> Pol
     if written.has(Rest) or any(e.source == lowering.program.state for e in entries(written)):
         return None  # S is less than √n times its average there
     try:
-        return lowering.alone(written.xreplace({e: e * _roots(1) for e in entries(written)}), env)
+        return lowering.alone(written.xreplace({e: e * roots(1) for e in entries(written)}), env)
     except NotSmall:
         lowering.here = here
         return None
 
 
-def _roots(count: int) -> Expr:
-    """n^(count/2)."""
-    return N ** Rational(count, 2)
-
-
 def _as_factor(lowering: Lowering, expr: Expr, reason: NotSmall, env: Mapping[Expr, int]) -> Poly | None:
     """A function of one average, of mean zero in the limit, as a factor; None for others."""
-    if not lowering.taken.as_factors & _matrices(lowering, expr):
+    if not lowering.taken.as_factors & matrices(lowering, expr):
         return None
     front, core = expr.as_independent(Entry, AxisSum, as_Add=False)
     written = written_out(lowering, core, {}, itertools.count())
     read = entries(written)
     if len(read) != 1 or written.has(ArrayEntry, AxisSum) or not isinstance(lowering.program[read[0].source], Avg):
         return None
-    size = _size(lowering, written, reason)
-    if size is None or not average(lowering, read[0].source).whole:
+    before = lowering.alone(front, env)
+    # of what grows, smaller terms than those below would count
+    if not average(lowering, read[0].source).whole or lowest(before) < 0:
         return None
-    function = weight(lowering, written * _roots(size), reason).function.xreplace({read[0]: ARGUMENT})
-    if kinks(function) and parity(function, ARGUMENT) != -1:  # algebra may not see that its mean vanishes
-        return None
-    whole = lowering.around(function, read[0] * _roots(1), env, {}).whole()
-    return None if whole is None else multiplied(lowering.alone(front / _roots(size), env), whole, lowering.limit)
+    found, left = [], written
+    # the terms of each size, which a kink joins: sign(S)/√n + |S|/n
+    while (size := size_of(lowering, left, reason)) is not None and size <= lowering.limit:
+        function = weight(lowering, left * roots(size), reason).function
+        of_one = function.xreplace({read[0]: ARGUMENT})
+        # algebra may not see that its mean vanishes, which nothing asks of what is of size 1/n
+        odd = size == lowering.limit or not kinks(of_one) or parity(of_one, ARGUMENT) == -1
+        whole = lowering.around(of_one, read[0] * roots(1), env, {}).whole() if odd else None
+        rest = _beside(lowering, left, function, size, reason)
+        if whole is None or rest is None:
+            return None
+        found.append(multiplied(lowering.alone(front / roots(size), env), whole, lowering.limit))
+        left = rest
+    return None if size is None else total(found)
+
+
+def _beside(lowering: Lowering, written: Expr, leading: Expr, size: int, reason: NotSmall) -> Expr | None:
+    """What is smaller than n^(−size/2) beside the term of this size; None where it is not seen to be."""
+    left = written - leading / roots(size)
+    # logarithms stay whole: their powers of n cancel inside
+    for rest in (expand(form, log=False) for form in (left, elementary(left))):
+        found = size_of(lowering, rest, reason)
+        if found is not None and found > size:
+            return rest
+    return None
 
 
 def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
@@ -269,60 +231,3 @@ def _of_entries(s: Instruction) -> Form:
     count = len(s.axes) + times_state
     pairs = [(free_index(k), free_index(count + k)) for k in range(count)]
     return Form({tuple(("I" if k < len(s.axes) else "V", pair, 0) for k, pair in enumerate(pairs)): S.One})
-
-
-def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
-    """The indices of a function, in the order of the axes of a program."""
-    order = {a: k for k, a in enumerate(program.all_axes)}
-    return tuple(sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]]))
-
-
-def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
-    """The weight that a written expression of scalars is."""
-    program, function = lowering.program, limit_of(lowering, written, reason)
-    insist_on_a_limit(lowering, function, reason)
-    return Weight(program, function, axes_of(program, function), _matrices(lowering, function), str(reason))
-
-
-def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
-    """A written expression as n → ∞; `reason` where it grows."""
-    leading = in_front(_of_n(lowering, written))
-    # √n·tanh(T/√n) is T
-    for form in (lambda expr: expr, brought_out):
-        try:
-            found = at_infinity(form(leading))
-        except ValueError:
-            continue
-        if not found.has(Rest):
-            return found
-    raise reason
-
-
-def _of_n(lowering: Lowering, expr: Expr) -> Expr:
-    """With other widths by their ratio to n."""
-    return expr.xreplace({width_symbol(w): ratio_symbol(w) * N for w in lowering.program.other_widths})
-
-
-def _in_widths(lowering: Lowering, expr: Expr) -> Expr:
-    return expr.xreplace({ratio_symbol(w): width_symbol(w) / N for w in lowering.program.other_widths})
-
-
-def _insist_on_divisors(lowering: Lowering, written: Expr) -> None:
-    """Refuse quotients whose limit at every value hides how large they are near a zero, as 1/(1 + n²S²) at S ~ 1/n."""
-    if not any(p.exp.is_negative and p.base.is_Add and p.base.has(N) for p in written.atoms(Pow)):
-        return
-    for term in Add.make_args(expand(_of_n(lowering, written))):
-        # 1/(1 + n S²) as n⁻¹/(S² + 1/n): what the limit divides by, and the power that hides it
-        for base, left in sharp_divisors(in_front(term), lambda entry: True):
-            divisor, zero = (with_names(e, names(term).__getitem__, indexed=False) for e in (base, left))
-            raise NoLimitError(
-                f"{lowering.where}: `{divisor}`, S being √n times an average, is kept off 0 by less and less of it as "
-                f"n grows, and where `{zero}` is nearly 0 the function is far larger than it is elsewhere: its mean "
-                "square is not that of its limit. Let no power of n weigh the parts of a divisor against each other."
-            )
-
-
-def insist_on_a_limit(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
-    """Refuse a function of Gaussian scalars without a second moment, and one of V that is not continuous."""
-    insist_on_continuity(lowering, function)
-    insist_on_a_second_moment(lowering, function, reason)

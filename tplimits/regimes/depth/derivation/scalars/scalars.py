@@ -33,7 +33,7 @@ from tplimits.regimes.depth.algebra.tables import without_background, without_du
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.scalars.leading import SEVERAL
-from tplimits.regimes.depth.derivation.scalars.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars.limits import NotSmall
 from tplimits.regimes.depth.derivation.scalars.sides import at_array, at_number
 from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance, variance
 
