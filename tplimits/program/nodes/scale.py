@@ -57,7 +57,8 @@ def _denominator(expr: Expr) -> int:
     """A q such that expr holds only powers of n^(1/q)."""
     q = 1
     for power in expr.atoms(sympy.Pow):
-        if power.base.has(N):
+        # of (x + 1/√n)^y the power within counts
+        if power.base.has(N) and power.exp.is_Rational:
             q = sympy.ilcm(q, Rational(power.exp).q)
     return int(q) * (2 if q % 2 else 1)
 
