@@ -42,7 +42,13 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
         judge = _touching if reads_vectors(argument) else _outside
         doubts += judge(reader, node, argument, where)
     for node in found(body, sympy.Pow):
-        if 0 < node.exp < _STEEP and reader.moves(node.base) and not _may_be_negative(reader, node.base):
+        # of a symbol nothing is known, and numbers are asked again where it has one
+        if (
+            node.exp.is_Number
+            and 0 < node.exp < _STEEP
+            and reader.moves(node.base)
+            and not _may_be_negative(reader, node.base)
+        ):
             doubts += _steep(reader, node, where)
     return doubts
 
