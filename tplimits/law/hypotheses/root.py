@@ -42,7 +42,7 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
         judge = _touching if reads_vectors(argument) else _outside
         doubts += judge(reader, node, argument, where)
     for node in found(body, sympy.Pow):
-        # of a symbol nothing is known, and numbers are asked again where it has one
+        # of an exponent in symbols it is not known how steep it is
         if (
             node.exp.is_Number
             and 0 < node.exp < _STEEP
