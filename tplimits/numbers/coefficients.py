@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.program.parts import remembered
+
 if TYPE_CHECKING:
     from tplimits.numbers.forms import Integrand
 
 
+@remembered(1 << 12)
 def coefficients(integrand: Integrand) -> tuple[Expr, ...]:
     """Factors and shifts of forms and of the body that read no variable; alike terms of a sum are one."""
     return tuple(dict.fromkeys(c for c in _of(integrand, frozenset()) if c.free_symbols))

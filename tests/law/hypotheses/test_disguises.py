@@ -240,3 +240,35 @@ def test_poles_that_no_network_meets_are_left(case):
         return tp.avg(tp.avg(function(x, y, b), over=b))
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, rel=1e-8)
+
+
+def _kernel_at(root, zero):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Y: tp.Vector["d"], v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(Y * ξ, over="d")
+        return v * root(x, zero(x, y))
+
+    return tp.derive(network, tp.Kernels(train=("v",))).evaluate([[0.6, 0.8]]).nngp.item()
+
+
+def _of_quotients(x, y):
+    """E x²/(1 + x²) + E 1/(1 + y²) − 1, which is 0 and 10⁻¹⁶ in doubles."""
+    return tp.avg(x * x / (1 + x * x)) + tp.avg(1 / (1 + y * y)) - 1
+
+
+def _independent(x, y):
+    """E x y, which is seen to be 0."""
+    return tp.avg(x * y)
+
+
+@pytest.mark.parametrize("power", [0.25, 0.1])
+def test_steep_roots_of_zeros_in_disguise_are_refused_in_kernels(power):
+    """E |s x|^(1/5) was 6·10⁻⁴ ± 10⁻¹¹ for 0."""
+    with pytest.raises(tp.EvaluationError, match=r"is known to .* and no better"):
+        _kernel_at(lambda x, s: tp.abs(s * x) ** power, _of_quotients)
+
+
+def test_roots_of_zeros_that_are_seen_or_that_lose_few_digits_are_left():
+    assert _kernel_at(lambda x, s: tp.abs(s * x) ** 0.1, _independent) == 0
+    assert abs(_kernel_at(lambda x, s: tp.sqrt(tp.abs(s * x)) + x, _of_quotients) - 1) < 1e-7
+    assert _kernel_at(lambda x, s: x * s**0.25, lambda x, y: tp.avg(x * x)) == pytest.approx(1, rel=1e-12)

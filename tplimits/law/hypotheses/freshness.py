@@ -29,8 +29,8 @@ def readout(program: Program, position: int) -> None:
     if not is_safe(program, [position]) and not _is_tied(program, position):
         raise NoLimitError(
             f"{program.where(position)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for "
-            "x = Σ v·y with fresh readout vectors v (or images W y with W used there alone). Multiply what is read "
-            "out by a fresh vector."
+            "x = Σ v·y with fresh readout vectors v of mean 0 (or images W y with W used there alone). Multiply what "
+            "is read out by a fresh vector."
         )
 
 

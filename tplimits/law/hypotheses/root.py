@@ -25,6 +25,8 @@ from tplimits.program.parts import found
 
 #: digits to which the limit of a scalar is told from a negative number
 _DIGITS = 40
+#: roots of these powers and higher ones lose half of the digits of a zero at most; an error that is told as none
+_STEEP, _KNOWN = sympy.S.Half, 1e-3
 
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
@@ -39,7 +41,35 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     for node, argument in ends:
         judge = _touching if reads_vectors(argument) else _outside
         doubts += judge(reader, node, argument, where)
+    for node in found(body, sympy.Pow):
+        # of an exponent in symbols it is not known how steep it is
+        if (
+            node.exp.is_Number
+            and 0 < node.exp < _STEEP
+            and reader.moves(node.base)
+            and not _may_be_negative(reader, node.base)
+        ):
+            doubts += _steep(reader, node, where)
     return doubts
+
+
+def _steep(reader: Reader, node: Expr, where: str) -> list[Doubt]:
+    """NoLimitError where a steep root of what is 0 within its error is known to few digits; the doubt before numbers.
+
+    Of s = 10⁻¹⁶ ± 10⁻¹², a zero in disguise, |s|^(1/10) is 0.03, or anything up to 0.06.
+    """
+    seen = zero(reader, node.base)
+    if seen.kind is Kind.OPEN and seen.later:
+        return [Doubt("root", reader.shown(node), where, seen.reason, later=True)]
+    if seen.kind is not Kind.ZERO or seen.seen is None:
+        return []
+    known = (abs(seen.seen.number) + seen.seen.error) ** float(node.exp)
+    if known < _KNOWN:
+        return []
+    raise NoLimitError(
+        f"{where}: `{reader.shown(node)}` is known to {known:.1g} and no better, as `{reader.shown(node.base)}` is "
+        f"{seen}. Keep what stands under a root away from zero, or take a lower root."
+    )
 
 
 def _may_be_negative(reader: Reader, argument: Expr) -> bool:
