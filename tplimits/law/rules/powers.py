@@ -37,6 +37,7 @@ from tplimits.program.nodes.scale import (
     beside_power,
     in_root,
     is_infinite,
+    multiplied_out,
     outgrown,
     powers_of_n,
     without_factor,
@@ -133,7 +134,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     if growing and isinstance(expr, (*JUMPS, *properties.KINKED)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
-        arguments = [sympy.expand(a) for a in expr.args[first:last]]
+        arguments = [multiplied_out(a) for a in expr.args[first:last]]
         # the largest power of all homogeneous arguments together: after it the leading term is O(1), the others vanish
         scale = max((p for a in arguments for p in powers_of_n(a)), default=S.Zero)
         if scale != 0 and (scale < 0 or growing or degree):
