@@ -96,8 +96,8 @@ def test_powers_that_are_fine(expr):
 
 def test_long_expressions_that_keep_n_inside_are_not_multiplied_out():
     """A softmax less its largest logit, in its gradient, had been multiplied out for minutes to find no power of n."""
-    many = sympy.symbols("x0:40", real=True)
-    inside = sympy.Mul(*(1 + a + relu(a / sympy.sqrt(N)) for a in many))  # 3⁴⁰ terms
+    many = sympy.symbols("x0:50", real=True)
+    inside = sympy.Mul(*(1 + a + relu(a / sympy.sqrt(N)) for a in many))  # 3⁵⁰ terms
     assert longer(inside, 400) and powers_of_n(multiplied_out(inside)) == [] and led(inside) is None
     assert multiplied_out(inside) == inside
     # what comes out is multiplied out, however long, and so is all that is short
