@@ -134,3 +134,37 @@ def test_optimizers_are_those_of_scripts():
         net.classify("muon")
     with pytest.raises(tp.ProgramError, match="there is no rule for it"):
         net.classify(3)
+
+
+class Chosen(torch.nn.Module):
+    """A perceptron whose first activation is written by a comparison."""
+
+    def __init__(self, n, activation):
+        super().__init__()
+        self.a, self.b, self.c = torch.nn.Linear(5, n), torch.nn.Linear(n, n), torch.nn.Linear(n, 1)
+        self.activation = activation
+
+    def forward(self, x):
+        return self.c(torch.tanh(self.b(self.activation(self.a(x)))))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_choices_by_comparisons_have_the_powers_of_what_they_are(optimizer):
+    """relu as a choice had moved like n^(19999/4), or had been a division by zero."""
+    x = torch.randn(4, 5)
+
+    def verdict(activation):
+        return tp.from_torch(lambda n: Chosen(n, activation), x).classify(optimizer)
+
+    expected = verdict(torch.relu)
+    for activation in (
+        lambda z: torch.where(z > 0, z, 0.0),
+        lambda z: torch.where(z <= 0, torch.zeros_like(z), z),
+        lambda z: z.masked_fill(z < 0, 0.0),
+    ):
+        found = verdict(activation)
+        assert found.sentence == expected.sentence and found.layers == expected.layers, found.sentence
+        assert found.largest_rate == expected.largest_rate
+    # one that jumps moves by the root of the rate at first, and has a largest rate all the same
+    jumping = verdict(lambda z: torch.where(z > 0, z, -1.0))
+    assert jumping.largest_rate == expected.largest_rate and jumping.f == expected.f

@@ -21,6 +21,7 @@ from tplimits.program.nodes.functions import (
     sigmoid,
     softplus,
     step,
+    stop_gradient,
     where,
 )
 
@@ -122,3 +123,23 @@ def test_every_entrywise_function_of_the_language_is_known_to_the_messages():
     public = {name for name, f in vars(entrywise).items() if getattr(f, "__module__", "") == entrywise.__name__}
     public -= {"elementwise", "expect", "stop_gradient"} | {name for name in public if name.startswith("_")}
     assert public == refusals.ENTRYWISE
+
+
+def test_a_choice_by_a_comparison_is_one_by_what_is_compared():
+    """torch.where(h > 0, h, 0) compares step(h), which no derivative passes, with ½: its value is nowhere near ½."""
+    half, values = Rational(1, 2), {x: 0, y: 3}
+    for condition, expected in (
+        (step(x) - half, where(x, y, 7)),
+        (stop_gradient(step(x)) - half, where(stop_gradient(x), y, 7)),
+        (half - step(x), where(x, 7, y)),
+        (3 * step(-x) - 2, where(-x, y, 7)),
+        (1 - 2 * stop_gradient(step(x)), where(stop_gradient(x), 7, y)),
+    ):
+        chosen = where(condition, y, 7)
+        assert chosen == expected
+        for at in (-2, 0, 2):
+            number = float(elementary(condition).subs(x, at))
+            assert elementary(chosen).subs(values | {x: at}) == (3 if number > 0 else 7)
+    # not one by x where no side changes the sign, or another part of the condition has any
+    assert where(step(x) + 1, y, 7) != where(x, y, 7) != where(step(x) - half + y, y, 7)
+    assert where(step(x) + step(y) - half, y, 7) not in (where(x, y, 7), where(y, y, 7))

@@ -5,7 +5,17 @@ import sympy
 from sympy import Integer, Rational
 
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N, width_symbol
-from tplimits.program.nodes.scale import at_infinity, highest_power, in_root, irrational_power
+from tplimits.program.nodes.functions import relu
+from tplimits.program.nodes.scale import (
+    at_infinity,
+    highest_power,
+    in_root,
+    irrational_power,
+    led,
+    multiplied_out,
+    powers_of_n,
+)
+from tplimits.program.parts import longer
 
 x, y = sympy.symbols("x y", real=True)
 k = width_symbol("k")
@@ -82,3 +92,16 @@ def test_powers_of_widths_that_are_not_rational(expr):
 )
 def test_powers_that_are_fine(expr):
     assert irrational_power(expr, (N, k)) is None
+
+
+def test_long_expressions_that_keep_n_inside_are_not_multiplied_out():
+    """A softmax less its largest logit, in its gradient, had been multiplied out for minutes to find no power of n."""
+    many = sympy.symbols("x0:50", real=True)
+    inside = sympy.Mul(*(1 + a + relu(a / sympy.sqrt(N)) for a in many))  # 3⁵⁰ terms
+    assert longer(inside, 400) and powers_of_n(multiplied_out(inside)) == [] and led(inside) is None
+    assert multiplied_out(inside) == inside
+    # what comes out is multiplied out, however long, and so is all that is short
+    outside = sympy.Add(*((a + 1 / sympy.sqrt(N)) ** 2 * sympy.sin(a) * sympy.cos(a) for a in many))
+    assert longer(outside, 400) and set(powers_of_n(multiplied_out(outside))) == {0, -sympy.S.Half, -1}
+    short = (1 + relu(x / N)) * (y + 1)
+    assert multiplied_out(short) == sympy.expand(short)

@@ -178,7 +178,7 @@ def is_nothing_by_halves(expr: Expr) -> bool:
 
 @remembered(1 << 12)
 def positive(expr: Expr, known: frozenset[int] = frozenset()) -> bool:
-    """Whether it is positive at every finite argument, the limit among them: an exponential, a sum or a product of such.
+    """Whether it is positive at every finite argument, as the limit is: an exponential, a sum or a product of such.
 
     Instructions at the positions of `known` are.
     """

@@ -38,6 +38,7 @@ from tplimits.program.nodes.scale import (
     beside_power,
     in_root,
     is_infinite,
+    multiplied_out,
     outgrown,
     powers_of_n,
     without_factor,
@@ -136,7 +137,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     if growing and isinstance(expr, (*JUMPS, *properties.KINKED)):
         expr = _on_its_side(expr)
     for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
-        arguments = [sympy.expand(a) for a in expr.args[first:last]]
+        arguments = [multiplied_out(a) for a in expr.args[first:last]]
         # the largest power of all homogeneous arguments together: after it the leading term is O(1), the others vanish
         powers = [powers_of_n(a) for a in arguments]
         known = all(found or not a.has(N) for a, found in zip(arguments, powers, strict=True))

@@ -18,7 +18,24 @@ from __future__ import annotations
 import sympy
 from sympy import DiracDelta, Expr, Function, Rational, S
 
-from tplimits.program.nodes.switches import behind_jump, sign_of, switched, without_positive_factor
+
+def _sign_of(x: Expr) -> int | None:
+    """The sign of a number, or None when x is not a number whose sign SymPy can tell."""
+    if not x.is_number:  # asked first: SymPy's assumptions about a long sum can take minutes
+        return None
+    if x.is_zero:
+        return 0
+    if x.is_positive:
+        return 1
+    if x.is_negative:
+        return -1
+    return None
+
+
+def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:
+    """`above` where the sign of x is known to be positive, `below` where it is known not to be, else None."""
+    sign = _sign_of(x)
+    return None if sign is None else above if sign > 0 else below
 
 
 class Real(Function):
@@ -45,11 +62,11 @@ class step(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        sign = sign_of(x)
+        sign = _sign_of(x)
         if sign is not None:
             return S.One if sign > 0 else S.Zero
-        stripped = without_positive_factor(x)
-        return cls(stripped) if stripped != x else None
+        factor, rest = x.as_coeff_Mul()  # step(3 h) and step(h) are the same function
+        return cls(sympy.sign(factor) * rest) if factor.is_nonzero and abs(factor) != 1 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return DiracDelta(self.args[0])
@@ -62,7 +79,7 @@ class relu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return switched(x, x, S.Zero)
+        return _switched(x, x, S.Zero)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return step(self.args[0])
@@ -78,7 +95,7 @@ class leaky_relu(Real):
 
     @classmethod
     def eval(cls, x: Expr, slope: Expr) -> Expr | None:
-        return switched(x, x, slope * x)
+        return _switched(x, x, slope * x)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x, slope = self.args
@@ -103,7 +120,7 @@ class _Extreme(Real):
             return x
         if S.NaN in (x, y):  # which SymPy does not put in any order
             return S.NaN
-        found = switched(cls._lead(x, y), x, y)
+        found = _switched(cls._lead(x, y), x, y)
         # one order of arguments, so that equal functions are equal expressions
         if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):
             return cls(y, x)
@@ -141,10 +158,16 @@ class where(Real):
 
     @classmethod
     def eval(cls, c: Expr, x: Expr, y: Expr) -> Expr | None:
-        found = behind_jump(c, (step,), (stop_gradient,))
-        if x == y or found is None:
-            return x if x == y else switched(c, x, y)
-        return cls(found[0], x, y) if found[1] else cls(found[0], y, x)
+        if x == y:
+            return x
+        below, rest = c.as_coeff_Add()
+        height, inner = rest.as_coeff_Mul()
+        jump = inner.args[0] if isinstance(inner, stop_gradient) else inner
+        if not isinstance(jump, step) or (below > 0) == (below + height > 0):
+            return _switched(c, x, y)
+        # step(u) − ½: by a comparison of u, which alone is close to a jump, as its value is not
+        u = jump.args[0] if inner is jump else stop_gradient(jump.args[0])
+        return cls(u, x, y) if below + height > 0 else cls(u, y, x)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         c, x, y = self.args
@@ -164,7 +187,7 @@ class sigmoid(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return Rational(1, 2) if sign_of(x) == 0 else None
+        return Rational(1, 2) if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return self * (1 - self)
@@ -181,7 +204,7 @@ class softplus(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return sympy.log(2) if sign_of(x) == 0 else None
+        return sympy.log(2) if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return sigmoid(self.args[0])
@@ -200,7 +223,7 @@ class gelu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return S.Zero if sign_of(x) == 0 else None
+        return S.Zero if _sign_of(x) == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x = self.args[0]

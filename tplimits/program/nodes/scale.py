@@ -21,9 +21,11 @@ import sympy
 from sympy import Expr, Rational, Symbol
 
 from tplimits.program.nodes.entries import Entry, N
-from tplimits.program.parts import found
+from tplimits.program.parts import found, longer
 
 _ROOT = Symbol("n^(-1/q)", positive=True)
+#: expressions with more nodes are asked whether n comes out of them before they are multiplied out
+_LONG = 400
 
 
 def irrational_power(expr: Expr, widths: Iterable[Symbol] = (N,)) -> Expr | None:
@@ -128,6 +130,35 @@ def powers_of_n(expr: Expr) -> list[Expr]:
     return found
 
 
+def multiplied_out(expr: Expr) -> Expr:
+    """A sum of terms whose `powers_of_n` can be told; a long expression that has none is left as it is.
+
+    To multiply it out takes minutes, and n stays inside of the functions and sums over axes that it stands in.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> multiplied_out((x + 1 / N) * N)
+    n*x + 1
+    """
+    return expr if longer(expr, _LONG) and _is_closed(expr) else sympy.expand(expr)
+
+
+def _is_closed(expr: Expr) -> bool:
+    """Whether n stands inside of something that is no sum, product or power of whole order.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> _is_closed(x + sympy.sin(x / N)), _is_closed((x + 1 / N) ** 2)
+    (True, False)
+    """
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        if node.is_Add or node.is_Mul or (node.is_Pow and (node.base == N or (node.exp.is_Integer and node.exp > 0))):
+            waiting += node.args
+        elif node != N and N in found(node, Symbol):
+            return True
+    return False
+
+
 def outgrown(expr: Expr) -> list[Expr]:
     """What multiplies the highest power of n in denominators that grow with n: at n = ∞ they divide by it alone.
 
@@ -148,7 +179,7 @@ def led(expr: Expr) -> tuple[Expr, Expr] | None:
     >>> led(N * x + 1 / N), led(sympy.sin(N * x))
     ((1, x + n**(-2)), None)
     """
-    expanded = sympy.expand(expr)
+    expanded = multiplied_out(expr)
     powers = powers_of_n(expanded)
     return (max(powers), sympy.expand(expanded * N ** -max(powers))) if powers else None
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.regimes.training.finite.networks import train
 
 X, Y = [[0.9, -0.4], [-0.2, 1.3]], [1.0, -0.5]
 TASK = {"error": tp.squared_error(Y), "lr": 0.2, "steps": 1, "particles": 256, "replicates": 2, "block": 64}
@@ -124,3 +125,43 @@ def test_a_norm_of_all_gradients_does_not_vanish_with_some_of_them(regime):
     task = {**TASK, "error": tp.squared_error([1.0, 1.0]), "lr": 0.1}
     found = limit.evaluate([[0.9, -0.4], [-0.9, 0.4]], **task, **start).f[1]
     assert found == pytest.approx([0.1 / 0.2] * 2)
+
+
+#: at twice an input the products of keys and queries are four times as large, and their exponentials of all sizes
+TOKENS = np.random.default_rng(3).standard_normal((2, 3, 2))
+FAR = np.concatenate([TOKENS, 2 * TOKENS[:1]])
+RUN = {
+    "error": tp.squared_error([1.0, -0.8, np.nan], train=[0, 1]),
+    "lr": 0.15,
+    "steps": 3,
+    "replicates": 8,
+    "block": 64,
+}
+
+
+def written_out(quotient):
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], E: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        x = tp.sum(E * ξ, over="d")
+        e = tp.exp(tp.avg((Q @ x) * (K @ x).rename(token="key")))
+        return v * tp.tanh(tp.mean(quotient(e, (V @ x).rename(token="key")), over="token"))
+
+    return net
+
+
+SPELLINGS = {
+    "weights": lambda e, w: tp.sum(e / tp.sum(e, over="key") * w, over="key"),
+    "quotient": lambda e, w: tp.sum(e * w, over="key") / tp.sum(e, over="key"),
+    "softmax": lambda e, w: tp.sum(tp.softmax(tp.log(e), over="key") * w, over="key"),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_sums_of_exponentials_keep_off_zero_however_far_replicates_are_apart(spelling):
+    limit = tp.derive(written_out(SPELLINGS[spelling]), tp.MaximalUpdate(tp.Adam(eps=0.05)))
+    run = limit.evaluate(FAR, particles=256, **RUN)
+    task = (tp.MUP, tp.Adam(eps=0.05), FAR, RUN["error"])
+    networks = train(limit.program, *task, lr=RUN["lr"], steps=RUN["steps"], n=256, seed=0, draws=8)
+    moved = networks.f - networks.f[:, :1]
+    assert abs(moved.mean(axis=0) - run.f).max() < 0.05 and abs(run.f[-1]).min() > 0.6
+    assert abs(0.9 * run.f[-1] - run.f[-1]).min() > 0.05  # one that is a tenth smaller would be seen

@@ -11,7 +11,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.program.nodes.entries import N, with_axes_named
-from tplimits.program.nodes.scale import at_infinity, led, powers_of_n
+from tplimits.program.nodes.scale import at_infinity, led, multiplied_out, powers_of_n
 from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
 #: what a mean has at order n^(−1/2) where n stands inside a function
@@ -67,7 +67,7 @@ def lower_orders(operand: Expr, mean: Callable[[Expr], Expr]) -> Expr:
     """The mean of what vanishes with n in an operand: a later √n may bring it out."""
     if operand == 0:
         return S.Zero
-    found = sympy.expand(operand)
+    found = multiplied_out(operand)
     return mean(found) if powers_of_n(found) else _LOWER / sympy.sqrt(N)
 
 
