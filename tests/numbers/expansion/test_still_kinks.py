@@ -72,7 +72,7 @@ def test_kinks_at_no_definite_place_that_move_are_refused():
 
 
 def test_a_share_of_neurons_is_no_crossing():
-    """gelu x is x far out, where max(h, x) is x and does not move; it moves where both cross, which is another place."""
+    """gelu x is x far out, where max(h, x) is x and does not move; it moves where both cross, which is elsewhere."""
 
     @tp.program
     def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector.normal(0, 1.3)):

@@ -21,7 +21,14 @@ from tplimits.program.nodes.given import finite_number, named_once, seed_number,
 from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
-from tplimits.regimes.finite_width.results import Enough, Expansion, Share, order_of_moments, worse_than_none
+from tplimits.regimes.finite_width.results import (
+    Enough,
+    Expansion,
+    Share,
+    order_of_moments,
+    width_above,
+    worse_than_none,
+)
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
@@ -37,9 +44,6 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
-
-#: the root of a width that no network has
-_WIDEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -170,8 +174,8 @@ class FiniteWidthLimit(Told):
         allowed = finite_number("absolute", absolute, EvaluationError)
         if allowed <= 0:
             raise EvaluationError(f"absolute={absolute!r}: give a positive distance.")
-        mean = max(_whole(math.sqrt(abs(float(e.bias)) / allowed)), _whole(abs(float(e.root)) / allowed), 1)
-        return Enough(mean, max(mean, _whole(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
+        mean = max(width_above(math.sqrt(abs(float(e.bias)) / allowed)), width_above(abs(float(e.root)) / allowed), 1)
+        return Enough(mean, max(mean, width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -193,8 +197,8 @@ class FiniteWidthLimit(Told):
 
         `method`: "quadrature" (a grid for each function, of the variables it depends on; errors from two grids),
         "particles" (`replicates` sets of that many points spread over the law, 2048, or 1024 where functions of two
-        neurons are taken; standard errors), "auto": a grid where there is
-        room.  Raises EvaluationError for missing constants, NoLimitError where a hypothesis fails.
+        neurons are taken; standard errors), "auto": a grid where there is room and a place for kinks.  Raises
+        EvaluationError for missing constants, NoLimitError where a hypothesis fails.
         """
         found = self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named)
         numbers = {}
@@ -232,11 +236,10 @@ class FiniteWidthLimit(Told):
                 with suppress(EvaluationError, NoLimitError):
                     return self.table("particles", particles, replicates, seed, ratios, given)
                 raise why
+        count = tables.points(self.program) if particles is None else particles
         asked = tables.Asked(
             method,
-            whole_from(
-                "particles", tables.points(self.program) if particles is None else particles, 16, EvaluationError
-            ),
+            whole_from("particles", count, 16, EvaluationError),
             whole_from("replicates", replicates, 2, EvaluationError),
             seed_number(seed, EvaluationError),
         )
@@ -320,13 +323,6 @@ class FiniteWidthLimit(Told):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _derived_again, (self.program, self.state.assumed)  # the tables of a derivation hold functions
-
-
-def _whole(root: float) -> int:
-    """The smallest whole number that is not below a square."""
-    if root > _WIDEST:
-        raise EvaluationError(f"a width of {root:.3g}² is beyond any network: ask for a larger distance.")
-    return math.ceil(root**2 - 1e-9)
 
 
 def _derived_again(program: Program, assumed: Sequence[str]) -> FiniteWidthLimit:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.numbers.number import Number
@@ -14,6 +15,9 @@ from tplimits.program.nodes.kinds import Avg
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation
+
+#: the root of a width that no network has
+_WIDEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -81,3 +85,10 @@ def worse_than_none(name: str, e: Expansion, n: int, order: int) -> str:
         f"`{name}`: |b|/n = {off:.2g} is not small beside its limit {float(e.limit):.3g}{why}: terms of order 1/n² "
         f"count at n = {n}, and L + b/n may be worse than L."
     )
+
+
+def width_above(root: float) -> int:
+    """The smallest width that is not below a square."""
+    if root > _WIDEST:
+        raise EvaluationError(f"a width of {root:.3g}² is beyond any network: ask for a larger distance.")
+    return math.ceil(root**2 - 1e-9)
