@@ -56,8 +56,7 @@ def under(function):
 
 def of_named(outer, inner):
     def function(y):
-        m = inner(y)
-        return outer(m)
+        return outer(inner(y).named("m"))
 
     return under(function)
 
@@ -164,3 +163,17 @@ def test_functions_that_are_no_number_at_a_place_have_no_parity():
 
     x = sympy.Symbol("x", real=True)
     assert parity(sympy.tanh(sympy.log(step(x))), x) is None
+
+
+def test_blocks_do_not_say_that_the_larger_of_a_logit_and_its_negative_is_negative():
+    """Its two arguments had been two unknowns.  That functions of it beside n^(−1/4) are not expanded is another thing."""
+
+    @tp.block
+    def subject(x: tp.State["token"], WK: tp.Matrix, WV: tp.Matrix, WQ: tp.Matrix):
+        logit = tp.avg((WQ @ x) * (WK @ x).rename(token="key")) + 0.3 / tp.sqrt(tp.n)
+        weights = tp.maximum(logit, -logit) ** 1.5 / tp.n ** (1 / 4)
+        return x + tp.sum(weights * (WV @ x).rename(token="key"), over="key")
+
+    with pytest.raises(tp.NoLimitError) as refused:
+        tp.derive(subject, tp.Proportional())
+    assert "negative at finite width" not in str(refused.value)

@@ -37,6 +37,8 @@ LOGIT_MAPS = (
     *("tp.maximum(Y, 2*Y)", "tp.relu(p + 0.3*Y) - tp.relu(p)", "p*tp.sign(Y)/tp.sqrt(tp.n)", "tp.sqrt(1 + Y**2) - 1"),
     *("tp.exp(Y + Z) - 1", "tp.exp(Y)*tp.tanh(Z)", "tp.relu(Y)*Z", "tp.maximum(Y, Z)", "Y*Z", "Y*Z**2 + Y**2 - Z"),
     *("tp.exp(Y)/(1 + Z) - 1", "tp.relu(Y + p)*tp.exp(Z) - tp.relu(p)", "tp.abs(Y - Z)", "Y + Y**2/2 + Y**3/6"),
+    # of two logits that differ in their variance at n^(-1/2)
+    *("tp.relu(Y) - tp.relu(Z)", "tp.abs(Y) - tp.abs(Z)", "tp.relu(Y) + tp.relu(-Z) - tp.abs(Z)"),
     *("1/(1 + Y)", "tp.log(1 + Y)", "Y/(1 + Y**2)", "tp.sqrt(1 + Y) - 1", "tp.clip(Y, -1, 0)", "1/Y/tp.n"),
 )
 #: the state as keys
@@ -86,9 +88,13 @@ ORDER_ONE = (
 CONSTANTS = {"γ": 0.6, "τ0": 0.8, "g": 0.9}
 
 
-def logit(draft: Draft) -> str:
-    """q·k/√n over τ0 √n, keys and queries of their own matrices, now and then of one or with a mask or shared heads."""
-    kind = draft.rng.choices(["own", "one", "narrow", "state", "biased"], [5, 1, 1, 1, 1])[0]
+def logit(draft: Draft, apart: bool = False) -> str:
+    """q·k/√n over τ0 √n, keys and queries of their own matrices, now and then of one, of the state, over another width,
+    or off its size at n^(-1/2), always if it is compared with another one.
+    """
+    kind = "off its size"
+    if not apart:
+        kind = draft.rng.choices(["own", "one", "narrow", "state", "biased", kind], [5, 1, 1, 1, 1, 1])[0]
     scale = "tp.sqrt(tp.n)/(τ0*tp.sqrt(tp.n))"
     if kind == "narrow":
         draft.argument("WQ", 'tp.Matrix["k", "n"]')
@@ -96,12 +102,14 @@ def logit(draft: Draft) -> str:
         scale = "tp.sqrt(tp.width('k'))/(τ0*tp.sqrt(tp.n))"
     else:
         draft.argument("WQ", "tp.Matrix")
-        if kind in ("own", "biased"):
+        if kind in ("own", "biased", "off its size"):
             draft.argument("WK", "tp.Matrix")
     key = {"one": "(WQ.T @ x)", "state": "x"}.get(kind, "(WK @ x)")
     if kind != "own":
         draft.trap(f"logits: {kind}")
     text = f"tp.avg((WQ @ x)*{key}.rename(token='key'))*{scale}"
+    if kind == "off its size":  # its variance has a term in n^(-1/2)
+        text = f"(1 + 0.8/tp.sqrt(tp.n))*{text}"
     return (
         text
         if kind != "biased"
@@ -119,12 +127,12 @@ def attention(draft: Draft) -> list[str]:
     """Lines that end in `out`: values summed with centred functions of logits."""
     draft.argument("WV", "tp.Matrix")
     F = draft.some(LOGIT_MAPS)
-    lines = [f"Y = {logit(draft)}", "v = WV @ x", "keys = v.rename(token='key')"]
+    lines = [f"Y = {logit(draft, ' - ' in F and 'Z' in F)}", "v = WV @ x", "keys = v.rename(token='key')"]
     draft.trap(f"F = {F}")
     if "/Y" in F:
         draft.trap("pole at zero")
     if "Z" in F:
-        lines.append(f"Z = {second_logit(draft)}/tp.sqrt(tp.n)")
+        lines.append(f"Z = {second_logit(draft)}/(τ0*tp.sqrt(tp.n))")
     if F == "tp.softmax":
         weights = "tp.softmax(Y, over='key')"
         if draft.chance(0.3):

@@ -63,7 +63,8 @@ class Outcome:
     seconds: float = 0.0
 
 
-#: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training
+#: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training, and
+#: drifts, whose noise grows like √n, are seen best in narrow networks
 EFFORTS = {
     "width": (
         Effort((16, 32, 64, 128), (800, 400, 200, 100)),
@@ -71,7 +72,7 @@ EFFORTS = {
     ),
     "kernels": (Effort((16, 32, 64, 128), (800, 400, 200, 100)), Effort((32, 64, 128, 256), (4000, 3000, 1500, 600))),
     "depth": (
-        Effort((40, 80, 160, 320), (400, 400, 200, 200)),
+        Effort((32, 48, 64, 128), (4000, 3000, 2000, 1000)),
         Effort((40, 80, 160, 320, 640), (16000, 16000, 12000, 8000, 4000)),
     ),
     "training": (
