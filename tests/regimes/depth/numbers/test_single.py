@@ -287,3 +287,24 @@ def test_terms_of_two_sizes_that_a_kink_joins(name):
     value = tp.derive(block, tp.Proportional()).drift_at(W)
     np.testing.assert_allclose(value, first + second + second.T, atol=2e-3)
     assert np.abs(value - first).max() > 0.1
+
+
+@pytest.mark.parametrize("power", [3, 5])
+def test_kinks_at_high_powers_of_a_small_scalar_are_met(power):
+    """max(S^p, 0.4) − max(−S^p, 0.4) over √n, S = √n L: terms of L³ and more are small before n is, and were none."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S, v = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = (tp.maximum(S**power, 0.4) - tp.maximum(-(S**power), 0.4)) / tp.sqrt(tp.n)
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    def plain(s):
+        return np.maximum(s**power, 0.4) - np.maximum(-(s**power), 0.4)
+
+    x = np.linspace(-12, 12, 900)
+    wanted = 0.36 * mean_products(plain, W, (x, np.exp(-(x**2) / 2)))
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, wanted, rtol=2e-3)
+    assert np.abs(value - 0.9 * wanted).max() > 0.1

@@ -110,7 +110,8 @@ class Around:
         pieces, series = self._pieces(fixed, lowering.limit)
         off = [e.off for e in series if e.off != 0]
         # the powers that are left out begin one beyond the limit, less what their coefficients grow by
-        rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
+        known = lowering.limit if small.cut is None else min(lowering.limit, small.cut)
+        rest = Poly((), known + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
         if not off and all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
