@@ -308,3 +308,23 @@ def test_kinks_at_high_powers_of_a_small_scalar_are_met(power):
     value = tp.derive(block, tp.Proportional()).drift_at(W)
     np.testing.assert_allclose(value, wanted, rtol=2e-3)
     assert np.abs(value - 0.9 * wanted).max() > 0.1
+
+
+def test_kinks_away_from_zero_that_a_kink_at_zero_joins():
+    """sign(S)/√n + (max(S, ½) + max(−S, ½))/n: the maxima had been ½ each, their value at S = 0."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S, v = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = tp.sign(S) / tp.sqrt(tp.n) + (tp.maximum(S, 0.5) + tp.maximum(-S, 0.5)) / tp.n
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    x = np.linspace(-9, 9, 600)
+    w = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
+    signs = 0.36 * mean_products(np.sign, W, (x, w))
+    size = np.outer(np.diag(W), np.diag(W)) ** 0.5
+    means = np.array([[(w * (np.maximum(s * x, 0.5) + np.maximum(-s * x, 0.5))).sum() for s in row] for row in size])
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, signs + 0.36 * (means @ W + (means @ W).T), atol=3e-3)
+    assert np.abs(value - signs - 0.36 * 2 * W.sum(axis=0)).max() > 0.1
