@@ -1,6 +1,7 @@
 """Random blocks of deep networks with logits of order 1, and the same networks at finite width by hand.
 
-A block is one text, read twice: with the functions of the package, and with those of NumPy on draws of queries and keys.
+A block is one text, read twice: with the functions of the package, and with those of NumPy on draws of queries and
+keys.
 Values are averaged over beforehand, E[V′ | S] = … A V Aᵀ, so that the noise of a layer, √n times its drift, is none.
 """
 
@@ -82,7 +83,7 @@ class Case:
     def block(self) -> Any:
         """The block as a program."""
         names: dict[str, Any] = {"tp": tp, "o": tp, "bias": self.bias, "slopes": _SLOPES}
-        exec(self.source, names)  # noqa: S102
+        exec(self.source, names)
         return names["block"]
 
     def networks(self, n: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +105,7 @@ class Case:
         slopes = np.array(_SLOPES)[:, None, None] if self.heads else 1.0
         known = {"o": Plain, "S": S, "Z": Z, "R": S.sum(axis=-1, keepdims=True), "B": self.bias, "C": slopes}
         known["P"] = E / E.sum(axis=-1, keepdims=True)
-        F, G = (np.broadcast_to(eval(text, dict(known)), S.shape) for text in self.functions)  # noqa: S307
+        F, G = (np.broadcast_to(eval(text, dict(known)), S.shape) for text in self.functions)
         A, V = (F / np.sqrt(n) + G / n, self.V) if self.beside else (F, self.V)
         squares = A @ V @ np.swapaxes(A, -1, -2)
         if self.beside:
