@@ -287,3 +287,44 @@ def test_terms_of_two_sizes_that_a_kink_joins(name):
     value = tp.derive(block, tp.Proportional()).drift_at(W)
     np.testing.assert_allclose(value, first + second + second.T, atol=2e-3)
     assert np.abs(value - first).max() > 0.1
+
+
+@pytest.mark.parametrize("power", [3, 5])
+def test_kinks_at_high_powers_of_a_small_scalar_are_met(power):
+    """max(S^p, 0.4) − max(−S^p, 0.4) over √n, S = √n L: terms of L³ and more are small before n is, and were none."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S, v = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = (tp.maximum(S**power, 0.4) - tp.maximum(-(S**power), 0.4)) / tp.sqrt(tp.n)
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    def plain(s):
+        return np.maximum(s**power, 0.4) - np.maximum(-(s**power), 0.4)
+
+    x = np.linspace(-12, 12, 900)
+    wanted = 0.36 * mean_products(plain, W, (x, np.exp(-(x**2) / 2)))
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, wanted, rtol=2e-3)
+    assert np.abs(value - 0.9 * wanted).max() > 0.1
+
+
+def test_kinks_away_from_zero_that_a_kink_at_zero_joins():
+    """sign(S)/√n + (max(S, ½) + max(−S, ½))/n: the maxima had been ½ each, their value at S = 0."""
+    W = np.array([[1.0, 0.3], [0.3, 1.2]])
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WV: tp.Matrix):
+        S, v = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key")), WV @ x
+        weights = tp.sign(S) / tp.sqrt(tp.n) + (tp.maximum(S, 0.5) + tp.maximum(-S, 0.5)) / tp.n
+        return 0.8 * x + 0.6 * v + 0.6 * tp.sum(weights * v.rename(token="key"), over="key")
+
+    x = np.linspace(-9, 9, 600)
+    w = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
+    signs = 0.36 * mean_products(np.sign, W, (x, w))
+    size = np.outer(np.diag(W), np.diag(W)) ** 0.5
+    means = np.array([[(w * (np.maximum(s * x, 0.5) + np.maximum(-s * x, 0.5))).sum() for s in row] for row in size])
+    value = tp.derive(block, tp.Proportional()).drift_at(W)
+    np.testing.assert_allclose(value, signs + 0.36 * (means @ W + (means @ W).T), atol=3e-3)
+    assert np.abs(value - signs - 0.36 * 2 * W.sum(axis=0)).max() > 0.1

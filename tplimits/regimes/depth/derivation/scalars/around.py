@@ -6,8 +6,9 @@ the limit, with a mean that is smaller than its fluctuations.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
@@ -18,29 +19,21 @@ from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.functions import elementary, kinks
-from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.program.nodes.scale import at_infinity, led
 from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
-from tplimits.regimes.depth.algebra.means import LOCAL, U
-from tplimits.regimes.depth.algebra.model import Scalar, kink_label
+from tplimits.regimes.depth.algebra.means import U
+from tplimits.regimes.depth.algebra.model import kink_label
 from tplimits.regimes.depth.algebra.products import (
-    OPEN,
-    SPAN,
     Poly,
     ProductTerm,
-    indices,
     lowest,
     multiplied,
-    renamed,
     times,
     total,
 )
 from tplimits.regimes.depth.algebra.tables import exactly
-from tplimits.regimes.depth.algebra.vanishing import vanishes
-from tplimits.regimes.depth.algebra.writing import defined
-from tplimits.regimes.depth.derivation.cumulants import times as times_form
 from tplimits.regimes.depth.derivation.laws import Laws
-from tplimits.regimes.depth.derivation.not_covered import EntangledError
-from tplimits.regimes.depth.derivation.placing import freed
+from tplimits.regimes.depth.derivation.scalars.gaussian import merged_terms, scalar_of
 from tplimits.regimes.depth.derivation.scalars.limits import NotSmall
 from tplimits.regimes.depth.derivation.scalars.scalars import (
     SYMBOLIC,
@@ -56,6 +49,8 @@ from tplimits.regimes.depth.derivation.scalars.sides import NEAR
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
+#: what y is over its size
+_NEARBY = sympy.Dummy("y", real=True)
 #: powers beyond those kept up to which coefficients that grow with them are looked for
 _FURTHER = 4
 
@@ -105,19 +100,21 @@ class Around:
         lowering = self.lowering
         fixed, small = self.parts()
         # nothing fluctuates: the function of a constant is a constant, kink or not
-        if small.cut is None and not _opened(small, tuple(self.env.values())):
+        if small.cut is None and not merged_terms(small, tuple(self.env.values())):
             return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
+        self._insist_on_distance(fixed, small)
         pieces, series = self._pieces(fixed, lowering.limit)
         off = [e.off for e in series if e.off != 0]
         # the powers that are left out begin one beyond the limit, less what their coefficients grow by
-        rest = Poly((), lowering.limit + min(0, self._growth(fixed, pieces.values())))
+        known = lowering.limit if small.cut is None else min(lowering.limit, small.cut)
+        rest = Poly((), known + min(0, self._growth(fixed, pieces.values())))
         # powers of y are products of its own terms; only what has a kink needs the law of y
         if not off and all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
                 insist_on_small(lowering, self.shown, small, self.env)
             found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]
             return lowering.arranged(total([*found, rest]))
-        scalar, at, order = _scalar(lowering, small, self.env, self.shown)
+        scalar, at, order = scalar_of(lowering, small, self.env, self.shown)
         if order <= 0 and not all(e.exact for e in series):
             refused = NotSmall if order == 0 else NoLimitError  # what is random may be so on a small branch
             raise refused(
@@ -142,7 +139,7 @@ class Around:
         """The function of a scalar of size 1, Gaussian in the limit, as one factor; None for other scalars."""
         fixed, small = self.parts()
         try:
-            scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
+            scalar, at, order = scalar_of(self.lowering, small, self.env, self.shown)
         except NoLimitError:
             return None
         label = kink_label(scalar, S.Zero, False, 0, self.function.xreplace({ARGUMENT: U}))
@@ -154,7 +151,7 @@ class Around:
         if fixed.terms or not small.terms or lowest(small) <= 0:
             return None
         try:
-            scalar, at, order = _scalar(self.lowering, small, self.env, self.shown)
+            scalar, at, order = scalar_of(self.lowering, small, self.env, self.shown)
         except NoLimitError:
             return None
         found = self._kink(scalar, at, order, (Rational(power), power % 2 == 1))
@@ -188,6 +185,29 @@ class Around:
                 "argument y, which is as large, so that all powers of y are of one size and the function is random as "
                 "a whole. Such functions have a place on a branch of size n^(-1/2), or of size 1/n."
             )
+
+    def _insist_on_distance(self, fixed: Poly, small: Poly) -> None:
+        """Refuse kinks as near as y is by chance, as those of max(√n y, 1): no series at 0 sees them."""
+        places = [p for p in kinks(elementary(self.function)) if p.free_symbols & self._widths]
+        scale = dict.fromkeys(self._widths, N)
+        for place, point in itertools.product(places, self._points(fixed)):
+            at = place.xreplace({ARGUMENT: point + N ** Rational(-lowest(small), 2) * _NEARBY}).xreplace(scale)
+            # of what leads, what does not read y is far away, and y alone is 0 at 0
+            found = led(at)
+            leads = at_infinity(found[1]) if found else at
+            if found is None or (leads.has(_NEARBY) and len(sympy.Add.make_args(sympy.expand(leads))) > 1):
+                raise NotSmall(
+                    f"{self.lowering.where}: not perturbative: `{self.shown}` has a kink or jump as far from where its "
+                    "argument y settles as y is by chance, so that the function is random as a whole. Such functions "
+                    "have a place on a branch of size n^(-1/2), or of size 1/n."
+                )
+
+    def _points(self, fixed: Poly) -> list[Expr]:
+        """Where the scalar settles."""
+        number = fixed_number(self.lowering, fixed)
+        if number is not None:
+            return [number]
+        return [*map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)]
 
     def _power(self, power: int) -> Poly:
         """y^power."""
@@ -223,9 +243,7 @@ class Around:
         def coefficient(key: tuple[Rational, bool]) -> Callable[[Expr], Expr]:
             return lambda point: expansion(point).terms.get(key, S.Zero)
 
-        number = fixed_number(self.lowering, fixed)
-        points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
-        keys = sorted({key for point in points for key in expansion(point).terms})
+        keys = sorted({key for point in self._points(fixed) for key in expansion(point).terms})
         found = {key: self._piece(fixed, coefficient(key)) for key in keys}
         return found, list(known.values())
 
@@ -249,82 +267,3 @@ def _simple(entry: float) -> Rational:
     """A number of an array as the simple fraction it stands for."""
     found = exactly(0.0 if abs(entry) < NEAR else float(entry))
     return Rational(found.numerator, found.denominator)
-
-
-def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Expr) -> tuple[int, tuple[int, ...], int]:
-    """What fluctuates as a scalar of size 1 of the model, where it stands, and the order it had.
-
-    NoLimitError where it is not Gaussian in the limit, or has a mean of the size of its fluctuations.
-    """
-    at = tuple(i for i in dict.fromkeys(env.values()) if i in indices(f for t in small.terms for f in t.factors))
-    opened = _opened(small, at)
-    inner = [f for t in opened for f in t.factors if f[0][0] == "G"]
-    if inner:
-        raise EntangledError(
-            f"{lowering.where}: not covered: a kink inside of a kink, in the argument of `{shown}`.",
-            Laws(lowering.model, lowering.arrays).matrices(inner),
-        )
-    local = tuple(LOCAL + k for k in range(len(at)))
-    known = lowering.arrays.values
-    # its size is the first order at which its variance does not vanish, which cancellations may put above its terms
-    for order in range(lowest(small), lowering.limit + 1):
-        terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
-        # of size 1 by this power of n, if its variance then has a part of order 1
-        candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
-        # a model of its own: a scalar that turns out to be of another size must leave no trace
-        laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
-        try:
-            mean, spread = laws.moment([(0, local)]), laws.covariance(0, local, 0, local)
-        except NoLimitError as error:
-            lowering.fail(str(error))
-        large = [f for o, f in mean.forms.items() if o <= 0 and not vanishes(f, known)]
-        if large:
-            form, where_ = defined(freed(large[0]), known)
-            raise NotSmall(  # a function of Gaussian scalars all the same, where it is small enough
-                f"{lowering.where}: the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, "
-                "at least as large as its fluctuations, so that the kink is passed at random, or where V decides; "
-                "subtract the mean of the argument, as in tp.avg(h * h) - tp.avg(x * x), use a smooth function, or let "
-                "the function itself be of size 1/n."
-            )
-        if 0 in spread.forms and not vanishes(spread[0], known):
-            _insist_on_gaussian(lowering, laws, local, shown)
-            # the same scalar read twice is one: functions of it are multiplied before their mean is taken
-            if candidate not in lowering.model.scalars:
-                lowering.model.scalars.append(candidate)
-            return lowering.model.scalars.index(candidate), at, order
-    lowering.fail(
-        f"the argument y of `{shown}` is zero to every order that is kept, and the function has a kink, jump or pole "
-        "there; leave it out, or do not divide its argument by that power of n."
-    )
-
-
-def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
-    """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
-    # one average over neurons that are alike, given the rest: the central limit theorem
-    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms if t.pert < 1):
-        return
-    second = laws.moment([(0, local)] * 2)[0]
-    fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
-    if not vanishes(fourth, lowering.arrays.values):
-        raise NotSmall(
-            f"{lowering.where}: the argument y of `{shown}` is not Gaussian in the limit, and only Gaussian ones have "
-            "means here: it averages over a width that stays fixed, or is a product of averages that both fluctuate. "
-            "Let the width grow with n, or use a smooth function."
-        )
-
-
-def _is_average(lowering: Lowering, term: ProductTerm) -> bool:
-    """Whether what is random in a term is one average over a width that grows, of neurons that are alike."""
-    neurons = {at[-1] for label, at, _ in term.factors if label[0] == "F"}
-    dimensions = [lowering.model.dimensions[i // SPAN] for i in neurons if i >= 0]
-    return len(neurons) == len(dimensions) <= 1 and all(d.width and d.grows for d in dimensions)
-
-
-def _opened(poly: Poly, at: tuple[int, ...]) -> list[ProductTerm]:
-    """A template with equal products merged, so that what cancels is gone."""
-    found: dict[tuple, Expr] = {}
-    change = {i: OPEN - k for k, i in enumerate(at)}
-    for t in poly.terms:
-        key = (canonical(renamed(t.factors, change)), t.powers, t.pert)
-        found[key] = found.get(key, S.Zero) + t.coeff
-    return [ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items() if sympy.expand(c) != 0]

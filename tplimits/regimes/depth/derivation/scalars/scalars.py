@@ -86,7 +86,8 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             # with 1/j! built in step by step
             derivative = derivative.diff(_ARGUMENT) / j
         found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
-    cut = lowering.limit if small.terms or small.cut is not None else None
+    known = lowering.limit if small.cut is None else min(lowering.limit, small.cut)
+    cut = known if small.terms or small.cut is not None else None
     return lowering.arranged(total([*found, Poly((), cut)]))
 
 
