@@ -313,6 +313,10 @@ class Recursion(Brackets):
                 settle(self, number)
         return body if keep else limit
 
+    def at_infinity(self, expr: Expr) -> Expr:
+        """An expression in leaves at n = ∞, √n relu(S/√n) as relu(S); ValueError where a power of n grows."""
+        return at_infinity(scaled_out(expr))
+
     def bracket(self, entry: TableEntry) -> str:
         """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
         nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
