@@ -31,6 +31,7 @@ OF_ONE = {
     "s/(s + s³)": (lambda s: s / (s + s**3), lambda s: 1 / (1 + s * s)),
     "exp(s/(s + s³))": (lambda s: tp.exp(s / (s + s**3)), lambda s: np.exp(1 / (1 + s * s))),
     "√(s² + s⁴)/|s|": (lambda s: tp.sqrt(s * s + s**4) / tp.abs(s), lambda s: np.sqrt(1 + s * s)),
+    "(√(1 + s²) − 1)/s²": (lambda s: (tp.sqrt(1 + s * s) - 1) / s**2, lambda s: 1 / (1 + np.sqrt(1 + s * s))),
     "where(s, sin(s)/s, 1)": (lambda s: tp.where(s, tp.sin(s) / s, 1), lambda s: np.where(s > 0, np.sin(s) / s, 1)),
     "relu(sin(s)/s)": (lambda s: tp.relu(tp.sin(s) / s), lambda s: np.maximum(np.sin(s) / s, 0)),
     "exp(−1/s²)": (lambda s: tp.exp(-1 / s**2), lambda s: np.exp(-1 / s**2)),
@@ -44,6 +45,8 @@ OF_TWO = {
         lambda s, t: np.cos((s + t) / 2) * np.sinc((s - t) / 2 / np.pi),
     ),
     "tanh(s t)/(s t)": (lambda s, t: tp.tanh(s * t) / (s * t), lambda s, t: np.tanh(s * t) / (s * t)),
+    "t sin(s)/s": (lambda s, t: tp.sin(s) / s * t, lambda s, t: np.sin(s) / s * t),
+    "t/(s² + t²) s": (lambda s, t: s * t / (1 + s * s + t * t), lambda s, t: s * t / (1 + s * s + t * t)),
     "t² sin(s)/s": (lambda s, t: tp.sin(s) / s * t * t, lambda s, t: np.sin(s) / s * t * t),
 }
 
@@ -198,6 +201,11 @@ SMOOTH = {
         lambda s: np.maximum(s, s / (1 + s * s)),
         lambda s: np.where(s > 0, 1, (1 - s * s) / (1 + s * s) ** 2),
     ),
+    "(√(1 + s²) − 1)/s²": (
+        lambda s: (tp.sqrt(1 + s() ** 2) - 1) / s() ** 2,
+        lambda s: 1 / (1 + np.sqrt(1 + s * s)),
+        lambda s: -s / (1 + np.sqrt(1 + s * s)) ** 2 / np.sqrt(1 + s * s),
+    ),
     "where(s, s, 0)": (
         lambda s: tp.where(s(), s(), 0),
         lambda s: np.maximum(s, 0),
@@ -329,3 +337,48 @@ def test_poles_inside_of_others_are_asked_first():
 
     with pytest.raises(tp.EvaluationError, match="`r` tends to 0 within its error"):
         tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_kernels_of_functions_of_two_fluctuations(name):
+    """In every way of writing them."""
+    function, _ = OF_TWO[name]
+
+    def sampled(write):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, M: tp.Matrix, v: tp.Vector):
+            h = tp.tanh(tp.sum(U * ξ, over="d"))
+            a, b = tp.avg((W @ h) * (M @ h)).named("a"), tp.avg((W @ (h * h - 1)) * (M @ h**3)).named("b")
+            return v * h * write(a, b)
+
+        sample = tp.derive(network, tp.Kernels()).sample(INPUT, draws=30)
+        return np.concatenate([sample.nngp.ravel(), sample.ntk.ravel()])
+
+    root = tp.sqrt(tp.n)
+    named = sampled(lambda a, b: function((root * a).named("s"), (root * b).named("t")))
+    for write in (lambda a, b: function(root * a, root * b), lambda a, b: function(tp.n * a / root, 2 * root * b / 2)):
+        assert sampled(write) == pytest.approx(named, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [False, True])
+def test_roots_of_fluctuations_are_not_real(name):
+    """With probability ½: √s had been no number in kernels of a named one."""
+
+    def root(s):
+        return tp.sqrt(s().named("s") if name else s())
+
+    with pytest.raises(tp.TplimitsError, match=r"not real|negative at finite width with positive probability"):
+        draws(root, ("v",))
+
+
+def test_a_quotient_whose_powers_of_n_cancel_is_told_to_be_named():
+    """|√n a|/(√n a) is |a|/a before anything is read; of a name for √n a it is a sign."""
+    with pytest.raises(tp.NoLimitError, match=r"name what fluctuates beside √n"):
+        draws(lambda s: tp.abs(s()) / s(), ("v",))
+
+    def sign(s):
+        fluctuation = s().named("s")
+        return tp.abs(fluctuation) / fluctuation
+
+    nngp, _ = draws(sign, ("v",))
+    assert nngp == pytest.approx(SECOND)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: what may be finite although an argument is not
 _SHELTER = (*functions.JUMPS, functions.minimum, functions.maximum, sympy.exp, sympy.tanh, sympy.erf, sympy.atan)
+#: powers of n on whose scale something that tends to 0 is looked at
+_SCALES = tuple(sympy.Rational(k, 2) for k in range(1, 5))
 #: what SymPy puts where a value is not finite, or not real
 _NOT_FINITE: tuple[type, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
 
@@ -47,13 +49,15 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
 
 
 def _magnified(reader: Reader, body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
-    """What a pole divides by, where it tends to 0 with the powers of n beside it: 1/(√n s) is a pole of √n s."""
+    """What a pole divides by, where it tends to 0 beside a power of n on its own scale: 1/(√n s) is a pole of √n s."""
     is_small = node.is_Pow and body.has(N) and sympy.expand(reader.limit(argument)) == 0
-    beside = [p for p in found(body, sympy.Mul) if node in p.args] if is_small else []
-    powers = {p: p.as_powers_dict().get(N, sympy.S.Zero) / node.exp for p in beside}
-    raised = {p: power for p, power in powers.items() if power.is_positive}
-    yield from dict.fromkeys(argument * N**power for power in raised.values())
-    if not raised or put_in(body, dict.fromkeys(raised, sympy.S.Zero), {}).has(node):
+    # of sin(√n s) √n t/(√n s) the powers outside cancel
+    raised = [p for p in found(body, sympy.Mul) if node in p.args and p.has(N)] if is_small else []
+    scales = (N**power * argument for power in _SCALES) if raised else ()
+    magnified = next((a for a in scales if sympy.expand(reader.limit(a)) != 0), None)
+    if magnified is not None:
+        yield magnified
+    if magnified is None or put_in(body, dict.fromkeys(raised, sympy.S.Zero), {}).has(node):
         yield argument
 
 
@@ -72,10 +76,12 @@ def insist_finite(reader: Reader, body: Expr, value: Expr, where: str) -> None:
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
     def refusal(seen: Zero) -> str:
+        # of |√n s|/(√n s) the powers of n cancel before anything is read
+        named = "" if reads_vectors(argument) else ", or name what fluctuates beside √n, (tp.sqrt(tp.n) * …).named(…)"
         return (
             f"`{reader.shown(node)}` is not finite at the limit of its arguments: `{reader.shown(argument)}` tends to "
             f"{seen} (hypothesis: ψ continuous at the limits of its scalars). Keep the denominator or the logarithm "
-            "away from zero."
+            f"away from zero{named}."
         )
 
     # relu(S) is 0 for S < 0 at every width, and divided by at every width; where a vector is, moments are judged

@@ -89,11 +89,12 @@ def fluctuations_named(body: Expr, tends: Callable[[Entry], Expr | None]) -> tup
 
 
 def functions_of_n(body: Expr) -> list[Expr]:
-    """The functions and poles in a body whose arguments hold powers of n, where they are not inside of others."""
+    """Functions, roots and poles in a body whose arguments hold powers of n, where they are not inside of others."""
     if N not in found(body, Symbol):
         return []
     base, power = body.as_base_exp()
-    if isinstance(body, sympy.Function) or (body.is_Pow and base != N and not power.is_nonnegative):
+    is_product = power.is_Integer and power.is_nonnegative
+    if isinstance(body, sympy.Function) or (body.is_Pow and base != N and not is_product):
         return [body]
     return list(dict.fromkeys(f for part in body.args for f in functions_of_n(part)))
 

@@ -135,9 +135,9 @@ class Bodies:
         if power.is_number and power < -1:
             return number(0.0)
         raise NoLimitError(
-            f"{self.where}: n^({power}) multiplies what tends to 0, or has no expansion in n^(−1): an "
-            "expansion to order 1/n is of averages, with n^(−1/2) and 1/n beside them. Ask for the average without it; "
-            "the variance of √n·Avg is its coefficient C."
+            f"{self.where}: n^({power}) multiplies what tends to 0, and stays random in the limit, or has no expansion "
+            "in n^(−1): an expansion to order 1/n is of averages whose limits are numbers, with n^(−1/2) and 1/n "
+            "beside them. Ask for the average without it; the variance of √n·Avg is its coefficient C."
         )
 
     def _gauss_mean(self, expr: GaussMean, known: Mapping[Expr, Jet]) -> Jet:

@@ -11,7 +11,6 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.law.rules.powers import scaled_out
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity
@@ -47,7 +46,7 @@ class BodyReader:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
         found = self._without_zeros(self.state.substituted(expr))
         try:
-            return at_infinity(scaled_out(found)) if found.has(N) else found
+            return self.state.at_infinity(found) if found.has(N) else found
         except ValueError:  # it grows with n: that is refused elsewhere
             return found
 

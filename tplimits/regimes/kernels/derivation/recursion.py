@@ -59,7 +59,7 @@ from tplimits.regimes.kernels.derivation.scales import (
     refuse_lower_orders,
     vanishing,
 )
-from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, gathered, is_random, terms
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -300,7 +300,7 @@ class Recursion(Brackets):
         # √n·relu(S/√n) is relu(S): powers of n come out of homogeneous heads first
         body = scaled_out(body)
         try:
-            limit = at_infinity(body)
+            limit = gathered(at_infinity(body)) if body.has(N) else body
         except ValueError as error:
             found = None if body.has(*KINKED) else series_limit(body, Of, Given)  # whose sides would differ
             if found is None:
@@ -312,6 +312,10 @@ class Recursion(Brackets):
             if self.nodes[number].is_fluctuation:
                 settle(self, number)
         return body if keep else limit
+
+    def at_infinity(self, expr: Expr) -> Expr:
+        """An expression in leaves at n = ∞, √n relu(S/√n) as relu(S); ValueError where a power of n grows."""
+        return at_infinity(scaled_out(expr))
 
     def bracket(self, entry: TableEntry) -> str:
         """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""

@@ -12,7 +12,7 @@ from sympy import Expr, S, Symbol
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.parts import found as parts
 from tplimits.program.parts import remembered
-from tplimits.regimes.kernels.derivation.leaves import Of, Slot
+from tplimits.regimes.kernels.derivation.leaves import Given, Of, Slot
 
 #: powers of sums up to this exponent are multiplied out
 _HIGHEST_POWER = 8
@@ -92,6 +92,21 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if powers and isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
         return products([terms(expr.base) for _ in range(int(expr.exp))])
     return [Term(S.One, (), (expr,))]
+
+
+def gathered(expr: Expr) -> Expr:
+    """A sum with what stands beside the same kets together: functions of logits cancel there beside a pole of them.
+
+    Their products over two inputs are told to half as many digits term by term.
+    """
+    if not expr.is_Add or not expr.has(Given):
+        return expr
+    beside: dict[Expr, list[Expr]] = {}
+    for addend in expr.args:
+        kets = [f for f in _operands(addend) if is_random(f)]
+        rest = sympy.Mul(*(f for f in _operands(addend) if f not in kets))
+        beside.setdefault(sympy.Mul(*kets), []).append(rest)
+    return sympy.Add(*(kets * sympy.Add(*rest) for kets, rest in beside.items()))
 
 
 def _operands(addend: Expr) -> tuple[Expr, ...]:

@@ -186,7 +186,7 @@ class _Points:
         self.recursion, self.tables = tables.derivation.recursion, tables
 
     def values(self, reader: BodyReader, expr: Expr) -> list[Value]:
-        """The worst of them: those that cannot be told from zero, where there are any."""
+        """The worst of them: those that cannot be told from zero, where there are any, or the least and the largest."""
         exact, scalars = self.recursion.judged.exact, self.recursion.scalars
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
         # logits that stay random, as √n s does, are no numbers that they move about
@@ -220,7 +220,8 @@ class _Points:
         known = numpy.isfinite(here) & numpy.isfinite(spread)
         here, errors, moves = here[known], _SPREADS * spread[known], (away != here)[known]
         zeros = numpy.flatnonzero(~(abs(here) > errors))
-        chosen = sorted(zeros, key=lambda k: not moves[k]) or range(min(len(here), 1))
+        ends = {int(here.argmin()): None, int(here.argmax()): None} if len(here) else ()
+        chosen = sorted(zeros, key=lambda k: not moves[k]) or ends
         return [Value(float(here[k]), float(errors[k]), bool(moves[k])) for k in chosen]
 
     def _with_means(self, body: Expr) -> Expr:
