@@ -11,6 +11,7 @@ import tplimits as tp
 from tplimits.errors import EvaluationError
 from tplimits.numbers import passes
 from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.forms import Integrand
 from tplimits.numbers.plan import Closed, EvaluationPlan, Mean, Stein
 
 a, b, c = sympy.symbols("a b c", real=True)
@@ -137,7 +138,8 @@ def test_means_and_values_of_a_pass_one_after_another(monkeypatch):
 def test_means_are_moved_by_their_errors_up_or_down():
     """By a factor of 1 to 1.3 of the error, or of rounding, that turns with the place; closed steps follow."""
     means = sympy.symbols("m0:6", real=True)
-    steps = (*(Mean(m, None, ()) for m in means), Closed(b, means[0] + a))
+    plain = Integrand((), (), sympy.S.One, (), (), ())
+    steps = (*(Mean(m, plain, ()) for m in means), Closed(b, means[0] + a))
     one = passes._Pass(EvaluationPlan(steps, (("t", 2 * b),)), {a: 3.0}, 0, Budget(1))
     one.known = {a: 3.0, **{m: 1.0 + i for i, m in enumerate(means)}}
     one.errors = {m: 0.5 if i != 2 else 0.0 for i, m in enumerate(means)}

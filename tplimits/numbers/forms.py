@@ -65,11 +65,15 @@ class Integrand:
 
     def reads(self) -> set[Symbol]:
         """All symbols that stand in it; the constants among them are what it is computed from."""
-        found = self.body.free_symbols.union(*(k.free_symbols for k in self.kinks))
+        return set().union(*(e.free_symbols for e in (*self.expressions(), *self.kinks)))
+
+    def expressions(self) -> list[Expr]:
+        """What is evaluated: the body, coefficients of forms, and the same of local values."""
+        found = [self.body]
         for _, form in self.forms:
-            found |= form.constant.free_symbols.union(*(c.free_symbols for _, c in form.slope))
+            found += [form.constant, *(c for _, c in form.slope)]
         for entry in self.locals:
-            found |= entry[1].free_symbols if isinstance(entry, tuple) else entry.integrand.reads()
+            found += [entry[1]] if isinstance(entry, tuple) else entry.integrand.expressions()
         return found
 
 

@@ -7,7 +7,7 @@ to the closed expressions behind them, whichever is larger.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
 from tplimits.numbers.precision import check_settled, double, high_precision
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import as_number, constant_mean
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -35,6 +36,8 @@ _DEPENDENT = 1e-10
 _LEVELS = 5
 #: differences of passes that fall by less are those of kinks; and a share of what is expected that no chance explains
 _KINKED, _NO_CHANCE = 0.1, 1e-4
+#: a sum of numbers that is less than this part of them has lost digits that errors are told in
+_CANCELLED = 1e-9
 #: relative rounding of a double that stands for a moment
 _ROUNDING = 2.0**-52
 
@@ -68,36 +71,53 @@ class _Pass:
         """Every step, then the targets."""
         self.known |= self.constants
         for step in self.plan.steps:
-            if isinstance(step, Mean):
-                self.known[step.symbol], self.errors[step.symbol] = self._mean(step)
-            elif isinstance(step, Constant):
-                written = step.integrand.xreplace({s: as_number(self.known[s]) for s in step.reads()})
-                found = constant_mean(written, step.variable)
-                self.known[step.symbol], self.errors[step.symbol] = found.value, found.error
+            if isinstance(step, (Mean, Constant)):
+                self.known[step.symbol], self.errors[step.symbol] = self._mean(step, self.known)
             else:
                 self.known[step.symbol] = _value(step, self.known)
         self.targets = {name: _number(expr, self.known) for name, expr in self.plan.targets}
 
-    def _mean(self, step: Mean) -> tuple[float, float]:
-        covariance = {(a, b): _number(c, self.known) for a, b, c in step.covariances}
-        found = Quadrature(covariance, self.known, self.level, self.budget).mean(step.integrand)
+    def _mean(self, step: Mean | Constant, known: Mapping[Symbol, float]) -> tuple[float, float]:
+        if isinstance(step, Constant):
+            written = step.integrand.xreplace({s: as_number(known[s]) for s in step.reads()})
+            constant = constant_mean(written, step.variable)
+            return constant.value, constant.error
+        covariance = {(a, b): _number(c, known) for a, b, c in step.covariances}
+        found = Quadrature(covariance, known, self.level, self.budget).mean(step.integrand)
         if not numpy.isfinite(found.value):
             raise EvaluationError(f"moment not established: the quadrature of {step.integrand.body} is not finite.")
         return found.value, found.error
 
     def moved(self, pattern: int) -> tuple[dict[Symbol, float], dict[str, float]]:
-        """All values and the targets after every mean has been moved by its error, up or down by the pattern."""
+        """All values and the targets after every mean has been moved by its error, up or down by the pattern or its contrary."""
+        way = 1 if pattern > 0 else -1
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, (Mean, Constant)):
-                value = self.known[step.symbol]
+                # what it reads has moved, too: by more than itself, where it is a zero in disguise
+                value = self._mean(step, known)[0] if self._reads_zeros(step) else self.known[step.symbol]
                 # by different amounts: equal ones would cancel where two means are subtracted
-                error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
+                error = way * max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
                 # signs of two periods along the steps, so that neighbours move together once and apart once
-                known[step.symbol] = value + (error if (place * pattern // 2) % 2 else -error)
+                known[step.symbol] = value + (error if (place * abs(pattern) // 2) % 2 else -error)
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
+
+    def _reads_zeros(self, step: Mean | Constant) -> bool:
+        """Whether numbers that it is of cancel: of x (E h tanh h − E h²·E tanh′ h) all digits are rounding."""
+        read = (step.integrand,) if isinstance(step, Constant) else step.expressions
+        sums = {total for expr in read for total in found(expr, sympy.Add)}
+        return any(
+            _cancels([t for t in total.args if t.free_symbols <= self.known.keys()], self.known) for total in sums
+        )
+
+
+def _cancels(terms: Sequence[Expr], known: Mapping[Symbol, float]) -> bool:
+    if len(terms) < 2 or not any(t.free_symbols for t in terms):
+        return False
+    values = [_number(t, known) for t in terms]
+    return abs(sum(values)) <= _CANCELLED * max(map(abs, values))
 
 
 def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
@@ -193,4 +213,6 @@ def _spread(last: _Pass, earlier: _Pass) -> dict[str, float]:
     closed = [step.value for step in last.plan.steps if isinstance(step, Closed)]
     for expr in (*closed, *(expr for _, expr in last.plan.targets)):
         check_settled(expr, variants, last.constants)
-    return {name: max(abs(one[name] - v), abs(two[name] - v)) for name, v in last.targets.items()}
+    # the other way round, too: max(A − B, 0) may move to one side alone
+    moved = [one, two, *(last.moved(-pattern)[1] for pattern in (1, 3))]
+    return {name: max(abs(other[name] - v) for other in moved) for name, v in last.targets.items()}

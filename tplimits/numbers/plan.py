@@ -45,6 +45,11 @@ class Mean:
         """The symbols it is computed from, those inside named long factors included."""
         return self.integrand.reads().union(*(c.free_symbols for _, _, c in self.covariances))
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """What is evaluated at earlier symbols: bodies, coefficients of linear forms, covariances."""
+        return (*self.integrand.expressions(), *(c for _, _, c in self.covariances))
+
 
 @dataclass(frozen=True)
 class Constant:
