@@ -89,7 +89,10 @@ class _Pass:
         return found.value, found.error
 
     def moved(self, pattern: int) -> tuple[dict[Symbol, float], dict[str, float]]:
-        """All values and the targets after every mean has been moved by its error, up or down by the pattern or its contrary."""
+        """All values and the targets after every mean has been moved by its error, up or down by the pattern.
+
+        That below 0 is the contrary of the other.
+        """
         way = 1 if pattern > 0 else -1
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):

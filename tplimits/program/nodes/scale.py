@@ -58,6 +58,8 @@ def _denominator(expr: Expr) -> int:
     q = 1
     for power in expr.atoms(sympy.Pow):
         if power.base.has(N):
+            if not power.exp.is_Rational:  # an exponent of scalars
+                raise ValueError(f"{power} is no power of n")
             q = sympy.ilcm(q, Rational(power.exp).q)
     return int(q) * (2 if q % 2 else 1)
 
