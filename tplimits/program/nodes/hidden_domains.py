@@ -6,6 +6,7 @@ What nothing reads any more, log x − log x, is a ProgramError unless its argum
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -137,7 +138,7 @@ class HiddenDomains:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Place(ABC):
     """An argument where something may be no number."""
 
     argument: Expr
@@ -146,9 +147,9 @@ class _Place:
         """The same of another argument."""
         return replace(self, argument=argument)
 
+    @abstractmethod
     def is_in(self, body: Expr) -> bool:
         """Whether a body is no number there, too."""
-        raise NotImplementedError
 
     def may_leave(self, body: Expr) -> bool:
         """Whether a body may cancel there once constants have values: x^c·x^(1 − c) at c = ½, exp(c log x) at c = 2."""
