@@ -30,17 +30,17 @@ def _of(integrand: Integrand, outer: frozenset[Symbol]) -> Iterator[Expr]:
     random = outer | names | {symbol for symbol, _ in integrand.forms}
     for _, form in integrand.forms:
         yield from (slope for _, slope in form.slope)
-        yield from _in(form.constant, random)
+        yield from parts_without(form.constant, random)
     for entry in integrand.locals:
-        yield from _in(entry[1], random) if isinstance(entry, tuple) else _of(entry.integrand, random)
-    yield from _in(integrand.body, random)
+        yield from parts_without(entry[1], random) if isinstance(entry, tuple) else _of(entry.integrand, random)
+    yield from parts_without(integrand.body, random)
 
 
-def _in(expr: Expr, random: frozenset[Symbol]) -> Iterator[Expr]:
+def parts_without(expr: Expr, random: frozenset[Symbol]) -> Iterator[Expr]:
     """The largest parts of an expression that read nothing random.
 
     >>> s, t, u = sympy.symbols("s t u")
-    >>> [c for c in _in(sympy.tanh((s - t) * u) + s * u**2 - t * u**2, frozenset({u})) if c.free_symbols]
+    >>> [c for c in parts_without(sympy.tanh((s - t) * u) + s * u**2 - t * u**2, frozenset({u})) if c.free_symbols]
     [s - t, s - t]
     """
     if expr.free_symbols.isdisjoint(random):
@@ -54,4 +54,4 @@ def _in(expr: Expr, random: frozenset[Symbol]) -> Iterator[Expr]:
         yield number
         for factor in sympy.Mul.make_args(rest):
             for part in factor.args if rest != S.One else ():
-                yield from _in(part, random)
+                yield from parts_without(part, random)

@@ -17,7 +17,6 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
-from tplimits.numbers.coefficients import coefficients
 from tplimits.numbers.number import Number
 from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
 from tplimits.numbers.precision import SPREADS, Unsettled, check_settled, double, high_precision
@@ -71,17 +70,17 @@ class _Pass:
         """Every step, then the targets."""
         self.known |= self.constants
         for step in self.plan.steps:
-            if isinstance(step, Mean):
+            if isinstance(step, (Mean, Constant)):
                 self.known[step.symbol], self.errors[step.symbol] = self._mean(step, self.known)
-            elif isinstance(step, Constant):
-                written = step.integrand.xreplace({s: as_number(self.known[s]) for s in step.reads()})
-                found = constant_mean(written, step.variable)
-                self.known[step.symbol], self.errors[step.symbol] = found.value, found.error
             else:
                 self.known[step.symbol] = _value(step, self.known)
         self.targets = {name: _number(expr, self.known) for name, expr in self.plan.targets}
 
-    def _mean(self, step: Mean, known: Mapping[Symbol, float]) -> tuple[float, float]:
+    def _mean(self, step: Mean | Constant, known: Mapping[Symbol, float]) -> tuple[float, float]:
+        if isinstance(step, Constant):
+            written = step.integrand.xreplace({s: as_number(known[s]) for s in step.reads()})
+            constant = constant_mean(written, step.variable)
+            return constant.value, constant.error
         covariance = {(a, b): _number(c, known) for a, b, c in step.covariances}
         found = Quadrature(covariance, known, self.level, self.budget).mean(step.integrand)
         if not numpy.isfinite(found.value):
@@ -89,15 +88,19 @@ class _Pass:
         return found.value, found.error
 
     def moved(self, pattern: int) -> tuple[dict[Symbol, float], dict[str, float]]:
-        """All values and the targets after every mean has been moved by its error, up or down by the pattern."""
+        """All values and the targets after every mean has been moved by its error, up or down by the pattern.
+
+        That below 0 is the contrary of the other.
+        """
+        way = 1 if pattern > 0 else -1
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, (Mean, Constant)):
                 value = self._beside_zeros(step, known)
                 # by different amounts: equal ones would cancel where two means are subtracted
-                error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
+                error = way * max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
                 # signs of two periods along the steps, so that neighbours move together once and apart once
-                known[step.symbol] = value + (error if (place * pattern // 2) % 2 else -error)
+                known[step.symbol] = value + (error if (place * abs(pattern) // 2) % 2 else -error)
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
@@ -105,8 +108,8 @@ class _Pass:
     def _beside_zeros(self, step: Mean | Constant, known: Mapping[Symbol, float]) -> float:
         """A mean, taken again where a number in it is 0 within its error; Unsettled where that decides about it."""
         value = self.known[step.symbol]
-        zero = None if isinstance(step, Constant) else _zero_within_error(step, self.known, known)
-        if zero is None or isinstance(step, Constant):
+        zero = _zero_within_error(step, self.known, known)
+        if zero is None:
             return value
         moved, _ = self._mean(step, known)
         size = max(abs(known[s] - self.known[s]) for s in zero.free_symbols)
@@ -119,9 +122,11 @@ class _Pass:
         return moved
 
 
-def _zero_within_error(step: Mean, here: Mapping[Symbol, float], moved: Mapping[Symbol, float]) -> Expr | None:
+def _zero_within_error(
+    step: Mean | Constant, here: Mapping[Symbol, float], moved: Mapping[Symbol, float]
+) -> Expr | None:
     """A number in a mean, or a covariance, that moves by as much as it is; None where there is none."""
-    for expr in (*coefficients(step.integrand), *(c for _, _, c in step.covariances if c.free_symbols)):
+    for expr in step.coefficients():
         if not all(here[s] == moved[s] for s in expr.free_symbols):
             value, other = (float(evaluate(expr, dict(known))) for known in (here, moved))
             if abs(value) <= SPREADS * abs(other - value):
@@ -222,4 +227,6 @@ def _spread(last: _Pass, earlier: _Pass) -> dict[str, float]:
     closed = [step.value for step in last.plan.steps if isinstance(step, Closed)]
     for expr in (*closed, *(expr for _, expr in last.plan.targets)):
         check_settled(expr, variants, last.constants)
-    return {name: max(abs(one[name] - v), abs(two[name] - v)) for name, v in last.targets.items()}
+    # the other way round, too: max(A − B, 0) may move to one side alone
+    moved = [one, two, *(last.moved(-pattern)[1] for pattern in (1, 3))]
+    return {name: max(abs(other[name] - v) for other in moved) for name, v in last.targets.items()}

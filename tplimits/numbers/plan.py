@@ -14,6 +14,7 @@ from sympy import Expr, Symbol
 
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import NamedValue, OpenMoment, covariances
+from tplimits.numbers.coefficients import coefficients, parts_without
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.near_zero import continued, of_differences
 
@@ -45,6 +46,10 @@ class Mean:
         """The symbols it is computed from, those inside named long factors included."""
         return self.integrand.reads().union(*(c.free_symbols for _, _, c in self.covariances))
 
+    def coefficients(self) -> list[Expr]:
+        """The numbers that it is made of, as expressions in those symbols."""
+        return [*coefficients(self.integrand), *(c for _, _, c in self.covariances if c.free_symbols)]
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -57,6 +62,10 @@ class Constant:
     def reads(self) -> set[Symbol]:
         """The symbols it is computed from."""
         return self.integrand.free_symbols - {self.variable}
+
+    def coefficients(self) -> list[Expr]:
+        """The numbers that it is made of, as expressions in those symbols."""
+        return [c for c in parts_without(self.integrand, frozenset({self.variable})) if c.free_symbols]
 
 
 @dataclass(frozen=True)

@@ -153,3 +153,79 @@ def test_a_name_for_a_branch_changes_nothing():
         return tp.where(x, root, y)
 
     assert tp.derive(traced(named)).evaluate() == tp.derive(traced(CHOSEN["√"])).evaluate()
+
+
+def powers(f):
+    def program(x: tp.Vector, y: tp.Vector, *, c):
+        return tp.avg(y * y * f(x, c))
+
+    return tp.program(program)
+
+
+def network_of(f):
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, *, c):
+        return v * f(tp.sum(U * ξ, over="d"), c)
+
+    return tp.network(network)
+
+
+#: x, x, x, x² and x at c = ½, where every one of them is no number for half of the neurons
+GIVEN_LATER = {
+    "x^c·x^c": lambda x, c: x**c * x**c,
+    "square": lambda x, c: (x**c) ** 2,
+    "quotient": lambda x, c: x * x**c / x**c,
+    "complement": lambda x, c: x**c * x ** (1 - c),
+    "beside a root": lambda x, c: (x + 1) ** c * tp.sqrt(x + 1),
+    "exponential": lambda x, c: tp.exp(4 * c * tp.log(x)),
+    "sine": lambda x, c: tp.sin(2 * c * asin(x)),
+    "root of a multiple": lambda x, c: tp.sqrt(c * x) ** 2,
+}
+DATA = np.array([[0.6, 0.8], [1.0, 0.0]])
+ASKED = {"error": tp.squared_error([1.0, 0.0]), "lr": 2.0, "steps": 1}
+FROZEN = {"U": tp.Frozen(), "v": tp.SGD()}
+ENGINES = {
+    "width": lambda f, c: tp.derive(powers(f)).evaluate(**c),
+    "width, bound": lambda f, c: tp.derive(powers(f).bind(**c)).evaluate(),
+    "expansion": lambda f, c: tp.derive(powers(f), tp.FiniteWidth()).evaluate(**c),
+    "kernels": lambda f, c: tp.derive(network_of(f), tp.Kernels(train=("v",))).evaluate(DATA, **c),
+    "kernels, bound": lambda f, c: tp.derive(network_of(f).bind(**c), tp.Kernels(train=("v",))).evaluate(DATA),
+    "operator": lambda f, c: tp.derive(network_of(f), tp.NeuralTangent(FROZEN, f0=0)).evaluate(DATA, **ASKED, **c),
+    "features": lambda f, c: tp.derive(network_of(f), tp.MaximalUpdate(FROZEN)).evaluate(
+        DATA, **ASKED, particles=64, replicates=2, **c
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GIVEN_LATER)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_domain_is_kept_until_a_constant_has_its_value(engine, case):
+    with pytest.raises(
+        (tp.NoLimitError, tp.EvaluationError), match=r"not real|exponent .* is not known|not established"
+    ):
+        ENGINES[engine](GIVEN_LATER[case], {"c": 0.5})
+
+
+@pytest.mark.parametrize("case", GIVEN_LATER)
+def test_blocks_ask_for_the_constant_first(case):
+    def block(s: tp.State["token"], X: tp.Matrix, M: tp.Matrix, *, c):
+        return s + M @ GIVEN_LATER[case](X @ s, c) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match=r"is real at all neurons rests on c|not real with positive probability"):
+        tp.derive(tp.block(block), tp.Proportional())
+    with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
+        tp.derive(tp.block(block).bind(c=0.5), tp.Proportional())
+
+
+@pytest.mark.parametrize("case", ["x^c·x^c", "square"])
+def test_whole_powers_are_the_same_as_ever(case):
+    """E x^(2·2)."""
+    f = GIVEN_LATER[case]
+    assert tp.derive(powers(f)).evaluate(c=2)["return"].value == pytest.approx(3.0, abs=1e-12)
+    assert tp.derive(powers(f).bind(c=2)).evaluate()["return"].value == pytest.approx(3.0, abs=1e-12)
+    assert powers(f).bind(c=2).run(n=64, seed=0)["return"] > 0
+
+
+def test_powers_of_moduli_are_one_function():
+    program = powers(lambda x, c: tp.abs(x) ** c * tp.abs(x) ** c)
+    assert len(program) == len(powers(lambda x, c: tp.abs(x) ** (2 * c)))
+    assert tp.derive(program).evaluate(c=0.5)["return"].value == pytest.approx(np.sqrt(2 / np.pi), rel=1e-9)

@@ -38,6 +38,11 @@ def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
     return sorted(ends, key=str) if len(ends) > 1 else ends
 
 
+def open_powers(body: Expr) -> list[Expr]:
+    """Powers whose exponents are constants without a value: real on a part of the line only where these are broken."""
+    return [p for p in found(body, sympy.Pow) if not (p.exp.is_number or entries(p.exp)) and entries(p.base)]
+
+
 def real_where(body: Expr) -> list[tuple[Expr, Expr]]:
     """The same and logarithms, whose end is a pole."""
     return [*ends_of_domains(body), *((node, node.args[0]) for node in found(body, sympy.log))]

@@ -6,7 +6,9 @@ What nothing reads any more, log x − log x, is a ProgramError unless its argum
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import sympy
@@ -14,7 +16,14 @@ from sympy import Dummy, Expr, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.domains import PARTIAL, real_where, seen_nonnegative, seen_positive, singular_places
+from tplimits.program.nodes.domains import (
+    PARTIAL,
+    open_powers,
+    real_where,
+    seen_nonnegative,
+    seen_positive,
+    singular_places,
+)
 from tplimits.program.nodes.entries import AxisSum, Entry, entries, sources
 from tplimits.program.parts import found, holds
 
@@ -47,11 +56,13 @@ class HiddenDomains:
         for user in sorted(roots):
             parts = self._parts(user, roots)
             for part in sorted({user, *parts}):
-                for u, pole in self._places(part):
-                    place = (_bare(resolved(u)), pole)
-                    if not _has(resolved(self.body(user)), *place):
+                for place in self._places(part):
+                    place = place.of(_bare(resolved(place.argument)))
+                    whole = resolved(self.body(user))
+                    if not place.is_in(whole) or (part != user and place.may_leave(whole)):
                         over = [p for p in parts if part == p or part in self._parts(p, roots)]
-                        having = [p for p in over if _has(resolved(self.body(p)), *place)]
+                        bodies = {p: resolved(self.body(p)) for p in over}
+                        having = [p for p, b in bodies.items() if place.is_in(b) and not place.may_leave(b)]
                         yield user, max(having, default=part)
 
     def refuse(self, user: int, part: int) -> None:
@@ -79,8 +90,8 @@ class HiddenDomains:
             stack += new
         return seen
 
-    def _places(self, uid: int) -> list[tuple[Expr, bool]]:
-        """The arguments at which a value may be no number, and whether that is a pole."""
+    def _places(self, uid: int) -> list[_Place]:
+        """Where a value may be no number."""
         body = self.body(uid)
         if not holds(body, *PARTIAL):
             return []
@@ -88,7 +99,8 @@ class HiddenDomains:
         poles = [
             u for _, u in singular_places(body) if self._may_rest_at_zero(u) and not seen_positive(self._signed(u))
         ]
-        return [*((u, False) for u in ends), *((u, True) for u in poles)]
+        powers = [node for node in open_powers(body) if not self._stays(node, node.base)]
+        return [*map(_End, ends), *map(_Pole, poles), *(_Power(node.base, _broken(node.exp)) for node in powers)]
 
     def _stays(self, node: Expr, u: Expr) -> bool:
         """Whether an argument is seen to stay in a domain."""
@@ -155,12 +167,78 @@ class HiddenDomains:
         return self._signs[uid]
 
 
-def _has(body: Expr, u: Expr, pole: bool) -> bool:
-    """Whether a body is no number where an argument is zero, or negative."""
-    if pole:
+@dataclass(frozen=True)
+class _Place(ABC):
+    """An argument where something may be no number."""
+
+    argument: Expr
+
+    def of(self, argument: Expr) -> _Place:
+        """The same of another argument."""
+        return replace(self, argument=argument)
+
+    @abstractmethod
+    def is_in(self, body: Expr) -> bool:
+        """Whether a body is no number there, too."""
+
+    def may_leave(self, body: Expr) -> bool:
+        """Whether a body may cancel there once constants have values: x^c·x^(1 − c) at c = ½, exp(c log x) at c = 2."""
+        own = _sign_of(self.argument)
+        if len({p for p in _powers(body) if _sign_of(_bare(p.base)) == own}) > 1:
+            return True
+        outer = (node for f, g in _INVERSES for node in found(body, f) if holds(node.args[0], g))
+        return any(
+            _has_constants(node.args[0]) and any(_sign_of(_bare(v)) == own for _, v in real_where(node.args[0]))
+            for node in outer
+        )
+
+
+class _End(_Place):
+    """Where the argument is negative."""
+
+    def is_in(self, body: Expr) -> bool:
+        return _sign_of(self.argument) in {_sign_of(_bare(v)) for _, v in real_where(body)}
+
+
+class _Pole(_Place):
+    """Where the argument is zero."""
+
+    def is_in(self, body: Expr) -> bool:
         poles = {f for _, v in singular_places(body) for f in _factors(_bare(v))}
-        return all(f in poles for f in _factors(u))
-    return _sign_of(u) in {_sign_of(_bare(v)) for _, v in real_where(body)}
+        return all(f in poles for f in _factors(self.argument))
+
+
+@dataclass(frozen=True)
+class _Power(_Place):
+    """Where the argument is negative, if an exponent in constants that are given later is no whole number."""
+
+    broken: Expr
+
+    def is_in(self, body: Expr) -> bool:
+        powers = ((_sign_of(_bare(node.base)), _broken(node.exp)) for node in open_powers(body))
+        return (_sign_of(self.argument), self.broken) in set(powers)
+
+
+#: functions that cancel one another, the inner one real on a part of the line
+_INVERSES = ((sympy.exp, sympy.log), (sympy.sin, sympy.asin), (sympy.cos, sympy.acos), (sympy.tanh, sympy.atanh))
+
+
+def _powers(body: Expr) -> list[Expr]:
+    """Powers that may be broken, if one of them has its exponent in constants."""
+    powers = [p for p in found(body, sympy.Pow) if not p.exp.is_Integer and entries(p.base)]
+    return powers if any(not p.exp.is_number for p in powers) else []
+
+
+def _has_constants(expr: Expr) -> bool:
+    """Whether constants without a value stand in it; indices and sizes are whole, widths positive."""
+    own = expr.xreplace({e: Dummy(positive=True) for e in entries(expr)})
+    return any(not (s.is_integer or s.is_positive) for s in own.free_symbols)
+
+
+def _broken(exponent: Expr) -> Expr:
+    """What of an exponent tells whether it is whole: c of −c and of c + 1, but 2c of 2c."""
+    whole = sympy.Add(*(t for t in sympy.Add.make_args(sympy.expand(exponent)) if not t.is_Integer))
+    return -whole if whole.could_extract_minus_sign() else whole
 
 
 def _bare(expr: Expr) -> Expr:

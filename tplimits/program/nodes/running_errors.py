@@ -24,7 +24,7 @@ from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import BENT, JUMPS
 from tplimits.program.nodes.rules import density
 from tplimits.program.nodes.series import near
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import holds
 
 #: rounding of one operation, that of functions included
 _UNIT = 2.0**-51
@@ -106,8 +106,8 @@ class RunningErrors:
 
 
 def may_be_lost(expr: Expr) -> bool:
-    """Whether anything may cancel in it: a sum that is not of lines."""
-    return any(holds(total, sympy.Function, sympy.Pow) for total in found(expr, sympy.Add))
+    """Whether anything may cancel in it: sums, inside of functions or of them; those of lines do at single places."""
+    return holds(expr, sympy.Add) and holds(expr, sympy.Function, sympy.Pow)
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
-from tplimits.regimes.depth.algebra.arrays import Arrays
+from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Ring, ratio_symbol
 from tplimits.regimes.depth.algebra.means import definition_of, mean_label, scaled
@@ -75,10 +75,15 @@ def _at_scaled(factors: Factors, scale: Expr) -> Factors:
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
     """A sum with equal products merged and coefficients that are zero dropped."""
-    found: dict[Factors, list[Expr]] = {}
-    for factors, coefficient in terms:
-        found.setdefault(canonical(factors), []).append(coefficient)
-    settled = {f: settle(sympy.Add(*c)) for f, c in found.items()}
+    return _merged((f, c, max(_size(c), float(any(label[0] in ARRAYS for label, _, _ in f)))) for f, c in terms)
+
+
+def _merged(terms: Iterable[tuple[Factors, Expr, float]]) -> Form:
+    """The same, given what the numbers in each coefficient are compared with."""
+    found: dict[Factors, list[tuple[Expr, float]]] = {}
+    for factors, coefficient, size in terms:
+        found.setdefault(canonical(factors), []).append((coefficient, size))
+    settled = {f: settle(sympy.Add(*(c for c, _ in cs)), max(size for _, size in cs)) for f, cs in found.items()}
     return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
 
 
@@ -105,9 +110,9 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
 
 
 @remembered(1 << 12)
-def settle(expr: Expr) -> Expr:
-    """A coefficient in a form in which zero is seen to be zero."""
-    expanded = _snapped(sympy.expand(expr))
+def settle(expr: Expr, beside: float) -> Expr:
+    """A coefficient in a form in which zero is seen to be zero, beside a number of the size of what it is made of."""
+    expanded = _snapped(sympy.expand(expr), beside)
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
     # an exact fraction that came through arithmetic of doubles
@@ -124,19 +129,15 @@ def settle(expr: Expr) -> Expr:
     return min((expanded, simple), key=sympy.count_ops)
 
 
-def _snapped(expr: Expr) -> Expr:
+def _snapped(expr: Expr, beside: float) -> Expr:
     """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
-    groups: dict[Expr, list[Expr]] = {}
-    for term in sympy.Add.make_args(expr):
-        # roots are of a number: √p/2⁵³ is small by its denominator alone
-        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
-        groups.setdefault(rest, []).append(number)
+    groups = _groups(expr)
     rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
     if not rounded:
         return expr
     # relative to the largest term: what cancels leaves digits of the data, not of the coefficient; a number cancels
     # with the function that it is a value of.  Arrays are 1 at most, and a term no larger than its number
-    largest = max(1.0, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
+    largest = max(beside, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
     found = []
     for rest, numbers in groups.items():
         value = valued(sympy.Add(*numbers), {})
@@ -146,6 +147,23 @@ def _snapped(expr: Expr) -> Expr:
         if abs(value) > TOLERANCE * largest:
             found.append(sympy.Add(*numbers) * rest)
     return sympy.Add(*found)
+
+
+def _groups(expr: Expr) -> dict[Expr, list[Expr]]:
+    """The numbers in a sum by what they multiply."""
+    groups: dict[Expr, list[Expr]] = {}
+    for term in sympy.Add.make_args(expr):
+        # roots are of a number: √p/2⁵³ is small by its denominator alone
+        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
+        groups.setdefault(rest, []).append(number)
+    return groups
+
+
+@remembered(1 << 12)
+def _size(expr: Expr) -> float:
+    """The largest number in a sum, if one of them comes from arrays: of what is exact zero is 0."""
+    numbers = list(itertools.chain(*_groups(sympy.expand(expr)).values()))
+    return max(abs(valued(n, {})) for n in numbers) if any(map(_is_rounded, numbers)) else 0.0
 
 
 def _is_rounded(number: Expr) -> bool:
@@ -185,8 +203,14 @@ class Resolver(Protocol):
         """A contraction without such functions."""
 
 
-def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None) -> Orders:
-    """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε²."""
+def by_order(
+    found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None, least: int = MOST
+) -> Orders:
+    """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε².
+
+    Below order `least` there is nothing, or 1, and arrays are 1 at most: what is rounding beside that is none.  Numbers
+    of a program alone are exact, and from that order on as small as they are.
+    """
     written, opaque = _moments(found, model, ring)
     plain = [Resolved(factors, powers, S.One, c) for (factors, powers, _, _), c in written.items()]
     sums: dict[Any, dict[tuple[Factors, tuple[int, ...], Expr], Any]] = {}
@@ -202,13 +226,15 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
         scale, product = arrays.arranged(contracted, {i for f in contracted for i in f[1] if i >= 0})
         key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
         target[key] = target[key] + value if key in target else value
-    forms = {
-        order: collected(
+
+    forms = {}
+    for order, terms in sums.items():
+        beside = 0.0 if order >= least and not arrays.read else 1.0
+        written_terms = (
             (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p))
             for (f, p, number), c in terms.items()
         )
-        for order, terms in sums.items()
-    }
+        forms[order] = _merged((f, c, max(beside, _size(c))) for f, c in written_terms)
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
 
 
@@ -236,7 +262,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             written[key] = written[key] + value if key in written else value
     # other sums over the neurons of the state, where they do not cancel
     for key in [k for k in written if any(f[0][0] == "Q" for f in k[0])]:
-        factors, value = key[0], settle(ring.expr(written.pop(key)))
+        factors, value = key[0], settle(ring.expr(written.pop(key)), 1.0)
         if value != 0:
             order = model.order_of(key[1])
             opaque[factors] = min(order, opaque.get(factors, order))

@@ -25,7 +25,7 @@ from tplimits.law.hypotheses.tails import Growth, infinite_moment
 from tplimits.law.rules.magnified import brought_out
 from tplimits.law.rules.removable import continued
 from tplimits.law.state import in_widths_of_n
-from tplimits.program.nodes.domains import ends_of_domains, real_where, singular_places
+from tplimits.program.nodes.domains import ends_of_domains, open_powers, real_where, seen_nonnegative, singular_places
 from tplimits.program.nodes.entries import (
     ArrayEntry,
     AxisSum,
@@ -159,9 +159,12 @@ def insist_on_real(lowering: Lowering) -> None:
         seen.add(position := stack.pop())
         s = program[position]
         stack |= set(s.operands) - seen
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or not real_where(s.body):
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
         lowering.here = position
+        _insist_on_constants(lowering, s.body)
+        if not real_where(s.body):
+            continue
         _insist_on_domains(lowering, s.body)
         if isinstance(s, ScalarNonlin):
             env: dict[Expr, int] = {axis_symbol(a): lowering.fresh(lowering.dimension_of(a)) for a in s.axes}
@@ -171,6 +174,21 @@ def insist_on_real(lowering: Lowering) -> None:
             found = tail_of(lowering, body.xreplace({e: S.One for e in entries(body) if not reads_vectors(e)}))
             if found.unreal and found.kind is Growth.INFINITE:
                 raise NoLimitError(infinite_moment(lowering.where, f"{s.name}⟩", found.reason.replace("⁽1⁾", "")))
+
+
+def _insist_on_constants(lowering: Lowering, body: Expr) -> None:
+    """Refuse functions of vectors of which constants without a value tell whether they are real: x^c, and √(c x)."""
+    for node, end in [*((node, node.base) for node in open_powers(body)), *real_where(body)]:
+        if seen_nonnegative(lowering.reading.inlined(end)):
+            continue
+        whole = lowering.reading.inlined(node)
+        plain = whole.xreplace({e: S.One for e in entries(whole) if not reads_vectors(e)})
+        open_ = {str(s) for s in plain.free_symbols} & lowering.program.constants.keys()
+        if reads_vectors(end) and open_ and not tail_of(lowering, plain).established:
+            shown, constants = ScalarReader(lowering, {}).shown(node), ", ".join(sorted(open_))
+            lowering.fail(
+                f"whether `{shown}` is real at all neurons rests on {constants}; give the constant a number by .bind."
+            )
 
 
 def _insist_on_domains(lowering: Lowering, body: Expr) -> None:

@@ -95,7 +95,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
     found = {}
     for position, poly in model.averages.items():
         terms = [t._replace(pert=0) for t in poly.terms]
-        mean = by_order(contraction.mean(terms), model, ring, arrays)
+        mean = by_order(contraction.mean(terms), model, ring, arrays, least=MOST + 1)
         layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
         if mean.forms or mean.opaque or not layers or any(layer.operand not in (None, ONES) for layer in layers):
             raise no_central_limit(model.names[position])
