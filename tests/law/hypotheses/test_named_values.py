@@ -166,7 +166,7 @@ def test_functions_that_are_no_number_at_a_place_have_no_parity():
 
 
 def test_blocks_do_not_say_that_the_larger_of_a_logit_and_its_negative_is_negative():
-    """Its two arguments had been two unknowns.  That functions of it beside n^(−1/4) are not expanded is another thing."""
+    """Its two arguments had been two unknowns."""
 
     @tp.block
     def subject(x: tp.State["token"], WK: tp.Matrix, WV: tp.Matrix, WQ: tp.Matrix):
