@@ -249,12 +249,9 @@ class _Analysis:
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
         argument = without_names(argument, self.gaussians)
-        is_open = not any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
-        if (
-            bounds(argument)[0] > 0
-            or locus(argument, self.gaussians) is not None
-            or (is_open and not argument.has(*_JUMPING, functions.relu))
-        ):
+        named = any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
+        smooth = not named and not argument.has(*_JUMPING, functions.relu)
+        if smooth or bounds(argument)[0] > 0 or locus(argument, self.gaussians) is not None:
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
@@ -263,13 +260,11 @@ class _Analysis:
         """A power beside other factors, of which those in `free` may make up for its pole."""
         _, base = as_square(base).as_coeff_Mul() if power.is_negative else (S.One, base)
         if not power.is_comparable:
-            if self.random(power):
-                return (
-                    self._exponential(power * sympy.log(base))
-                    if base.is_positive
-                    else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
-                )
-            return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not known")
+            if not self.random(power):
+                return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not known")
+            if base.is_positive:
+                return self._exponential(power * sympy.log(base))
+            return Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
         # (f²)^p of what is never negative
         if isinstance(base, (sympy.Pow, sympy.Abs)) and never_negative(base.args[0]):
             within = base.exp if base.is_Pow else S.One
