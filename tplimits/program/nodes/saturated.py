@@ -133,7 +133,7 @@ def with_digits(expr: Expr) -> Expr:
 
     >>> x = sympy.Symbol("x", real=True)
     >>> with_digits(2 - sympy.erf(x) - sympy.erf(3 * x) - sympy.exp(-80))
-    -exp(-80) + erfc(x) + erfc(3*x)
+    erfc(x) + erfc(3*x) - exp(-80)
     """
     if not holds(expr, *SATURATED) or not holds(expr, sympy.Add):
         return expr
