@@ -229,7 +229,10 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking, sign: int) -> An
         return None
     if all(_both(picking, symbol) for symbol, _ in picking.reads):  # one lookup an axis: outside both are 0 together
         return sums.taken(frame, picking, inner)
-    if len(picking.reads) != 2 or not _one_variable(*(lookup for _, lookup in picking.reads), picking.bounds):
+    if len(picking.reads) != 2:
+        return None
+    (_, one_read), (_, other_read) = picking.reads
+    if not _one_variable(one_read, other_read, picking.bounds):
         return None
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
     if shared[0] != shared[1]:
