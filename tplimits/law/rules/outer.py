@@ -181,7 +181,8 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     if reader.is_exact(body):
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
-    if reader.bounds(body)[0].is_extended_nonnegative:
+    # by what it reads, each once: a body that is asked about is written out
+    if reader.own_bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
     if is_nothing_by_halves(body):
         state.exact.add(key)

@@ -92,7 +92,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""
-        return bounds_through(expr, self._bounds, self.state.around.opened)
+        return bounds_through(expr, self.own_bounds, self.state.around.opened)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
@@ -125,7 +125,8 @@ class BodyReader:
     def _is_random_switch(self, limit: Expr) -> bool:
         return bool(self._fluctuations) and has_flat(limit) and bool(self._fluctuations & limit.free_symbols)
 
-    def _bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+    def own_bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """The same, of what it reads the signs alone."""
         others = {
             e: nonnegative(e) for e in entries(expr) if e not in self.swap and key_of(e) in self.state.nonnegative
         }
