@@ -72,6 +72,10 @@ SIGNS = {
         lambda x: (x - 0.125) * (tp.tanh(30 * x) - 1 + TINY),
         lambda x: (x - 0.125) * (tanh(30 * x) - 1 + TINY),
     ),
+    "softplus, written out": (
+        lambda x: tp.log(1 + tp.exp(-60 * x)) - TINY,
+        lambda x: mpmath.log1p(mpmath.exp(-60 * x)) - TINY,
+    ),
     "inside": (lambda x: tp.tanh(tp.tanh(30 * x) - 1 + TINY), lambda x: tanh(30 * x) - 1 + TINY),
 }
 
@@ -119,7 +123,6 @@ LOST = {
     "product": lambda x: 1 - tp.tanh(30 * x) * tp.erf(5 * x) - TINY,
     "a circle": lambda x: tp.sin(x) ** 2 + tp.cos(x) ** 2 - 1 + TINY,
     "root": lambda x: tp.sqrt(1 + tp.exp(-60 * x)) - 1 - TINY,
-    "logarithm": lambda x: tp.log(1 + tp.exp(-60 * x)) - TINY,
     "exponential": lambda x: tp.exp(TINY * x) - 1,
     "softplus": lambda x: tp.softplus(60 * x) - 60 * x - TINY,
     "extreme": lambda x: tp.maximum(tp.tanh(30 * x), 1 - 1e-16) - 1 + 0.5e-16,

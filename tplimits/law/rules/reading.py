@@ -126,7 +126,7 @@ class BodyReader:
         return bool(self._fluctuations) and has_flat(limit) and bool(self._fluctuations & limit.free_symbols)
 
     def own_bounds(self, expr: Expr) -> tuple[Expr, Expr]:
-        """The same, of what it reads the signs alone."""
+        """Bounds of a part of a body, of what it reads the signs alone."""
         others = {
             e: nonnegative(e) for e in entries(expr) if e not in self.swap and key_of(e) in self.state.nonnegative
         }

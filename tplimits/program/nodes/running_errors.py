@@ -22,6 +22,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import BENT, JUMPS
+from tplimits.program.nodes.log_sums import in_doubles
 from tplimits.program.nodes.rules import density
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds
@@ -57,6 +58,8 @@ class RunningErrors:
         return self._memo[expr]
 
     def _found(self, expr: Expr) -> tuple[Any, Any]:
+        if expr not in self.known and (stable := in_doubles(expr)) is not expr:  # as its value is
+            return self.of(stable)
         if expr in self.known or expr.is_number or isinstance(expr, (near, GaussMean)):
             value = self.evaluate(expr, self.known)
             exact = expr in self.known or expr.is_Integer

@@ -27,8 +27,6 @@ from tplimits.program.parts import found, holds, rebuilt
 _LOST = 1e-3
 #: what is left is no double below this; digits of where it is 0
 _LEAST, _DIGITS = sympy.Float("1e-300"), 40
-#: what is left is no double below this; digits of where it is 0
-_LEAST, _DIGITS = sympy.Float("1e-300"), 40
 #: each of so many functions has two ends
 _MOST = 6
 
@@ -150,7 +148,8 @@ def by_sides(jump: Expr) -> Expr:
     """A jump by cases where a sum in its argument may cancel on either side of functions."""
     for expr in found(jump.args[0], sympy.Add) if holds(jump.args[0], *SATURATED) else ():
         total = taken_apart(expr)
-        if total is not None and len(total.cancelling) > 1:
+        # 0 on one side is 0 everywhere, where networks have the sign of rounding: for the hypothesis on jumps
+        if total is not None and len(total.cancelling) > 1 and all(total.written(s) != 0 for s in total.cancelling):
             return _cases(jump, expr, total, total.cancelling)
     return jump
 
