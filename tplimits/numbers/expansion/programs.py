@@ -21,7 +21,7 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import Kinks
 from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
-from tplimits.numbers.expansion.singular import continued, opened, reached, refuse_singular
+from tplimits.numbers.expansion.singular import continued, opened, reached, refuse_growth, refuse_singular
 from tplimits.numbers.expansion.still import is_still
 from tplimits.program.nodes.branches import BRANCHES, CONDITIONS
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, width_symbol
@@ -153,6 +153,8 @@ class Pass(Reading[Jet]):
 
     def _regular(self, body: Expr) -> Expr:
         """A body without removable poles at vectors; NoLimitError where others, or roots, are reached."""
+        if self.size is None and not self.averages.values_only:
+            refuse_growth(body, self._inside, self._shown, self._where)
         # exponentials that others keep bounded are none of a vector: 1/(1 + eˣ) is a sigmoid
         body = self._on_one_side(without_overflow(body))
         found = whole = continued(body)

@@ -4,23 +4,27 @@
 
 A pole of a vector's function has moments at most up to some order, and its derivatives fewer; an exponential of a
 vector has them all in the limit, but E exp(Avg(e^x)) is infinite at every width.  So a pole has to stay away from what
-is divided by, and an exponential needs an argument that is bounded from above.
+is divided by, and an exponential needs an argument that is bounded from above, or a place in a function that keeps it
+below a power together with its derivatives, as the branch of an ELU does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sympy import Dummy, Expr, S, Symbol, cancel
+from sympy import DiracDelta, Dummy, Expr, S, Symbol, cancel
 
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians, independent
 from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
 from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
 from tplimits.numbers import near_zero
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
+from tplimits.program.nodes.log_sums import without_overflow
 from tplimits.program.nodes.properties import EXPONENTIAL, FADING
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import found, remembered
@@ -54,6 +58,42 @@ def written(body: Expr) -> Expr:
     return body.xreplace({one: one.definition().xreplace({FORM: one.args[0]}) for one in found(body, near)})
 
 
+def refuse_growth(body: Expr, inside: Callable[[Entry], Expr | None], shown: Callable[[Expr], str], where: str) -> None:
+    """NoLimitError where an exponential of vectors makes a body, or a derivative of it, larger than any power."""
+    stable = without_overflow(body)
+    for node in found(stable, *_FAST):
+        if reads_vectors(node):
+            low, high = bounds(opened(node.args[0], inside))
+            # E exp(Avg eˣ) is infinite at every width, whatever the limit says
+            if any((high if sign > 0 else -low) is S.Infinity for sign in _FAST[type(node)]):
+                if _is_within_powers(opened(body, inside)):
+                    return
+                raise NoLimitError(
+                    f"{where}: `{shown(node)}` grows faster than any power of its argument, a vector: moments to the "
+                    "order that 1/n needs are not established (hypothesis: functions of vectors are bounded by "
+                    "polynomials, with two derivatives). Bound the argument, or take an exponential of averages."
+                )
+
+
+@remembered(1 << 8)
+def _is_within_powers(body: Expr) -> bool:
+    """Whether a function of vectors and its derivatives up to the second are bounded by powers, off its kinks.
+
+    >>> from sympy import exp
+    >>> from tplimits.program.nodes.functions import where
+    >>> x = Symbol("x", real=True)
+    >>> [_is_within_powers(f) for f in (where(x, x, exp(x) - 1), where(x, exp(x), x), exp(x), exp(-exp(x)))]
+    [True, False, False, False]
+    """
+    variables = sorted(body.free_symbols, key=str)
+    law = independent(variables)
+    whole = [body]
+    for _ in range(2):
+        whole += [f.diff(v).replace(DiracDelta, lambda *_: S.Zero) for f in whole for v in variables]
+    tails = (tail(f, law) for f in dict.fromkeys(whole))
+    return all(t.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and t.power is S.Infinity for t in tails)
+
+
 def refuse_singular(
     body: Expr,
     inside: Callable[[Entry], Expr | None],
@@ -61,21 +101,11 @@ def refuse_singular(
     where: str,
     still: Callable[[tuple[Expr, Expr]], bool],
 ) -> None:
-    """NoLimitError where a body has a pole, a root or an exponential that vectors reach.
+    """NoLimitError where a body has a pole or a root that vectors reach.
 
     `inside` gives the body of a vector that is a function of others, and the number of a scalar; None for others.
     `still` says whether a pole or root that vectors reach, (part, argument), is one at which nothing moves.
     """
-    for node in found(written(body), *_FAST):
-        if reads_vectors(node):
-            low, high = bounds(opened(node.args[0], inside))
-            # E exp(Avg eˣ) is infinite at every width, whatever the limit says
-            if any((high if sign > 0 else -low) is S.Infinity for sign in _FAST[type(node)]):
-                raise NoLimitError(
-                    f"{where}: `{shown(node)}` grows faster than any power of its argument, a vector: moments to the "
-                    "order that 1/n needs are not established (hypothesis: functions of vectors are bounded by "
-                    "polynomials, with two derivatives). Bound the argument, or take an exponential of averages."
-                )
     for node, argument in reached(body, inside):
         if not still((node, argument)):
             raise NoLimitError(

@@ -8,6 +8,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import Entry
 from tplimits.program.parts import holds
 
 #: what functions with branches are on these, wherever their arguments stand
@@ -38,7 +39,7 @@ _SHORT = 100
 
 
 def without_jump(node: functions.where) -> Expr | None:
-    """where(c, x, y) as y + relu(c) (x − y)/c where c divides x − y, so that it does not jump at 0; or None.
+    """where(c, x, y) as y + relu(c) (x − y)/c where c divides x − y, or by its halves; None where it jumps at c = 0.
 
     >>> c, y = sympy.symbols("c y", real=True)
     >>> without_jump(functions.where(c, c**2 + y, y)), without_jump(functions.where(c, y, 2 * y))
@@ -46,7 +47,28 @@ def without_jump(node: functions.where) -> Expr | None:
     """
     c, x, y = node.args
     left = _over(x - y, c)
-    return None if left is None else y + functions.relu(c) * left
+    return _by_halves(c, x, y) if left is None else y + functions.relu(c) * left
+
+
+def _by_halves(c: Expr, x: Expr, y: Expr) -> Expr | None:
+    """f(c₊) + g(−(−c)₊) − f(0) for where(c, f(c), g(c)) with f(0) = g(0), so that each is read on its side alone.
+
+    >>> c = sympy.Symbol("c", real=True)
+    >>> _by_halves(c, c, sympy.exp(c) - 1), _by_halves(c, c, sympy.exp(c))
+    (relu(c) - 1 + exp(-relu(-c)), None)
+    """
+    shift, rest = c.as_coeff_Add()
+    factor, variable = rest.as_coeff_Mul()
+    if not (variable.is_Symbol or isinstance(variable, Entry)):
+        return None
+
+    def at(expr: Expr, value: Expr) -> Expr:
+        return expr.xreplace({variable: (value - shift) / factor})
+
+    border = at(x, S.Zero)
+    if sympy.expand(border - at(y, S.Zero)) != 0:
+        return None
+    return at(x, functions.relu(c)) + at(y, -functions.relu(-c)) - border
 
 
 def without_jumps(expr: Expr) -> Expr:

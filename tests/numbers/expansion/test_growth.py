@@ -1,0 +1,55 @@
+"""Exponentials that are read where they are small alone: expansions of ELU and SELU, against closed forms."""
+
+import mpmath
+import pytest
+
+import tplimits as tp
+
+avg = tp.avg
+
+
+def elu(slope, size):
+    return lambda u: size * tp.where(u, u, slope * (tp.exp(u) - 1))
+
+
+def moments(slope, size, v):
+    """E f and E f² of ELU at a normal of variance v."""
+    s, Φ = mpmath.sqrt(v), mpmath.ncdf
+    below = mpmath.exp(v / 2) * Φ(-s), mpmath.exp(2 * v) * Φ(-2 * s)
+    first = s / mpmath.sqrt(2 * mpmath.pi) + slope * (below[0] - 0.5)
+    return size * first, size**2 * (v / 2 + slope**2 * (below[1] - 2 * below[0] + 0.5))
+
+
+@pytest.mark.parametrize("slope, size", [(1, 1), (0.4, 1), (1.67326, 1.0507)])
+def test_units_that_are_exponential_on_one_side(slope, size):
+    """E avg f(W x) = E g(|x|²/n) with g(v) = E f(√v z): b = g″(1), C = Var f + 2 g′(1)²."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return avg(elu(slope, size)(W @ x))
+
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    mean = lambda v: moments(slope, size, v)[0]  # noqa: E731
+    first, second = (float(m) for m in moments(slope, size, mpmath.mpf(1)))
+    assert found.limit.value == pytest.approx(first, abs=1e-9)
+    assert found.bias.value == pytest.approx(float(mpmath.diff(mean, 1, 2)), abs=1e-8)
+    assert found.variance.value == pytest.approx(second - first**2 + 2 * float(mpmath.diff(mean, 1)) ** 2, abs=1e-8)
+
+
+def test_networks_accept_it():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return avg(elu(1, 1)(W @ tp.tanh(x)) * elu(1, 1)(W @ x))
+
+    found = tp.derive(program, tp.FiniteWidth())
+    assert tp.check(found, widths=(16, 32, 64), draws=400, seed=0, progress=False).accepted
+
+
+@pytest.mark.parametrize("function", [tp.exp, lambda u: tp.where(u, tp.exp(u), 1 + u), lambda u: tp.exp(-tp.exp(u))])
+def test_what_no_power_bounds_is_refused(function):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return avg(function(W @ x))
+
+    with pytest.raises(tp.NoLimitError, match="grows faster than any power"):
+        tp.derive(program, tp.FiniteWidth()).evaluate()
