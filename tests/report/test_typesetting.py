@@ -55,6 +55,7 @@ def test_blocks_compile(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*the update jumps:UserWarning")
 def test_random_architectures_compile(tmp_path):
     found = {}
     for seed in seeds(0, 3 * RANDOM):

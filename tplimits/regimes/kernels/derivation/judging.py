@@ -122,7 +122,7 @@ class Judgements:
             if isinstance(s, Avg):
                 found = self.is_nonnegative(s.operand.source)
             elif isinstance(s, (OuterNonlin, ScalarNonlin)):
-                found = bool(BodyReader(self.state).bounds(s.body)[0] >= 0)
+                found = bool(BodyReader(self.state).own_bounds(s.body)[0] >= 0)
             self._nonnegative[position] = found
         return self._nonnegative[position]
 

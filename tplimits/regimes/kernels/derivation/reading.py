@@ -73,7 +73,11 @@ class BodyReader:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads; sums over axes
         keep the sign of their terms.
         """
-        return bounds_through(expr, lambda e: bounds(self._signed(e, {})), self.state.judged.around.opened)
+        return bounds_through(expr, self.own_bounds, self.state.judged.around.opened)
+
+    def own_bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """Bounds of a part of a body, of what it reads the signs alone."""
+        return bounds(self._signed(expr, {}))
 
     def written(self, expr: Expr) -> str:
         """The limit, brackets by the vectors that they are of."""
@@ -215,7 +219,7 @@ class BodyReader:
             if isinstance(expr, Entry):
                 sign = True if self.state.judged.is_nonnegative(expr.source) else None
             else:
-                sign = True if self.bounds(expr.summand)[0] >= 0 else None
+                sign = True if self.own_bounds(expr.summand)[0] >= 0 else None
             known[expr] = sympy.Dummy(real=True, nonnegative=sign)
         return known[expr]
 
