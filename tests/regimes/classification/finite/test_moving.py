@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import tplimits as tp
-from tplimits.regimes.classification.finite.moving import Moving
+from tplimits.regimes.classification.finite.moving import Moving, size
 
 WIDTHS, TRIALS, LEVEL = (32, 64, 128), 2000, 0.01
 
@@ -71,3 +71,8 @@ def test_a_gate_that_opens_in_few_networks_is_measured_in_those():
     (start,) = (row for row in check.rows if (row.name, row.t) == ("f", 0))
     assert abs(start.measured + 0.5) < max(start.error, 0.25)
     assert check.measured_regime == "trivial"
+
+
+def test_sizes_of_networks_that_ran_away_are_no_infinite_powers():
+    values = np.array([[3e200, 4e200], [3.0, 4.0], [0.0, 0.0]])
+    assert size(values) == pytest.approx([np.sqrt(12.5) * 1e200, np.sqrt(12.5), 0.0])
