@@ -101,6 +101,10 @@ class Backward:
         readout = [(use, self.outputs) for use in self.gradients.get(name, ())]
         return readout + [(use, self.shift_outputs) for use in self.shift_gradients.get(name, ())]
 
+    def through(self, position: int) -> tuple[Use, ...]:
+        """The gradients at an instruction that is no parameter, behind the readout and through the shift."""
+        return (*self.adjoints.get(position, ()), *self.shift_adjoints.get(position, ()))
+
 
 def backpropagation(program: Program, train: Container[str] | None = None) -> Backward:
     """The total program of a network: forward, then the gradient of its output with respect to everything on the way.

@@ -100,6 +100,35 @@ def test_gradients_of_one_block(c):
     assert counted(perceptrons(1), c).gradients == {"U": sum_, "V": c, "W": c, "v": sum_}
 
 
+def bilinear(depth, beside):
+    """x + s_l W_l x, s_l = √n avg(q_l x), read by the readout or by a sum beside a readout of the first x alone."""
+
+    @tp.network
+    def net(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        q: tp.Vector["block"],
+        W: tp.Matrix["n", "n", "block"],
+        v: tp.Vector,
+        c: tp.Vector,
+    ):
+        x = h = tp.sum(U * ξ, over="d")
+        for b in range(depth):
+            x = x + tp.sqrt(tp.n) * tp.avg(q.sel(block=b) * x) * (W.sel(block=b) @ x)
+        return tp.readout(v * h) + tp.n * tp.avg(c * x) if beside else tp.readout(c * x + v * h)
+
+    return with_ends_apart(net.bind(block=depth))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_scores_that_only_a_sum_beside_the_readout_is_made_of_are_aligned(beside):
+    """A block is linear in q_l and in W_l, so that q_l·∂q_l = W_l·∂W_l (Euler): ∂q had been 0 beside the readout."""
+    found = [counted(bilinear(d, beside), 1 / d).gradients for d in DEPTHS]
+    assert [f["q"] for f in found] == pytest.approx([f["W"] for f in found])
+    assert {name: power_of(name, [f[name] for f in found]) for name in "qW"} == {"q": 0, "W": 0}
+    assert min(f["q"] for f in found) > 1
+
+
 def test_what_doubles_with_every_block_goes_by_no_power():
     with pytest.raises(
         tp.NoLimitError, match=r"the sum goes like L\^1\.\d, then like L\^\d\.\d as the depth L doubles"

@@ -108,7 +108,8 @@ def _aligned(backward: Backward, network: Program) -> frozenset[int]:
     for p, s in enumerate(network):
         if isinstance(s, ScalarNonlin) and made & set(s.operands):
             made.add(p)
-    found = {u.gradient.source for p in made for u in backward.adjoints.get(p, ())}
+    # also those that only what is added beside the readout is made of
+    found = {u.gradient.source for p in made for u in backward.through(p)}
     found |= {u.gradient.source for name in network.initial_names for u, _ in backward.uses(name) if u.operand is None}
     # what is added up over uses is read by a sum of scalars
     found |= {q for p in found if isinstance(backward.program[p], ScalarNonlin) for q in backward.program[p].operands}

@@ -69,8 +69,12 @@ class Coordinate:
     def side(self, measured: bool) -> int:
         """The side of the scale that the power is on: 1 above, −1 below; a measured one counts where it disagrees."""
         told = measured and self.verdict not in (AGREES, OPEN)
-        power, scale = self.measured if told else float(self.counted), float(self.scale)
-        # what is 0 where it is 0 naturally, as a function beyond its bend, is on no side
+        # beside 0 all is growth, however few networks it was seen in: as much of it counts as is certain
+        seen = self.measured - (self.error if self.counted == -math.inf else 0)
+        power, scale = seen if told else float(self.counted), float(self.scale)
+        # what is 0 where it is 0 naturally, as a function beyond its bend, is on no side, nor what is small beside 1
+        if scale == -math.inf and told:
+            return int(power > TOLERANCE)
         apart = power - scale if power != scale else 0.0
         return 0 if abs(apart) <= (TOLERANCE if told else 0) else 1 if apart > 0 else -1
 

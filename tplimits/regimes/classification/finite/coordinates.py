@@ -22,9 +22,11 @@ from tplimits.errors import CheckError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import several, whole_from
+from tplimits.regimes.classification.derivation.sizes import NOTHING
 from tplimits.regimes.classification.finite.coordinate import Coordinate
 from tplimits.regimes.classification.finite.data import bounded_signal, drawn_inputs
 from tplimits.regimes.classification.finite.judging import AGREES, OPEN, measured_power
+from tplimits.regimes.classification.finite.moving import Moving
 from tplimits.regimes.training.finite.networks import Trained, train
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ _MOST_ROWS = 40
 SMALL, MODERATE = 0.25, 2.0
 #: so many smaller rates are tried
 SLOWER = 4
-#: sizes below are those of sums that cancel exactly; the share of networks, of all widths, in which a value is not 0
-ROUNDING, _ALIVE = 1e-12, 0.3
 
 
 @dataclass(frozen=True)
@@ -289,32 +289,18 @@ class _Rows:
         sizes |= {counting.reading(r): size for r, size in step.reads.items()}
         is_scalar = name == "f" or counting.backward.program[self.kept[name]].width is None
         natural = counting.natural if t == 0 else counting.scales
-        sized = _moving([_size(v) for v in values])
-        found = measured_power([run.n for run in runs], [list(x) for x in sized])
+        counted = sizes[name].change if t else sizes[name].start
+        moving = Moving.of([run.n for run in runs], values)
+        widths, sized, certain = moving.fitted(self.level, counted == NOTHING)
+        found = measured_power(widths, sized)
         freedom = sum(map(len, sized)) - len(sized)
         error = float(student.isf(self.level, freedom)) * found.error if found.error else 0.0
-        counted = sizes[name].change if t else sizes[name].start
+        error = error if certain else math.inf
         late = t in (0, self.steps)
         return Coordinate(
             name, t, counted, found.power, found.sizes, natural.get(name, 0.0), error, not is_scalar, late,
             found.widths, found.spread,
         )  # fmt: skip
-
-
-def _size(values: Array) -> Array:
-    """The root mean square of the entries of each network; what is rounding error is zero."""
-    inside = tuple(range(1, values.ndim))
-    # of networks that have run away squares overflow before the entries do
-    largest = numpy.max(numpy.abs(values), axis=inside, initial=1.0)
-    found: Array = largest * numpy.sqrt(numpy.mean((values.T / largest).T ** 2, axis=inside))
-    return numpy.where(found > ROUNDING, found, 0.0)
-
-
-def _moving(sizes: Sequence[Array]) -> list[Array]:
-    """The sizes of networks in which something moves; none where it does so in few, as behind a dead relu."""
-    found = [s[s > 0] for s in sizes]
-    alive = sum(map(len, found)) >= _ALIVE * sum(map(len, sizes))
-    return [x if alive and len(x) > 1 else x[:0] for x in found]
 
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:

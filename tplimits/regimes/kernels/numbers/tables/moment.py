@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
+import sympy
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 _COINCIDENT, _COINCIDENT_EXTENDED = 90, 16
 #: variances below this are refused
 SMALLEST = 1e-140
+#: parameters that are scales of variables are in (this, 1/this), or 0
+_LEAST_SCALE = 1e-30
 #: so many different values of parameters are treated one by one
 _MOST_VALUES = 4096
 
@@ -57,6 +62,18 @@ def evaluated_moment(
             f"a covariance in E[{integral.integrand}] is not a finite number: a kernel of an earlier layer leaves the "
             "range of the arithmetic, or divides by zero (a layer norm of a zero input?)."
         )
+    value, error = _at_values(integral, covariances, values, constants)
+    return value, float(numpy.max(error, initial=0.0))
+
+
+def _at_values(
+    integral: Moment, covariances: Sequence[Array], values: Sequence[Array], constants: Mapping[Expr, float]
+) -> tuple[Array, Array]:
+    """(value, error bounds): parameters that are scales of variables at once, others value by value."""
+    integral, covariances, values, factor = _scaled(integral, covariances, values)
+    if factor is not None:
+        value, error = _at_values(integral, covariances, values, constants)
+        return value * factor, error * abs(factor)
     if not values:
         return _called(function_of(integral, constants), covariances)
     shape = numpy.broadcast_shapes(*(numpy.shape(a) for a in (*covariances, *values)))
@@ -68,12 +85,66 @@ def evaluated_moment(
             f"{_MOST_VALUES}. Take fewer inputs at a time, or fewer draws."
         )
     flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
-    found, error = numpy.empty(flat[0].shape, numpy.result_type(*flat)), 0.0
+    found, errors = (numpy.empty(flat[0].shape, numpy.result_type(*flat)) for _ in range(2))
     for number, row in enumerate(distinct):
         here = place.ravel() == number
-        found[here], one = _called(function_of(integral, constants, tuple(map(float, row))), [c[here] for c in flat])
-        error = max(error, one)
-    return found.reshape(shape), error
+        function = function_of(integral, constants, tuple(map(float, row)))
+        found[here], errors[here] = _called(function, [c[here] for c in flat])
+    return found.reshape(shape), errors.reshape(shape)
+
+
+def _scaled(
+    integral: Moment, covariances: Sequence[Array], values: Sequence[Array]
+) -> tuple[Moment, Sequence[Array], Sequence[Array], Array | None]:
+    """The moment without a parameter that is a scale of variables: E F(p z; C) = p^k E G(z; p² C), and p^k.
+
+    One function at many covariances, for one function of the covariances at each value.  None: there is no such
+    parameter.
+    """
+    for number, name in enumerate(integral.parameters):
+        found, p = _without_scale(integral.integrand, integral.variables, name), numpy.asarray(values[number])
+        sizes = abs(p[p != 0])
+        # products of covariances stay in range; at p = 0 a negative power has no value, where the mean has one
+        if (
+            found is None
+            or (found.power < 0 and sizes.size < p.size)
+            or not (sizes.min(initial=1.0) > _LEAST_SCALE and sizes.max(initial=1.0) < 1 / _LEAST_SCALE)
+        ):
+            continue
+        by, size = found.multiplied, len(integral.variables)
+        counts = [by[i] + by[j] for i in range(size) for j in range(i, size)]
+        parameters, symbols, left = (
+            [x for k, x in enumerate(many) if k != number] for many in (integral.parameters, integral.values, values)
+        )
+        moment = integral.func(found.integrand, integral.variables, integral.covariances, parameters, symbols)
+        scaled = [c * p**k if k else c for c, k in zip(covariances, counts, strict=True)]
+        return moment, scaled, left, p**found.power
+    return integral, covariances, values, None
+
+
+class _Scaled(NamedTuple):
+    """F(z; p) = p^power G(p z), where p multiplies the variables that are marked by 1."""
+
+    integrand: Expr
+    power: int
+    multiplied: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def _without_scale(integrand: Expr, variables: tuple[Symbol, ...], name: Symbol) -> _Scaled | None:
+    """The function without a parameter that is but a scale of variables.
+
+    >>> p, x, y = sympy.symbols("p x y", real=True)
+    >>> tuple(_without_scale(p * sympy.sin(p * x) * y, (x, y), p)), _without_scale(sympy.sin(p + x), (x,), p)
+    ((y*sin(x), 1, (1, 0)), None)
+    """
+    for by in itertools.product((0, 1), repeat=len(variables)):
+        whole = integrand.xreplace({x: x / name for x, k in zip(variables, by, strict=True) if k})
+        apart, scale = whole.as_independent(name, as_Add=False)
+        base, power = (name, sympy.S.Zero) if scale == 1 else scale.as_base_exp()
+        if base == name and power.is_Integer:
+            return _Scaled(apart, int(power), by)
+    return None
 
 
 def error_of_constants(means: Iterable[GaussMean], constants: Mapping[Expr, float]) -> float:
@@ -92,7 +163,7 @@ def _refuse_cancelled(variances: Array, function: MomentFunction) -> None:
         )
 
 
-def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
+def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, Array]:
     if len(covariances) < 6:
         for variances in covariances[::2]:
             _refuse_cancelled(variances, function)
@@ -111,4 +182,4 @@ def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Arr
     else:
         refuse_underflow(covariances[0])
         value, error = function(*covariances)
-    return value, float(numpy.max(error, initial=0.0))
+    return value, error
