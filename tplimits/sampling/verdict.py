@@ -163,7 +163,7 @@ def _sampled(
     inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Progress
 ) -> tuple[Inquiry, tuple[Row, ...], tuple[Draws, ...], list[str]]:
     """The inquiry as it was made, one row a claim, the draws behind them, and what is to be remarked."""
-    again = []
+    again: list[str] = []
     # with draws given there is no pilot to decide by: controls are taken only where asked for
     inquiry = inquiry.sharper(())
     if draws is not None:
