@@ -135,7 +135,7 @@ def test_the_variance_of_an_intercept_and_what_one_draw_more_gains(bend):
         covariance = numpy.diag(noise / draws) + numpy.outer(rows[:, -1], rows[:, -1])
         return numpy.linalg.inv(rows[:, :-1].T @ numpy.linalg.solve(covariance, rows[:, :-1]))[0, 0]
 
-    variance, gain = design._variance(rows, noise, draws)
+    variance, gain = design._variance(rows, noise, draws, 1)
     assert variance == pytest.approx(by_the_definition(draws), rel=1e-10)
     slopes = [(by_the_definition(draws - e) - by_the_definition(draws + e)) / 0.02 for e in 0.01 * numpy.eye(3)]
     assert gain == pytest.approx(slopes, rel=1e-5)

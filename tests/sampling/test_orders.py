@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy
 import pytest
 
 import tplimits as tp
-from tplimits.sampling.orders import bias_claim, covariance_claim, parsed
+from tplimits.sampling.estimate import SampleMoments, Series, fit
+from tplimits.sampling.orders import bias_claim, covariance_claim, parsed, radius
 
 LABELS = ("K", "K[0,1]", "a, b", "C(K)")
 
@@ -60,3 +63,34 @@ def test_a_check_tells_from_which_errors_on_wrong_claims_are_found():
     assert verdict.accepted and f"errors from b(return) {verdict.worst.finds:.2g} on" in verdict.sentence
     far = found.bias("return").value + 2 * verdict.worst.finds
     assert tp.check(found, claims={"b(return)": far}, draws=100, progress=False).accepted is False
+
+
+def test_terms_that_fall_slowly_are_seen_and_allowed_for():
+    """2/(1 + 17/n) falls like 2 (−17/n)^k: b + c/n finds 1.8 with an error of 0.01, and it is 2."""
+    widths = (16, 32, 64, 128)
+    means = 2 / (1 + 17 / numpy.array(widths))
+    moments = SampleMoments(widths, (10**5,) * 4, means, numpy.ones(4), 2.0)
+    assert 8 < radius(moments) < 34
+    short, longer = Series(), replace(Series(), radius=radius(moments), further=2)
+    assert abs(fit(moments, short).two_sided(2.0, 0.0)[0]) > 5
+    assert abs(fit(moments, longer).two_sided(2.0, 0.0)[0]) < 2
+    assert abs(fit(moments, longer).two_sided(3.0, 0.0)[0]) > 4
+    assert radius(replace(moments, draws=(9,) * 4)) == 0.0, "what a mean moves is noise"
+
+
+@pytest.mark.long
+def test_right_coefficients_of_what_fluctuates_strongly_are_accepted_and_wrong_ones_are_not():
+    """θ = exp(−avg x⁴/2) with avg x⁴ = 3 on average and a variance of 96/n: b = 12 e^(−3/2), C = 24 e^(−3)."""
+
+    @tp.program
+    def steep(x: tp.Vector):
+        return tp.exp(-tp.avg(x**4) / 2)
+
+    found, b, C = tp.derive(steep, tp.FiniteWidth()), 12 * math.exp(-1.5), 24 * math.exp(-3)
+
+    def accepted(seed, b, C):
+        return tp.check(found, claims={"b(return)": b, "C(return)": C}, seed=seed, progress=False).accepted
+
+    assert all(accepted(seed, b, C) for seed in range(3))
+    off = 0.1 * (b + math.sqrt(C))
+    assert [accepted(3, b + off, C), accepted(4, b - off, C), accepted(5, b, 1.2 * C)] == [False] * 3

@@ -81,6 +81,10 @@ class Inquiry:
         """The same question by draws that tell more, where a pilot, which is () before there is one, says it pays."""
         return self
 
+    def beyond(self, samples: Sequence[Draws]) -> Inquiry | None:
+        """The same question of wider networks, if what these draws do not accept has to be asked of them."""
+        return None
+
     def told(self, samples: Sequence[Draws]) -> list[str]:
         """What is to be remarked when all is sampled."""
         return []

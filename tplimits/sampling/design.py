@@ -70,9 +70,14 @@ class Demand:
 
     @property
     def rows(self) -> Array:
-        """The fit's equations, one a width: the series, and its random effect as one more unknown."""
+        """The fit's equations, one a width: the series, and its random effects as more unknowns."""
         widths = self.moments.widths
-        return numpy.column_stack([self.series.design(widths), self.series.curvature(widths, self.moments.reach)])
+        reach = self.moments.reach(self.series.radius)
+        return numpy.column_stack([self.series.design(widths), self.series.curvature(widths, reach)])
+
+    def variance(self, draws: Array) -> tuple[float, Array]:
+        """Var L by so many draws at each width, and the gain of one more at each."""
+        return _variance(self.rows, self.moments.law, draws, self.series.further)
 
 
 def demand(
@@ -99,7 +104,7 @@ def allocate(demands: Sequence[Demand], costs: Sequence[float]) -> tuple[int, ..
     wanted = numpy.ones(len(cost))
     # a design that meets a hard demand mostly meets the easy ones too, which then cost no iterations
     for d in sorted(demands, key=lambda d: d.target**2 / d.moments.law.max()):  # the hardest first
-        if _variance(d.rows, d.moments.law, wanted)[0] > d.target**2:
+        if d.variance(wanted)[0] > d.target**2:
             wanted = numpy.maximum(wanted, _cheapest(d, cost))
     sharp = numpy.stack([d.moments.law / d.target**2 for d in demands]).max(axis=0)
     # the optimum may leave a width with one draw; its residual would then say nothing against the form of the series
@@ -109,28 +114,29 @@ def allocate(demands: Sequence[Demand], costs: Sequence[float]) -> tuple[int, ..
 
 def _cheapest(demand: Demand, cost: Array) -> Array:
     """Multiplicative updates towards gains in proportion to costs, each followed by a step to the target."""
-    rows, variances, target = demand.rows, demand.moments.law, demand.target**2
+    variances, target = demand.moments.law, demand.target**2
     # as if each width alone had to meet the target: of the right size whatever the units of the variances
     draws = numpy.maximum(variances / target, 1.0)
     for _ in range(_ITERATIONS):
         before = numpy.maximum(draws, 1.0)
-        _, gain = _variance(rows, variances, draws)
+        _, gain = demand.variance(draws)
         shape = draws * numpy.sqrt(gain / cost)
         draws = shape * float(draws @ cost) / float(shape @ cost)  # a cheaper design of the same work ...
-        reached, _ = _variance(rows, variances, draws)
+        reached, _ = demand.variance(draws)
         draws = numpy.clip(draws * reached / target, 1e-9, _MOST)  # ... and the work that meets the target
         if (numpy.abs(numpy.maximum(draws, 1.0) - before) <= _SETTLED * before).all():
             break
     return numpy.maximum(draws, 1.0)
 
 
-def _variance(rows: Array, variances: Array, draws: Array) -> tuple[float, Array]:
+def _variance(rows: Array, variances: Array, draws: Array, unknown: int) -> tuple[float, Array]:
     """Var L and the gain of one more draw at each width."""
     # a width without draws would be a row of zeros, and its gain still has to be known
     draws = numpy.maximum(draws, 1e-12 * draws.max())
     whitened = rows * numpy.sqrt(draws / variances)[:, None]
     information = whitened.T @ whitened
-    information[-1, -1] += 1.0  # the random effect of the curvature has unit variance in units of τ n^(−p)
+    # random effects of the further terms have unit variance in units of τ n^(−p)
+    information[-unknown:, -unknown:] += numpy.eye(unknown)
     # columns differ by powers of n: unscaled, the cut of pinv would take the small ones for zero
     size = 1 / numpy.sqrt(numpy.diag(information))
     inverse = numpy.linalg.pinv(information * numpy.outer(size, size), hermitian=True) * numpy.outer(size, size)

@@ -5,7 +5,8 @@ are fitted ((1,) in general, (1/2, 1) where odd powers of √n occur) and the ne
 It enters as a random effect c ~ N(0, τ²) with τ = scale · ρ^p, ρ = `RADIUS`: the size of the next term of a
 series that converges for n > ρ.  With few draws it is lost in the noise, with many it is in effect fitted,
 so the standard error of the intercept never falls below what the unknown curvature allows.  Widths at which later
-terms are larger than that show by the lack of fit, and the smallest ones are then left out.
+terms are larger than that show by the lack of fit, and the smallest ones are then left out.  A series that is known to
+converge for larger n only has a larger ρ, and the terms after the next one are random effects, too.
 
 For means m with noise variances v and V = diag(v) + τ² n^(−p) n^(−p)ᵀ the estimate is generalised least squares,
 
@@ -38,9 +39,12 @@ TINY = 1e-13
 
 @dataclass(frozen=True)
 class Series:
-    """The powers of 1/n that are fitted, and the first one that is not."""
+    """The powers of 1/n that are fitted, and how large the `further` ones may be, which are not."""
 
     powers: tuple[Fraction, ...] = (Fraction(1),)
+    #: it is taken to converge for n > radius
+    radius: float = RADIUS
+    further: int = 1
 
     @property
     def step(self) -> Fraction:
@@ -58,9 +62,9 @@ class Series:
         return numpy.stack([n**0, *(n ** -float(p) for p in self.powers)], axis=1)
 
     def curvature(self, widths: Sequence[int], scale: float) -> Array:
-        """τ n^(−p) at each width, p the first power that is not fitted."""
-        p = float(self.powers[-1] + self.step)
-        return scale * (RADIUS / numpy.asarray(widths, dtype=numpy.float64)) ** p
+        """τ n^(−p) at each width, one column for each of the first powers that are not fitted."""
+        powers = [float(self.powers[-1] + (1 + i) * self.step) for i in range(self.further)]
+        return scale * (self.radius / numpy.asarray(widths, dtype=numpy.float64)[:, None]) ** numpy.array(powers)
 
     def __str__(self) -> str:
         letters = "bcdefghk"
@@ -99,13 +103,12 @@ class SampleMoments:
         """The error that a mean of doubles may have without any noise."""
         return max(ROUNDING * max(self.scale, float(numpy.abs(self.means).max())), TINY)
 
-    @property
-    def reach(self) -> float:
+    def reach(self, radius: float) -> float:
         """The scale of the coefficients of the series: that of what is averaged, or what the means show.
 
         A quantity that vanishes like b/n averages entries that vanish too; its next term is still of order b/n².
         """
-        seen = abs(float(self.means[0] - self.means[-1])) * self.widths[0] / RADIUS
+        seen = abs(float(self.means[0] - self.means[-1])) * self.widths[0] / radius
         return max(self.scale, seen)
 
     @property
@@ -244,23 +247,23 @@ def fit(moments: SampleMoments, series: Series, term: float = 0.0) -> Fit:
     The random effect is one more unknown c/τ whose prior N(0, 1) is one more equation, c/τ = 0 ± 1: ordinary
     least squares then gives the generalised estimate, also where noise is tiny against τ.
     """
-    curvature = series.curvature(moments.widths, max(moments.reach, term))
+    curvature = series.curvature(moments.widths, max(moments.reach(series.radius), term))
     x = numpy.column_stack([series.design(moments.widths), curvature])
-    contrasts = _contrasts(x, numpy.sqrt(moments.smooth_noise))
+    contrasts = _contrasts(x, numpy.sqrt(moments.smooth_noise), series.further)
     estimates = contrasts @ moments.means
     parts = contrasts[0] ** 2 * moments.noise
     # the unknown curvature has no sample behind it: it counts in the variance, and not in the degrees of freedom
-    variance = float(parts.sum() + (contrasts[0] @ curvature) ** 2)
+    variance = float(parts.sum() + ((contrasts[0] @ curvature) ** 2).sum())
     shares = parts**2 / (numpy.asarray(moments.draws) - 1.0)
     residual = moments.means - x @ estimates
-    # the last term is the residual of the prior's equation, which is also why the unknown takes no degree of freedom
-    chi2 = float((residual**2 / moments.noise).sum() + estimates[-1] ** 2)
+    # the last terms are the residuals of priors' equations, which is also why the unknowns take no degree of freedom
+    chi2 = float((residual**2 / moments.noise).sum() + (estimates[series.parameters :] ** 2).sum())
     chi2_dof = len(moments.widths) - series.parameters
     return Fit(
         intercept=float(estimates[0]),
         stderr=math.sqrt(variance),
         dof=variance**2 / float(shares.sum()) if shares.sum() > 0 else math.inf,
-        slopes=tuple(map(float, estimates[1:-1])),
+        slopes=tuple(map(float, estimates[1 : series.parameters])),
         chi2=chi2,
         chi2_dof=chi2_dof,
         lack=float(scipy.stats.chi2.sf(chi2, chi2_dof)) if chi2_dof else 1.0,
@@ -281,20 +284,19 @@ def fit_of_widest(moments: SampleMoments, series: Series, level: float) -> Fit:
         kept = fit(others, series)
         if kept.lack >= level:
             expected = series.design(left_out) @ numpy.array([kept.intercept, *kept.slopes])
-            term = float((abs(moments.means[:first] - expected) / series.curvature(left_out, 1.0)).max())
+            term = float((abs(moments.means[:first] - expected) / series.curvature(left_out, 1.0)[:, 0]).max())
             # whether the series does without the larger term has been seen
             return replace(fit(others, series, term), lack=kept.lack)
     return whole
 
 
-def _contrasts(x: Array, errors: Array) -> Array:
-    """The rows a of weighted least squares with a last, standardised unknown: estimates = a @ means."""
-    prior = numpy.zeros((1, x.shape[1]))
-    prior[0, -1] = 1.0
+def _contrasts(x: Array, errors: Array, unknown: int) -> Array:
+    """The rows a of weighted least squares whose last so many unknowns are standardised: estimates = a @ means."""
+    prior = numpy.eye(x.shape[1])[-unknown:]
     rows = numpy.concatenate([x / errors[:, None], prior])
     size = numpy.linalg.norm(rows, axis=0)
-    # the last column belongs to the prior's equation, whose right-hand side is zero
-    return numpy.linalg.pinv(rows / size)[:, :-1] / size[:, None] / errors
+    # the last columns belong to the priors' equations, whose right-hand sides are zero
+    return numpy.linalg.pinv(rows / size)[:, :-unknown] / size[:, None] / errors
 
 
 def log_slope(widths: Sequence[int], sizes: Sequence[float]) -> float:

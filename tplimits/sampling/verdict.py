@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,14 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Report as Progress
 from tplimits.progress import reporting
-from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed, sample_pilot
+from tplimits.sampling.adaptive import (
+    Inquiry,
+    doubtful,
+    look_again,
+    sample_adaptively,
+    sample_fixed,
+    sample_pilot,
+)
 from tplimits.sampling.claims import Claim, checked
 from tplimits.sampling.controls import Plain
 from tplimits.sampling.powers import series
@@ -40,13 +47,17 @@ _MOST_CLAIMS = 30
 LEAST_DRAWS = 8
 _LOOKED_AGAIN = "The rejection was confirmed by as many fresh draws."
 _NOT_CONFIRMED = "Half of these draws had rejected a claim; as many fresh ones did not confirm it."
+_WIDER = "By widths {} to {} alone {} was not accepted, either."
+_NOT_WIDER = "By widths {} to {} alone {} was not accepted: terms of higher order count there."
+_TOO_FEW = "These draws are too few to tell: give more, as draws=, at these widths or wider ones."
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Reported):
     """What a check found: `accepted`, why in a `sentence`, and a `table` with one line a claim.
 
-    `accepted` is None where no claim is rejected, and one is undecided for widths that do not follow the fitted series.
+    `accepted` is None where no claim is rejected, and one is undecided: because the widths do not follow the fitted
+    series, or because wider networks, too few, did not confirm a rejection.
     `rows` holds the same as numbers; `draws` are those at each of the `widths`.
     """
 
@@ -152,7 +163,7 @@ def _sampled(
     inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Progress
 ) -> tuple[Inquiry, tuple[Row, ...], tuple[Draws, ...], list[str]]:
     """The inquiry as it was made, one row a claim, the draws behind them, and what is to be remarked."""
-    again = []
+    again: list[str] = []
     # with draws given there is no pilot to decide by: controls are taken only where asked for
     inquiry = inquiry.sharper(())
     if draws is not None:
@@ -164,10 +175,30 @@ def _sampled(
         # draws of another sampler have other columns, and are of no use to it
         samples = sample_adaptively(sharper, executor, report, pilot if sharper.sampler is inquiry.sampler else ())
         inquiry, rows = sharper, sharper.judged(samples)
-        if doubtful(rows, inquiry.level):
+        wider = None if all(row.accepted for row in rows) else inquiry.beyond(samples)
+        if wider is not None:
+            samples = sample_adaptively(wider, executor, report)
+            rows, again = _of_wider(inquiry.widths, rows, wider.judged(samples))
+            inquiry = wider
+        elif doubtful(rows, inquiry.level):
             rows, samples = look_again(inquiry, rows, samples, executor, report)
             again = [_LOOKED_AGAIN if any(row.accepted is False for row in rows) else _NOT_CONFIRMED]
     return inquiry, rows, samples, [*inquiry.remarks, *inquiry.told(samples), *again]
+
+
+def _of_wider(widths: Sequence[int], narrow: Sequence[Row], wide: Sequence[Row]) -> tuple[tuple[Row, ...], list[str]]:
+    """The rows by wider networks, which decide of what narrower ones did not accept, and what to remark of it.
+
+    Undecided is also what they do not reject, but tell too little of.
+    """
+    off = ", ".join(row.claim.name for row in narrow if not row.accepted)
+    # to ask again for what was accepted would be one more chance to reject a true claim
+    found = [True if old.accepted else new.accepted for old, new in zip(narrow, wide, strict=True)]
+    unsure = [not old.accepted and bool(weak([new])) for old, new in zip(narrow, wide, strict=True)]
+    found = [None if f and u else f for f, u in zip(found, unsure, strict=True)]
+    remark = _WIDER if False in found else _NOT_WIDER
+    remarks = [remark.format(widths[0], widths[-1], off), *([_TOO_FEW] if any(unsure) else [])]
+    return tuple(replace(row, accepted=f) for row, f in zip(wide, found, strict=True)), remarks
 
 
 def _inquiry(

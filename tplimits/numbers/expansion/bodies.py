@@ -56,7 +56,9 @@ class Bodies:
     def read(self, body: Expr, known: Mapping[Expr, Jet]) -> Jet:
         """The body of an instruction; EvaluationError where rounding decides its jumps."""
         dims = union(*(jet.value for jet in known.values()))
-        plain = self.size is None and not self.averages.values_only and body.free_symbols.isdisjoint(self.widths)
+        # what rounding decides of a body has been judged by its law when networks are drawn
+        judged = self.size is None and self.averages.frame.of_law
+        plain = judged and body.free_symbols.isdisjoint(self.widths)
         if dims and plain and holds(body, *functions.JUMPS):
             values = {e: aligned(jet.value, dims) for e, jet in known.items()}
             weights = numpy.broadcast_arrays(aligned(self.averages.frame.weight(dims), dims), *values.values())[0]

@@ -49,6 +49,8 @@ def _entry(execution: Execution, key: Key) -> Array:
 class Networks(Frame):
     """Draws of networks: a dimension of draws, which no mean goes over, and one of neurons for each axis."""
 
+    of_law = False
+
     def __init__(self, sizes: Mapping[str, int]) -> None:
         super().__init__(1.0, divides=False)
         self.of: dict[str, int] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
@@ -180,6 +180,8 @@ class Frame:
     them, or as many as polynomials of most programs take.
     """
 
+    #: whether nodes are those of a law, with weights; neurons of drawn networks are not
+    of_law: ClassVar[bool] = True
     step: float
     rough: frozenset[int] = frozenset()
     splits: dict[int, list[Field]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from tplimits.sampling.orders import (
     OfOrders,
     bias_claim,
     bias_name,
+    confirmed_by_wider,
     covariance_claim,
     parsed,
     root_name,
@@ -34,7 +35,7 @@ from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import sampled_widths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tplimits.numbers.expansion.tables import Table
     from tplimits.regimes.finite_width.limit import FiniteWidthLimit
@@ -74,21 +75,24 @@ def expansion_verdict(limit: FiniteWidthLimit, asked: CheckAsked) -> Verdict:
     found = limit.table(**own, ratios=asked.given.ratios, constants=asked.given.constants)
     # √n Avg … changes sign with √n, and its covariances do not
     form = SERIES if all(found.value.random) else layer_series(limit.program, asked.given.constants)
-    taken, remarks = sampled_widths(limit.program, asked.sampling.widths or WIDTHS, form, asked.given.ratios)
-    writer = _Claims(found, taken[-1])
-    stated: Mapping[str, Any] = writer.own()
+    stated: Mapping[str, Any] = _Claims(found, 1).own()
     if asked.claims is not None:
         stated = by_name(asked.claims, "claims", CheckError)
     if not stated:
         raise CheckError(f"there is no claim to judge; claim b(…) or C(…) of {', '.join(found.labels)}.")
-    claims = tuple(writer.claim(name, value) for name, value in stated.items())
     chosen = observables(limit.program)
     scalars = {k: v for k, v in asked.numbers.constants.items() if k not in limit.program.constants}
     inner = Sampler(found.program, chosen, asked.sampling.seed, asked.given.ratios, scalars)
     # at limits L and averages of one table: what these are off does not grow with n where ψ is not centred again
     source = Scaled(Controlled(inner, found, (0.0 if found.is_exact else None,) * len(chosen)))
-    inquiry = OfOrders(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
-    return concluded(inquiry, asked.sampling, start)
+
+    def at(widths: Sequence[int]) -> OfOrders:
+        taken, remarks = sampled_widths(limit.program, widths, form, asked.given.ratios)
+        claims = tuple(_Claims(found, taken[-1]).claim(name, value) for name, value in stated.items())
+        return OfOrders(source, taken, claims, (form,) * len(claims), asked.sampling.level, remarks)
+
+    inquiry = at(asked.sampling.widths or WIDTHS)
+    return concluded(inquiry if asked.sampling.widths else confirmed_by_wider(inquiry, at), asked.sampling, start)
 
 
 @dataclass(frozen=True)
