@@ -19,7 +19,16 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.number import Number
 from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
-from tplimits.numbers.precision import SPREADS, Unsettled, check_settled, double, high_precision
+from tplimits.numbers.precision import (
+    SPREADS,
+    Unsettled,
+    check_settled,
+    double,
+    high_precision,
+    is_steady,
+    no_settled_value,
+    share_of_error,
+)
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import as_number, constant_mean, evaluate
 
@@ -33,8 +42,6 @@ SINGULAR = 1e-6
 #: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
 _DEPENDENT = 1e-10
 _LEVELS = 5
-#: a mean that moves by more than this, and by more than so many times an error, with what is 0 within it has no value
-_STEADY, _SLOPE = 1e-6, 1e3
 #: differences of passes that fall by less are those of kinks; and a share of what is expected that no chance explains
 _KINKED, _NO_CHANCE = 0.1, 1e-4
 #: relative rounding of a double that stands for a moment
@@ -92,15 +99,12 @@ class _Pass:
 
         That below 0 is the contrary of the other.
         """
-        way = 1 if pattern > 0 else -1
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, (Mean, Constant)):
                 value = self._beside_zeros(step, known)
-                # by different amounts: equal ones would cancel where two means are subtracted
-                error = way * max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
-                # signs of two periods along the steps, so that neighbours move together once and apart once
-                known[step.symbol] = value + (error if (place * abs(pattern) // 2) % 2 else -error)
+                error = max(self.errors[step.symbol], _ROUNDING * abs(value))
+                known[step.symbol] = value + share_of_error(place, pattern) * error
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
@@ -113,12 +117,8 @@ class _Pass:
             return value
         moved, _ = self._mean(step, known)
         size = max(abs(known[s] - self.known[s]) for s in zero.free_symbols)
-        if not abs(moved - value) <= max(_STEADY * max(1.0, abs(value)), _SLOPE * size):
-            raise Unsettled(
-                f"a mean has no settled value, as `{{}}` in it is 0 within its error: it is {value:.2g} here, and "
-                f"moves by {moved - value:.1g} with that number. Keep it away from zero.",
-                zero,
-            )
+        if not is_steady(value, moved, size):
+            raise Unsettled(no_settled_value(value, moved, "a mean"), zero)
         return moved
 
 

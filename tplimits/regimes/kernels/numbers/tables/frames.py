@@ -304,7 +304,7 @@ def _is_sum_of_logits(one: AxisSum) -> bool:
     return len(moving) == 1 and isinstance(moving[0], (Of, Given))
 
 
-def _filled(numbers: Sequence[float | None], arrays: Iterable[Array]) -> Iterator[float | Array]:
+def _filled(numbers: Sequence[float | None], arrays: Iterable[Array]) -> Iterator[Any]:
     """The numbers, with arrays where there is none."""
     others = iter(arrays)
     return (next(others) if n is None else n for n in numbers)
