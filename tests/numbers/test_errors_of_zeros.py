@@ -60,3 +60,16 @@ def test_small_numbers_keep_their_small_errors():
     found = tp.derive(tp.program(program)).evaluate()["return"]
     assert found.value == pytest.approx(1e-6 * math.sqrt(2 / math.pi), rel=1e-5)
     assert 1e-17 < found.error < 1e-13
+
+
+def test_images_of_what_is_divided_by_a_zero_in_disguise_are_refused_without_a_warning():
+    """E σ(h) is ½: slopes of forms had divided by 0."""
+
+    def program(W: tp.Matrix, x: tp.Vector):
+        far = x / (avg(tp.sigmoid(W @ x)) - 1 / 2)
+        h = W @ far
+        stein = avg(far * (W.T @ tp.tanh(h))) - avg(1 - tp.tanh(h) ** 2) * avg(far * far)
+        return avg(x * x * tp.step(stein))
+
+    with pytest.raises(tp.EvaluationError, match=r"`1/\(.* - 1/2\)` is not finite at the limit of its arguments"):
+        tp.derive(tp.program(program)).evaluate()
