@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import pytest
 
 import tplimits as tp
@@ -73,3 +74,19 @@ def test_images_of_what_is_divided_by_a_zero_in_disguise_are_refused_without_a_w
 
     with pytest.raises(tp.EvaluationError, match=r"`1/\(.* - 1/2\)` is not finite at the limit of its arguments"):
         tp.derive(tp.program(program)).evaluate()
+
+
+@pytest.mark.parametrize("far", [30, 50])
+def test_particles_do_not_know_better_than_rounding(far):
+    """1 − tanh is e^(−2 far) there, 0 in doubles: 0 ± 10⁻¹⁴ had come from particles for .69."""
+    with mpmath.workdps(60):
+        tail = mpmath.quad(lambda x: 2 / (1 + mpmath.exp(2 * far * x)) * mpmath.npdf(x), [1, 1.2, 2, 4])
+        power = int(-mpmath.log10(tail))
+        truth = float(tail * mpmath.mpf(10) ** power)
+
+    def program(x: tp.Vector):
+        return 10**power * avg(tp.step(x - 1) * (1 - tp.tanh(far * x)))
+
+    found = tp.derive(tp.program(program)).evaluate()["return"]
+    assert 0.1 < truth <= 1
+    assert abs(found.value - truth) <= 4 * found.error
