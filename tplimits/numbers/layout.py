@@ -15,10 +15,10 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
 from tplimits.numbers.frame import Array, independent_frame
-from tplimits.numbers.precision import NOT_FINITE, Unsettled
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.properties import WAVES
 from tplimits.program.parts import remembered
@@ -58,7 +58,7 @@ class Basis:
                 with numpy.errstate(all="ignore"):
                     slope = float(evaluate(c, self.constants))
                 if not math.isfinite(slope):  # a scalar that it is divided by is 0 in disguise
-                    raise Unsettled(NOT_FINITE, c)
+                    raise EvaluationError(f"moment not established: a vector in it is multiplied by {slope} = `{c}`.")
                 slopes[i, place[variable]] += slope
         return slopes
 

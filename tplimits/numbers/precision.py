@@ -30,9 +30,6 @@ SPREADS = 4.0
 #: what moves by more than this, and by more than so many times an error, with what is 0 within it has no value
 _STEADY, _SLOPE = 1e-6, 1e3
 
-#: what is told of numbers that are infinite, or none
-NOT_FINITE = "`{}` has no finite value: it is divided by zero, or too large."
-
 #: where a zero that is exact gives a value all the same
 _JUMPS = {jump.__name__ for jump in functions.JUMPS}
 
@@ -69,7 +66,7 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
     if not (real.is_Number and imaginary.is_Number):
         raise EvaluationError(f"`{expr!s:.200}` has no numerical form.")
     if not (real.is_finite and imaginary.is_finite):
-        raise Unsettled(NOT_FINITE, expr)
+        raise Unsettled("`{}` has no finite value: it is divided by zero, or too large.", expr)
     if abs(imaginary) > noise * (1 + abs(real)):
         raise Unsettled("`{}` is not a real number.", expr)
     return real
