@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: relative rounding of a closed form in doubles
 _ROUNDING = 2.0**-48
+#: the share of its terms that a sum has to be for its means to be moved at all
+_LITTLE = 1e-3
 #: as in passes of a quadrature: signs of two periods, and their contraries
 _PATTERNS = (1, 3, -1, -3)
 
@@ -45,8 +47,9 @@ def require_settled(derivation: KernelTables, inputs: Inputs, constants: Mapping
     plain = Tables(*given, demand=derivation.demand)
     kernels = [derivation.demand.nngp, *([] if derivation.no_ntk else [derivation.demand.ntk])]
     with numpy.errstate(all="ignore"):
+        sums = [s for s in sums if _cancels(plain, s)]
         here = _values(plain, sums)
-        for pattern in _PATTERNS:
+        for pattern in _PATTERNS if sums else ():
             moved = _Moved(*given, demand=derivation.demand, pattern=pattern, error_of_integrals=plain.error)
             away = _values(moved, sums)
             zeros = [s for s, v, other in zip(sums, here, away, strict=True) if _is_zero(v, other).any()]
@@ -70,6 +73,12 @@ def _name(derivation: KernelTables, zero: Expr) -> Expr:
         if sided(limit, 1, 1).primitive()[1] in (zero.primitive()[1], (-zero).primitive()[1]):
             return sympy.Symbol(recursion.program[position].name)
     return sympy.Symbol(written(recursion, zero))
+
+
+def _cancels(plain: Tables, whole: Expr) -> bool:
+    """Whether little is left of its terms at some input; what moves by as much as it is, is less by far."""
+    value, *parts = _values(plain, [whole, *whole.args])
+    return bool((abs(value) <= _LITTLE * sum(map(abs, parts))).any())
 
 
 def _is_zero(here: Array, away: Array) -> Any:
