@@ -30,7 +30,7 @@ def finite(monkeypatch, values, moved=0.0, steps=(), known=None):
                 raise TooManyNodes
             self.targets = {"t": values[self.level]}
 
-        def moved(self, pattern):
+        def moved(self, pattern, by_rounding=False):
             return self.known, {"t": self.targets["t"] + (moved if pattern == 3 else -moved / 2)}
 
     monkeypatch.setattr(passes, "_Pass", Pass)

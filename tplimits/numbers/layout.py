@@ -5,6 +5,7 @@ Coordinates are standard normals u with forms = L u (rank-revealing Cholesky of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,6 +15,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
 from tplimits.numbers.frame import Array, independent_frame
@@ -53,7 +55,11 @@ class Basis:
         slopes = numpy.zeros((len(self.integrand.forms), len(place)))
         for i, (_, form) in enumerate(self.integrand.forms):
             for variable, c in form.slope:
-                slopes[i, place[variable]] += float(evaluate(c, self.constants))
+                with numpy.errstate(all="ignore"):
+                    slope = float(evaluate(c, self.constants))
+                if not math.isfinite(slope):  # a scalar that it is divided by is 0 in disguise
+                    raise EvaluationError(f"moment not established: a vector in it is multiplied by {slope} = `{c}`.")
+                slopes[i, place[variable]] += slope
         return slopes
 
     @cached_property

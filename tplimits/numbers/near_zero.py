@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import mpmath
 import sympy
-from sympy import Expr, S
+from sympy import Expr, S, Symbol
 
+from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.absolutes import as_square
 from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
 from tplimits.law.hypotheses.signs import variables_in
@@ -57,6 +58,11 @@ _ANALYTIC = (
     sympy.acos,
     sympy.atanh,
 )
+
+
+def beside_poles(function: Expr, variables: Collection[Symbol]) -> Expr:
+    """A function of variables alone with all that cancels beside its poles read off series there."""
+    return of_differences(continued(function, independent(variables)), variables)
 
 
 def continued(expr: Expr, gaussians: Randomness) -> Expr:

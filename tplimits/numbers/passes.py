@@ -19,7 +19,16 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.number import Number
 from tplimits.numbers.plan import Closed, Constant, EvaluationPlan, Mean, Stein
-from tplimits.numbers.precision import SPREADS, Unsettled, check_settled, double, high_precision
+from tplimits.numbers.precision import (
+    SPREADS,
+    Unsettled,
+    check_settled,
+    double,
+    high_precision,
+    is_steady,
+    no_settled_value,
+    share_of_error,
+)
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import as_number, constant_mean, evaluate
 
@@ -33,11 +42,12 @@ SINGULAR = 1e-6
 #: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
 _DEPENDENT = 1e-10
 _LEVELS = 5
-#: a mean that moves by more than this, and by more than so many times an error, with what is 0 within it has no value
-_STEADY, _SLOPE = 1e-6, 1e3
 #: differences of passes that fall by less are those of kinks; and a share of what is expected that no chance explains
 _KINKED, _NO_CHANCE = 0.1, 1e-4
-#: relative rounding of a double that stands for a moment
+#: an error above this share of a number leaves it few digits; it is rounding where rounding makes this share of it
+_LOST, _MOSTLY = 1e-3, 0.1
+#: relative rounding of a sum over nodes, at most, and of a double that stands for a moment
+_ROUNDED = 1e-14
 _ROUNDING = 2.0**-52
 
 
@@ -87,20 +97,18 @@ class _Pass:
             raise EvaluationError(f"moment not established: the quadrature of {step.integrand.body} is not finite.")
         return found.value, found.error
 
-    def moved(self, pattern: int) -> tuple[dict[Symbol, float], dict[str, float]]:
+    def moved(self, pattern: int, by_rounding: bool = False) -> tuple[dict[Symbol, float], dict[str, float]]:
         """All values and the targets after every mean has been moved by its error, up or down by the pattern.
 
-        That below 0 is the contrary of the other.
+        That below 0 is the contrary of the other.  `by_rounding`: by no more than sums in doubles are wrong by.
         """
-        way = 1 if pattern > 0 else -1
         known = dict(self.constants)
         for place, step in enumerate(self.plan.steps):
             if isinstance(step, (Mean, Constant)):
                 value = self._beside_zeros(step, known)
-                # by different amounts: equal ones would cancel where two means are subtracted
-                error = way * max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
-                # signs of two periods along the steps, so that neighbours move together once and apart once
-                known[step.symbol] = value + (error if (place * abs(pattern) // 2) % 2 else -error)
+                error = max(self.errors[step.symbol], _ROUNDING * abs(value))
+                error = min(error, _ROUNDED * abs(value)) if by_rounding else error
+                known[step.symbol] = value + share_of_error(place, pattern) * error
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
@@ -113,12 +121,8 @@ class _Pass:
             return value
         moved, _ = self._mean(step, known)
         size = max(abs(known[s] - self.known[s]) for s in zero.free_symbols)
-        if not abs(moved - value) <= max(_STEADY * max(1.0, abs(value)), _SLOPE * size):
-            raise Unsettled(
-                f"a mean has no settled value, as `{{}}` in it is 0 within its error: it is {value:.2g} here, and "
-                f"moves by {moved - value:.1g} with that number. Keep it away from zero.",
-                zero,
-            )
+        if not is_steady(value, moved, size):
+            raise Unsettled(no_settled_value(value, moved, "a mean"), zero)
         return moved
 
 
@@ -194,10 +198,19 @@ def quadrature(plan: EvaluationPlan, constants: Mapping[Symbol, float], budget: 
                 break
     _check_ranks(done[-1], done[-2])
     spread = _spread(done[-1], done[-2])
-    return {
+    found = {
         k: Number(v, float(max(errors[k], spread[k], _ROUNDING * abs(v))), "quadrature")
         for k, v in done[-1].targets.items()
     }
+    budget.rounded |= _is_rounding(done[-1], found)
+    return found
+
+
+def _is_rounding(last: _Pass, found: Mapping[str, Number]) -> bool:
+    """Whether means that cancel leave their rounding of some target: nothing that works in doubles knows better."""
+    lost = {name: n for name, n in found.items() if n.error > _LOST * abs(n.value)}
+    moved = [last.moved(pattern, by_rounding=True)[1] for pattern in (1, 3)] if lost else []
+    return any(abs(m[name] - n.value) > _MOSTLY * n.error for m in moved for name, n in lost.items())
 
 
 def _disagreement(values: list[float]) -> float:

@@ -27,6 +27,8 @@ _DIGITS = 40
 _NOISE = 1e-20
 #: an argument below this many times its spread is zero within its error
 SPREADS = 4.0
+#: what moves by more than this, and by more than so many times an error, with what is 0 within it has no value
+_STEADY, _SLOPE = 1e-6, 1e3
 
 #: where a zero that is exact gives a value all the same
 _JUMPS = {jump.__name__ for jump in functions.JUMPS}
@@ -87,6 +89,30 @@ def double(value: Expr, expr: Expr) -> float:
             "scalar() and braket()."
         )
     return rounded
+
+
+def share_of_error(place: int, pattern: int) -> float:
+    """How a mean at a place among others is moved, in units of its error; contrary below 0 to what it is above.
+
+    By different amounts: equal ones would cancel where two means are subtracted.  Signs have two periods along the
+    places, so that neighbours move together once and apart once.
+    """
+    way = (1 if pattern > 0 else -1) * (1 + 0.3 * (place % 5) / 5)
+    return way if (place * abs(pattern) // 2) % 2 else -way
+
+
+def is_steady(value: float | Array, moved: float | Array, error: float) -> bool:
+    """Whether numbers move by what the error of a zero in disguise brings along, and not by what it decides."""
+    allowed = numpy.maximum(_STEADY * numpy.maximum(1.0, numpy.abs(value)), _SLOPE * error)
+    return bool(numpy.all(numpy.abs(numpy.subtract(moved, value)) <= allowed))
+
+
+def no_settled_value(value: float, moved: float, what: str) -> str:
+    """The text of `Unsettled` where they are not."""
+    return (
+        f"{what} has no settled value, as `{{}}` in it is 0 within its error: it is {value:.2g} here, and moves by "
+        f"{moved - value:.1g} with that number. Keep it away from zero."
+    )
 
 
 def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[Symbol, Any]) -> None:

@@ -41,7 +41,7 @@ def continued(body: Expr) -> Expr:
     body = over_moduli(body)
     names = {e: Dummy(real=True) for e in entries(body)}
     law = independent(names.values())
-    whole = near_zero.of_differences(near_zero.continued(body.xreplace(names), law), tuple(names.values()))
+    whole = near_zero.beside_poles(body.xreplace(names), tuple(names.values()))
     # by the variable of their series: derivatives of functions of one variable are read
     alone = {
         one: near(one.args[0], function, *one.args[2:]) for one in found(whole, near) if (function := _alone(one, law))

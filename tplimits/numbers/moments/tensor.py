@@ -18,7 +18,7 @@ from tplimits.law.hypotheses.moments import tail
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
-from tplimits.numbers.near_zero import continued, of_differences
+from tplimits.numbers.near_zero import beside_poles
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.numbers.roots import root
@@ -58,7 +58,7 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     The error is the difference of two resolutions and what adaptive cells left.  Raises EvaluationError for a law that
     is not positive semidefinite, and where the integral does not settle.
     """
-    function = of_differences(continued(function, independent(variables)), variables)
+    function = beside_poles(function, variables)
     integrand = lowered(function, variables)
     distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
     found = numpy.array([_one(function, integrand, variables, row) for row in distinct]).reshape(-1, 2)
@@ -81,7 +81,7 @@ def operations_of_a_law(function: Expr, variables: tuple[Symbol, ...]) -> int:
     """What quadrature of one law costs, counted at variances 1 and correlations 0.3."""
     row = numpy.array([1.0 if a is b else 0.3 for a, b in itertools.combinations_with_replacement(variables, 2)])
     budgets: list[Budget] = []
-    function = of_differences(continued(function, independent(variables)), variables)
+    function = beside_poles(function, variables)
     try:
         _one(function, lowered(function, variables), variables, row, budgets)
     except EvaluationError:

@@ -16,6 +16,7 @@ from tplimits.pages.matrices import report_of
 from tplimits.pages.report import Report, Reported
 from tplimits.program.nodes.entries import size_symbol
 from tplimits.regimes.kernels.derivation.leaves import SECOND
+from tplimits.regimes.kernels.numbers.disguised import require_settled
 from tplimits.regimes.kernels.numbers.inputs import (
     Inputs,
     Known,
@@ -159,6 +160,8 @@ def request(
     if X2 is not None:
         other = inputs_of(network, second, "X2", read.other)
     require(derivation, (one, other), read.constants)
+    for inputs in (one,) if other is one else (one, other):
+        require_settled(derivation, inputs, read.constants)
     single = _is_single(X1) and (X2 is None or _is_single(X2))
     return GramRequest(derivation, one, other, read.constants, X2 is None, single)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,12 @@ from sympy import Expr
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.near_zero import beside_poles
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate, number_first
 from tplimits.program.nodes.functions import BENT
-from tplimits.program.parts import remembered
+from tplimits.program.nodes.series import near, on_arrays
+from tplimits.program.parts import found, holds, remembered
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
@@ -62,7 +64,7 @@ class Frame:
         """An expression as an array, with the mean over draws of random logits taken."""
         if expr.has(DrawMean) and not _linear_in_draws(expr):
             raise EvaluationError("a nonlinear function of a mean over random logits is needed, which is not offered.")
-        found = self.value(expr)
+        found = self.value(expr if self.tables.draws is None else _beside_poles(expr))
         return found if self.tables.conditional else averaged(found, "draw")
 
     def value(self, expr: Expr) -> Any:
@@ -106,6 +108,10 @@ class Frame:
             return mapped(added, [self.value(a) for a in expr.args])
         if isinstance(expr, sympy.Pow):
             return mapped(power(expr.exp), [self.value(expr.base)])
+        if isinstance(expr, near):  # its series stands where the function has no number
+            numbers = tuple(float(a) if a.is_number else None for a in expr.args)
+            read = [self.value(a) for a in expr.args if not a.is_number]
+            return mapped(lambda *arrays: on_arrays(*_filled(numbers, arrays)), read)
         if type(expr) in ARRAY_FUNCTIONS:
             return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
         raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
@@ -275,6 +281,15 @@ class Frame:
             tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
 
 
+@remembered(1 << 10)
+def _beside_poles(expr: Expr) -> Expr:
+    """Functions of random logits, and of sums of them, by their series beside poles that are removable."""
+    sums_of_logits = [one for one in found(expr, AxisSum) if _is_sum_of_logits(one)]
+    names = {part: sympy.Dummy(real=True) for part in (*sums_of_logits, *found(expr, Of, Given))}
+    written = beside_poles(expr.xreplace(names), tuple(names.values()))
+    return written.xreplace({name: leaf for leaf, name in names.items()})
+
+
 @remembered(1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
@@ -282,6 +297,17 @@ def sides_of(expr: Expr) -> frozenset[int]:
     for leaf in expr.atoms(Data, Datum, TableEntry, Of):
         found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
     return frozenset(found)
+
+
+def _is_sum_of_logits(one: AxisSum) -> bool:
+    moving = [f for f in sympy.Mul.make_args(sums.nest(one)[1]) if holds(f, Of, Given)]
+    return len(moving) == 1 and isinstance(moving[0], (Of, Given))
+
+
+def _filled(numbers: Sequence[float | None], arrays: Iterable[Array]) -> Iterator[Any]:
+    """The numbers, with arrays where there is none."""
+    others = iter(arrays)
+    return (next(others) if n is None else n for n in numbers)
 
 
 def _linear_in_draws(expr: Expr) -> bool:
