@@ -149,6 +149,9 @@ def _quotient(product: sympy.Mul) -> list[Expr]:
     poles = [f for f in product.args if isinstance(f, sympy.Pow) and _may_be_polar(f)]
     divided = leaves(sympy.Mul(*poles)) if poles else frozenset()
     divided_sums = [f for f in product.args if f.is_Add and leaves(f) & divided]
+    # multiplied out, a power of a sum would be one of other variables than the pole at a function of that sum
+    powers = [f for f in product.args if f.is_Pow and f.base.is_Add and f.exp.is_Integer and f.exp > 1]
+    divided_sums += [f for f in powers if any(pole.has(f.base) for pole in poles)]
     return [*divided_sums, *poles] if divided_sums else []
 
 
