@@ -104,11 +104,14 @@ def test_difference_quotients_of_vectors(net, train):
     np.testing.assert_allclose([found.nngp.item(), found.ntk.item()], [nngp, ntk], rtol=1e-4)
 
 
+MOVED = tp.init(mean=0.5)
+
+
 def test_powers_of_sums_beside_poles_of_the_same_sums_are_of_one_variable():
     """(x + e/2)³/((x + e/2)² + b²), its sum written twice, had been a mean over four variables that is not taken."""
 
     @tp.network
-    def subject(ξ: tp.Input["d"], U: tp.Vector["d"], e: tp.Vector, v: tp.Vector, b: tp.Vector = tp.init(mean=0.5)):
+    def subject(ξ: tp.Input["d"], U: tp.Vector["d"], e: tp.Vector, v: tp.Vector, b: tp.Vector = MOVED):
         x = tp.sum(U * ξ, over="d")
         return v * ((x + 0.5 * e) ** 3 / ((x + 0.5 * e) ** 2 + b**2))
 
