@@ -9,6 +9,7 @@ import pytest
 import sympy
 from sympy import S, oo
 
+import tplimits as tp
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import (
@@ -114,3 +115,22 @@ def test_no_value_is_beyond(expr):
         found = np.ravel(np.asarray(evaluate(expr, VALUES), dtype=float))
     found = found[np.isfinite(found)]
     assert (found >= low - 1e-12).all() and (found <= high + 1e-12).all()
+
+
+@pytest.mark.parametrize("expr", [sympy.log(-S.Half), x * sympy.log(-S.Half), sympy.sqrt(-S(2)) + x], ids=str)
+def test_nothing_is_known_of_what_is_not_real(expr):
+    """The ends of x·log(−½) had been asked which is the lesser, a TypeError of SymPy."""
+    assert bounds(expr) == (-oo, oo)
+
+
+def test_logarithms_of_zeros_in_disguise_are_refused_beside_a_pole():
+    """log(s − ½) with s → ½ below what it makes up for: moments are asked with other values of s, log of −½ as well."""
+
+    @tp.network
+    def subject(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y = x * tp.tanh(x) * tp.log(tp.avg(tp.sigmoid(W @ x)) - 1 / 2)
+        return v * tp.sin(y) / y
+
+    with pytest.raises(tp.EvaluationError, match="is not finite at the limit"):
+        tp.derive(subject, tp.Kernels()).evaluate(np.array([[0.4, -0.6]]))

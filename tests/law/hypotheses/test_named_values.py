@@ -66,6 +66,16 @@ NAMED = {
     "power of |y|": (lambda m: m**1.5, lambda y: tp.abs(y), lambda y: abs(y) ** mpmath.mpf("1.5")),
     "log of 2 + cos": (lambda m: tp.log(m), lambda y: 2 + tp.cos(y), lambda y: mpmath.log(2 + mpmath.cos(y))),
     "root of 1 − t": (lambda m: tp.sqrt(1 - m), lambda y: tp.tanh(y) ** 2, lambda y: mpmath.sech(y)),
+    "exponential of a logarithm": (
+        lambda m: tp.exp(m / 2),
+        lambda y: tp.log(1 + y**2),
+        lambda y: mpmath.sqrt(1 + y**2),
+    ),
+    "exponential of log y²": (
+        lambda m: tp.exp(0.75 * m),
+        lambda y: tp.log(y**2),
+        lambda y: abs(y) ** mpmath.mpf("1.5"),
+    ),
     "root of the larger": (lambda m: tp.sqrt(m), lambda y: tp.maximum(y, -y), lambda y: mpmath.sqrt(abs(y))),
 }
 
@@ -85,6 +95,35 @@ def test_kernels_ask_for_the_sign_of_a_name(name):
 def test_a_logarithm_of_what_is_zero_has_no_moment_by_a_name_either(inner):
     with pytest.raises(tp.EvaluationError, match="inside log vanishes"):
         tp.derive(of_named(tp.log, inner), tp.Kernels(train=())).evaluate(X)
+
+
+def test_an_exponential_of_a_logarithm_by_a_name_has_the_pole_that_it_is():
+    """exp(−log(y²)/2) is 1/|y|."""
+    with pytest.raises(tp.TplimitsError, match="has a pole where"):
+        tp.derive(of_named(lambda m: tp.exp(-m / 2), lambda y: tp.log(y**2)), tp.Kernels(train=())).evaluate(X)
+
+
+def test_a_choice_of_a_pole_by_a_name_is_judged_where_it_is_used():
+    """where(x, 1/x, 2)·x had no second moment once the choice had a name."""
+
+    @tp.program
+    def right(x: tp.Vector):
+        inverse = 1 / x
+        chosen = tp.where(x, inverse, 2)
+        product = chosen * x
+        return tp.avg(product**2)
+
+    @tp.program
+    def wrong(x: tp.Vector):
+        inverse = 1 / x
+        chosen = tp.where(x, inverse, 2)
+        product = chosen * tp.cos(x)
+        return tp.avg(product**2)
+
+    expected = 1 / 2 + 4 * mpmath.quad(lambda x: x**2 * mpmath.npdf(x), [-mpmath.inf, 0])
+    assert tp.derive(right).evaluate()["return"].value == pytest.approx(float(expected), abs=1e-12)
+    with pytest.raises(tp.TplimitsError, match="has a pole where"):
+        tp.derive(wrong).evaluate()
 
 
 def test_a_root_through_two_names():

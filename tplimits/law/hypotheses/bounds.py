@@ -75,7 +75,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_number:
         # as a decimal: comparing exact numbers with roots and π is what costs, and 20 digits tell their order
         value = expr.evalf(20)
-        return value, value
+        return (value, value) if value.is_extended_real else (-sympy.oo, sympy.oo)
     # constants and Gaussian variables alike: a sign is used only where it is assumed
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)

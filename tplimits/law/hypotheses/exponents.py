@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import sympy
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
 
-def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
-    """The tail of exp(exponent), where `inner` is that of the exponent."""
+def exponential(exponent: Expr, growth: Callable[[Expr], Tail], gaussians: Randomness) -> Tail:
+    """The tail of exp(exponent), where `growth` tells those of other expressions."""
+    inner = growth(exponent)
     if bounds(exponent)[1] < sympy.oo:
         return Tail(Growth.BOUNDED)
     if inner.unreal:
@@ -31,6 +32,9 @@ def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
     exponent = without_names(exponent, gaussians)  # a name may stand for x + 1
     if bounds(exponent)[1] < sympy.oo:
         return Tail(Growth.BOUNDED)
+    # or for a logarithm that is known to be real: exp(log(1 + x²)/2) is a power
+    if inner.established and not isinstance(whole := sympy.exp(exponent), sympy.exp):
+        return growth(whole)
     variables = variables_in(exponent, gaussians)
     if not variables:
         return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")

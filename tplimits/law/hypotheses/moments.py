@@ -222,7 +222,7 @@ class _Analysis:
         return None
 
     def _exponential(self, exponent: Expr) -> Tail:
-        return exponential(exponent, self.growth(exponent), self.gaussians)
+        return exponential(exponent, self.growth, self.gaussians)
 
     def _leaving(self, end: Expr, told: str, doubt: str) -> Tail | None:
         """The tail of what is real where `end` is not negative; None where it is that nowhere."""

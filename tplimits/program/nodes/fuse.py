@@ -28,7 +28,7 @@ from tplimits.program.nodes.entries import (
     divides_by_vectors,
     entries,
 )
-from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.functions import step, where
 from tplimits.program.nodes.hidden_domains import HiddenDomains
 from tplimits.program.nodes.jump_signs import with_plain_signs
 from tplimits.program.nodes.kinds import (
@@ -97,10 +97,16 @@ class _Builder:
         """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
         if uid not in self.poles:
             value = self.trace.values[uid]
-            factors = (f for term in sympy.Add.make_args(value.expr) for f in sympy.Mul.make_args(term))
-            found = (self._has_pole(f.source) if isinstance(f, Entry) else divides_by_vectors(f) for f in factors)
-            self.poles[uid] = value.origin.kind == "map" and any(found)
+            self.poles[uid] = value.origin.kind == "map" and self._divides(value.expr)
         return self.poles[uid]
+
+    def _divides(self, expr: Expr) -> bool:
+        """The same of an expression; of alternatives that are chosen between, where one is such a map."""
+        if isinstance(expr, Entry):
+            return self._has_pole(expr.source)
+        if isinstance(expr, (sympy.Add, sympy.Mul, where)):
+            return any(map(self._divides, expr.args[isinstance(expr, where) :]))
+        return divides_by_vectors(expr)
 
     def _split(self, roots: set[int], uids: list[int]) -> None:
         """Make instructions of maps that would be too long to write out in their users."""

@@ -132,3 +132,46 @@ def test_constants_may_have_the_names_of_variables_of_derivatives():
     found = tp.derive(named, tp.Kernels()).evaluate(X, **values)
     for kernel, wanted in zip(found, tp.derive(named.bind(**values), tp.Kernels()).evaluate(X), strict=True):
         np.testing.assert_allclose(kernel, wanted, rtol=1e-10)
+
+
+def test_places_stand_in_front_of_quotients_of_named_values():
+    """E[∂x/∂ŷ] of x = (h + m)/s with m = √(1 + h²) and s = 1 + h² by their names, whose sum of slopes is divided."""
+
+    @tp.network
+    def there_and_back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = W @ tp.sum(U * ξ, over="d")
+        size = 1 + h**2
+        root = tp.sqrt(size)
+        return v * (W.T @ ((h + root) / size))
+
+    variance = mpmath.mpf(float(X[0] @ X[0]))
+    φ = lambda h: (h + mpmath.sqrt(1 + h**2)) / (1 + h**2)  # noqa: E731
+    mean = lambda f: mpmath.quad(lambda h: f(h) * mpmath.npdf(h, 0, mpmath.sqrt(variance)), [-12, -2, 0, 2, 12])  # noqa: E731
+    slope, square = mean(lambda h: φ(h) * h) / variance, mean(lambda h: φ(h) ** 2)
+    value = tp.derive(there_and_back, tp.Kernels(train=())).evaluate(X).nngp[0, 0]
+    assert value == pytest.approx(float(square + slope**2 * variance), rel=1e-9)
+    assert slope**2 * variance > 0.01
+
+
+def test_gradients_through_a_norm_and_a_named_quotient():
+    """The gradient of h/m, with m = √(1 + h²) by its name, had a mean in which the place of a vector stood."""
+
+    def trained(quotient):
+        @tp.network
+        def normed(ξ: tp.Input["d"], U: tp.Vector["d"], H: tp.Matrix["n", "n", "head"], v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            norm = tp.sqrt(tp.avg(x**2) + 0.1)
+            y = x / norm
+            z = quotient(H.T @ y)
+            return v * tp.sum(z, over="head")
+
+        limit = tp.derive(normed.bind(head=2), tp.NeuralTangent(tp.Adam(eps=0.1)))
+        return limit.evaluate(X=X, error=tp.squared_error([1.0, -0.8]), f0=[0.2, -0.1], lr=0.1, steps=1, particles=64).f
+
+    def named(h):
+        square = (h**2).named("square")
+        size = (1 + square).named("size")
+        root = tp.sqrt(size).named("root")
+        return h / root
+
+    np.testing.assert_allclose(trained(named), trained(lambda h: h / tp.sqrt(1 + h**2)), rtol=1e-9)

@@ -102,3 +102,25 @@ def test_difference_quotients_of_vectors(net, train):
     nngp, ntk = (one, other) if net is of_the_input else (1.25 + one, 1.25 + 2 * other)
     # beside x = y the reference itself is as good as its difference quotient
     np.testing.assert_allclose([found.nngp.item(), found.ntk.item()], [nngp, ntk], rtol=1e-4)
+
+
+MOVED = tp.init(mean=0.5)
+
+
+def test_powers_of_sums_beside_poles_of_the_same_sums_are_of_one_variable():
+    """(x + e/2)³/((x + e/2)² + b²), its sum written twice, had been a mean over four variables that is not taken."""
+
+    @tp.network
+    def subject(ξ: tp.Input["d"], U: tp.Vector["d"], e: tp.Vector, v: tp.Vector, b: tp.Vector = MOVED):
+        x = tp.sum(U * ξ, over="d")
+        return v * ((x + 0.5 * e) ** 3 / ((x + 0.5 * e) ** 2 + b**2))
+
+    data = np.array([[-1.0, 0.0], [0.1, -0.2]])
+    value = tp.derive(subject, tp.Kernels(train=())).evaluate(data).nngp[1, 1]
+    # a sum on a grid that keeps off the origin, where the function is of degree 2
+    grid = np.arange(-10, 10, 0.01) + 0.005
+    spread = np.sqrt(0.05 + 0.25)
+    densities = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi) * 0.01
+    y, b = spread * grid[:, None], 0.5 + grid[None, :]
+    expected = densities @ (y**6 / (y**2 + b**2) ** 2) @ densities
+    assert value == pytest.approx(expected, rel=1e-6)

@@ -14,7 +14,7 @@ from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices, size_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, Slot, TableEntry
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
 from tplimits.regimes.kernels.numbers.fused.statements import swapped
 
@@ -134,3 +134,14 @@ def test_products_of_neighbours_keep_the_index_of_their_sum(neighbour):
     expected = 105 * np.outer(sides, sides) + 3 * np.trace(Q) * np.add.outer(sides, sides) + np.trace(Q) ** 2
     expected += 2 * np.trace(Q @ Q) + 12 * (X**2 @ Q @ Q @ X.T**2)
     assert np.allclose(tp.derive(net, tp.Kernels()).evaluate(X).nngp, expected, rtol=1e-12)
+
+
+def test_places_of_vectors_stand_in_front_of_quotients():
+    """(y₁ f + y₂ g)/p is linear in the places y₁, y₂: its mean is theirs times means; f and g of one place stay one."""
+    u, first, second = ket(0), Slot(Integer(2), ONE), Slot(Integer(3), ONE)
+    divided = (first * u**2 + second * u - first * (1 + u**3)) / (1 + u**3)
+    found = terms(divided)
+    assert all(not t.bounds and not any(f.has(Slot) for f in t.factors) for t in found)
+    assert {t.coefficient for t in found} == {first, second}
+    assert sympy.simplify(sympy.Add(*(t.coefficient * sympy.Mul(*t.factors) for t in found)) - divided) == 0
+    assert len(found) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -83,7 +83,7 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if isinstance(expr, sympy.Mul):
         if quotient := _quotient(expr):
             rest = [terms(a, powers) for a in expr.args if a not in quotient]
-            return products([*rest, [Term(S.One, (), (sympy.Mul(*quotient),))]])
+            return products([*rest, _with_places_in_front(quotient, powers)])
         return products([terms(a, powers) for a in expr.args])
     if isinstance(expr, AxisSum):
         new = fresh_index(expr.bound)
@@ -149,7 +149,25 @@ def _quotient(product: sympy.Mul) -> list[Expr]:
     poles = [f for f in product.args if isinstance(f, sympy.Pow) and _may_be_polar(f)]
     divided = leaves(sympy.Mul(*poles)) if poles else frozenset()
     divided_sums = [f for f in product.args if f.is_Add and leaves(f) & divided]
+    # multiplied out, a power of a sum would be one of other variables than the pole at a function of that sum
+    powers = [f for f in product.args if f.is_Pow and f.base.is_Add and f.exp.is_Integer and f.exp > 1]
+    divided_sums += [f for f in powers if any(pole.has(f.base) for pole in poles)]
     return [*divided_sums, *poles] if divided_sums else []
+
+
+def _with_places_in_front(quotient: Sequence[Expr], powers: bool) -> list[Term]:
+    """A quotient as one factor, but for the places of vectors that it is linear in: a mean is one beside them."""
+    placed = next((f for f in quotient if f.is_Add and f.has(Slot)), S.Zero)
+    others = sympy.Mul(*(f for f in quotient if f is not placed))
+    beside: dict[Expr, list[Expr]] = {}
+    for addend in sympy.Add.make_args(sympy.expand_mul(placed)):
+        places = [f for f in _operands(addend) if isinstance(f, (Slot, Kron))]
+        rest = sympy.Mul(*(f for f in _operands(addend) if f not in places))
+        beside.setdefault(sympy.Mul(*places), []).append(rest)
+    if set(beside) == {S.One}:
+        return [Term(S.One, (), (sympy.Mul(*quotient),))]
+    found = ((Term(place, (), ()), terms(sympy.Add(*rest) * others, powers)) for place, rest in beside.items())
+    return [place.times(term) for place, inner in found for term in inner]
 
 
 def _may_be_polar(addend: Expr) -> bool:
