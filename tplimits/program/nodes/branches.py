@@ -8,7 +8,6 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import Entry
 from tplimits.program.parts import holds
 
 #: what functions with branches are on these, wherever their arguments stand
@@ -59,7 +58,7 @@ def _by_halves(c: Expr, x: Expr, y: Expr) -> Expr | None:
     """
     shift, rest = c.as_coeff_Add()
     factor, variable = rest.as_coeff_Mul()
-    if not (variable.is_Symbol or isinstance(variable, Entry)):
+    if variable.is_number:
         return None
 
     def at(expr: Expr, value: Expr) -> Expr:
