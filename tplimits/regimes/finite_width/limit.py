@@ -235,7 +235,7 @@ class FiniteWidthLimit(Told):
                 # only what moves at a kink needs a place for it: then points say less than the grid
                 with suppress(EvaluationError, NoLimitError):
                     return self.table("particles", particles, replicates, seed, ratios, given)
-                raise why
+                raise EvaluationError(str(why)) from None
         count = tables.points(self.program) if particles is None else particles
         asked = tables.Asked(
             method,
