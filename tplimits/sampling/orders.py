@@ -137,7 +137,7 @@ def radius(moments: SampleMoments) -> float:
     >>> import numpy
     >>> widths, variances = (16, 32, 64), numpy.zeros(3)
     >>> means = 1 + 6 / numpy.array(widths)
-    >>> radius(SampleMoments(widths, (9, 9, 9), means, variances, 1.0))
+    >>> round(radius(SampleMoments(widths, (9, 9, 9), means, variances, 1.0)), 6)
     12.0
     """
     noise = _NOISE * math.sqrt(float(moments.noise[0] + moments.noise[-1]))
