@@ -53,3 +53,18 @@ def test_what_no_power_bounds_is_refused(function):
 
     with pytest.raises(tp.NoLimitError, match="grows faster than any power"):
         tp.derive(program, tp.FiniteWidth()).evaluate()
+
+
+def test_the_value_at_the_border_counts_once():
+    """where(u, 1 + u, eᵘ) is 1 above an ELU."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        u = W @ x
+        return avg(tp.where(u, 1 + u, tp.exp(u)))
+
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    first, second = (float(m) for m in moments(1, 1, mpmath.mpf(1)))
+    slope = float(mpmath.diff(lambda v: moments(1, 1, v)[0], 1))
+    assert found.limit.value == pytest.approx(1 + first, abs=1e-9)
+    assert found.variance.value == pytest.approx(second - first**2 + 2 * slope**2, abs=1e-8)
