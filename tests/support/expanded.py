@@ -7,6 +7,16 @@ import numpy as np
 import tplimits as tp
 
 
+def expansion_of_one_layer(function):
+    """The expansion of avg f(W x), f a function of the language."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        return tp.avg(function(W @ x))
+
+    return tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+
+
 def of_one_layer(f, kinks=()):
     """L, b and C of avg f(W x), from integrals over the line, cut at the kinks of f, an array function.
 

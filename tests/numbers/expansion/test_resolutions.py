@@ -3,7 +3,7 @@
 import numpy
 import pytest
 import scipy.special
-from expanded import recurrent, tied, tied_relu
+from expanded import expansion_of_one_layer, recurrent, tied, tied_relu
 
 import tplimits as tp
 from tplimits.numbers.expansion.resolutions import STEPS, Bracket, drawn, fitting
@@ -109,11 +109,7 @@ def test_derivatives_that_nodes_miss_are_no_small_error(name):
     """Second derivatives of these are peaks that grids of several distances miss alike."""
     f, plain, at = SHARP[name]
 
-    @tp.program
-    def sharp(W: tp.Matrix, x: tp.Vector):
-        return tp.avg(f(W @ x))
-
-    found = tp.derive(sharp, tp.FiniteWidth()).evaluate()["return"]
+    found = expansion_of_one_layer(f)
     truth = by_parts(plain, at)
     for number, true in zip((found.limit, found.bias, found.variance), truth, strict=True):
         assert abs(number.value - true) < number.error + 1e-10 * (1 + truth[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from expanded import of_one_layer
+from expanded import expansion_of_one_layer, of_one_layer
 
 import tplimits as tp
 
@@ -25,12 +25,8 @@ def test_arguments_on_one_side_at_every_width(kind):
     function, f, kinks = ONE_SIDED[kind]
     f = f or (lambda x: np.exp(-(x**2)) + abs(x - 1))
 
-    @tp.program
-    def program(W: tp.Matrix, x: tp.Vector):
-        return tp.avg(function(W @ x))
-
     *wanted, fluctuating = of_one_layer(f, kinks)
-    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    found = expansion_of_one_layer(function)
     numbers = [float(v) for v in (found.limit, found.bias, found.variance)]
     assert numbers == pytest.approx(wanted, abs=1e-6)
     assert numbers != pytest.approx([*wanted[:2], wanted[2] - fluctuating], abs=1e-6)
