@@ -129,3 +129,61 @@ def test_exponents_of_names_are_read_as_what_they_stand_for():
     assert found.item() == pytest.approx(numpy.exp(-2 / 5 + 0.6 + 0.18) / 5**0.5, rel=1e-12)
     with pytest.raises(tp.TplimitsError, match=r"diverges|no finite second moment"):
         tp.derive(infinite, tp.Kernels(train=("v",))).evaluate([[0.6, -0.8]])
+
+
+#: programs' functions of h and y, the same computed without overflow, and a wrong twin
+LOGARITHMS = {
+    "softplus of a product": (
+        lambda h, y: tp.log(1 + tp.exp(h * y)),
+        lambda h, y: numpy.logaddexp(0, h * y),
+        lambda h, y: numpy.logaddexp(0, -h),
+    ),
+    "log cosh beside a divisor": (
+        lambda h, y: tp.log((tp.exp(h * y) + tp.exp(-h * y)) / 2) / (1 + y * y),
+        lambda h, y: (numpy.logaddexp(h * y, -h * y) - numpy.log(2)) / (1 + y * y),
+        lambda h, y: numpy.logaddexp(h * y, -h * y) / (1 + y * y),
+    ),
+    "two powers": (
+        lambda h, y: tp.log(tp.exp(h**3) + tp.exp(y)),
+        lambda h, y: numpy.logaddexp(h**3, y),
+        lambda h, y: numpy.maximum(h**3, y),
+    ),
+    "a product": (
+        lambda h, y: tp.log(3 * tp.exp(h**3) + tp.exp(2 * h**3)),
+        lambda h, y: h**3 + numpy.logaddexp(numpy.log(3), h**3),
+        lambda h, y: h**3 + numpy.logaddexp(0, h**3),
+    ),
+    "twice": (
+        lambda h, y: tp.log(1 + tp.log(1 + tp.exp(h**3))),
+        lambda h, y: numpy.log1p(numpy.logaddexp(0, h**3)),
+        lambda h, y: numpy.log1p(numpy.maximum(0, h**3)),
+    ),
+    "tanh of a cube": (
+        lambda h, y: h * (tp.exp(h**3) - tp.exp(-(h**3))) / (tp.exp(h**3) + tp.exp(-(h**3))),
+        lambda h, y: h * numpy.tanh(h**3),
+        lambda h, y: numpy.abs(h),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+def test_logarithms_of_what_has_no_moments_have_a_limit(name):
+    written, stable, twin = LOGARITHMS[name]
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg(written(W @ x, y))
+
+    grid = numpy.arange(-750, 750) * 0.012 + 0.006
+    weights = numpy.exp(-(grid**2) / 2) / numpy.sqrt(2 * numpy.pi) * 0.012
+    truth, wrong = (weights @ f(*numpy.meshgrid(grid, grid, indexing="ij")) @ weights for f in (stable, twin))
+    number = tp.derive(program).evaluate()["return"]
+    assert abs(number.value - truth) < 1e-4 < abs(number.value - wrong)
+    assert number.error < 1e-6
+
+
+def test_logarithms_that_may_be_infinite_stay_refused():
+    law = Gaussians()
+    x, y = (law.add(name, InitialSource(k, ())) for k, name in enumerate("xy"))
+    for argument in (sympy.exp(x**3) - sympy.exp(y**3), sympy.exp(x**3) * (1 + sympy.sign(y))):
+        assert not tail(sympy.log(argument), law).established

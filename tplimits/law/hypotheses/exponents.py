@@ -1,4 +1,7 @@
-"""Exponentials of functions of Gaussian variables: E exp(Q) is finite for Q linear, or quadratic and small enough."""
+"""Exponentials of functions of Gaussian variables: E exp(Q) is finite for Q linear, or quadratic and small enough.
+
+Their logarithms grow like Q itself.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import eigenvalues
-from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.program.parts import found, put_in
+from tplimits.law.hypotheses.vanishing import almost_never_zero
+from tplimits.program.parts import found, holds, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -69,11 +73,28 @@ def in_exponentials(expr: Expr) -> Expr:
     >>> in_exponentials(sympy.sinh(x) / (1 + sympy.exp(x)))
     exp(x)/(2*(exp(x) + 1)) - exp(-x)/(2*(exp(x) + 1))
     """
+    if not holds(expr, sympy.exp, sympy.sinh, sympy.cosh):
+        return expr
     halves = {node: (sympy.exp(node.args[0]) + sign * sympy.exp(-node.args[0])) / 2
               for head, sign in ((sympy.cosh, 1), (sympy.sinh, -1)) for node in found(expr, head)}  # fmt: skip
     whole = put_in(expr, halves, {})
     below = {pole: sympy.Dummy() for pole in found(whole, sympy.Pow) if pole.exp.is_negative and pole.base.is_Add}
     return put_in(sympy.expand(put_in(whole, below, {})), {name: pole for pole, name in below.items()}, {})
+
+
+def in_logarithms(argument: Expr, gaussians: Randomness) -> list[Expr]:
+    """What log(argument) grows no faster than the sum of; nothing where that is not seen.
+
+    |log Π f| ≤ Σ |log f|, and |log Σ t| ≤ log k + Σ |log t| for k positive terms: the logarithm of what has no moments
+    may have all of them, log(1 + exp(x³)) grows like |x|³.
+    """
+    argument = sympy.factor_terms(argument)
+    parts = argument.args if isinstance(argument, (sympy.Add, sympy.Mul)) else (argument,)
+    if not all(never_negative(p) and almost_never_zero(p, gaussians) for p in parts):
+        return []
+    exponents = [p.as_base_exp() for p in parts]
+    found = [power if base == S.Exp1 else power * sympy.log(sympy.Abs(base)) for base, power in exponents]
+    return [] if found == [sympy.log(argument)] else found
 
 
 def is_outgrown(exponent: Expr, terms: Sequence[Expr], power: Expr) -> bool:

@@ -20,7 +20,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
-from tplimits.law.hypotheses.exponents import exponential, in_exponentials, is_outgrown
+from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
@@ -36,7 +36,6 @@ from tplimits.program.parts import found, holds, longer
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
 
-#: one of the last two arguments
 _CHOOSING = (functions.maximum, functions.minimum, functions.where)
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
@@ -49,12 +48,12 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     # signs and moduli first: |x y| and sign² hide which pole a numerator makes up for
     expr = with_single_abs(without_even_signs(expr, gaussians))
-    ways = dict.fromkeys((expr, untruncated(expr)))
-    tails = [by_branches(_Analysis(gaussians), way) for way in ways]
+    tails = [by_branches(_Analysis(gaussians), way) for way in dict.fromkeys((expr, untruncated(expr)))]
     growth = next((t for t in tails if t.established), tails[0])
     # what grows exponentially may be divided by what grows as fast: sinh(x)/cosh(x)
-    if growth.kind is Growth.EXPONENTIAL and (way := in_exponentials(expr)) != expr:
-        growth = min(growth, by_branches(_Analysis(gaussians), way), key=lambda t: t.kind.value)
+    if growth.kind.value >= Growth.EXPONENTIAL.value and not growth.unreal and (way := in_exponentials(expr)) != expr:
+        together = by_branches(_Analysis(gaussians), way)
+        growth = min(growth, together, key=lambda t: t.kind.value) if together.established else growth
     # in L^q for q below the power only: at 2 a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
@@ -247,7 +246,9 @@ class _Analysis:
             return left
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
-            return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
+            doubt = inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
+            terms = [] if inner.unreal else in_logarithms(without_names(argument, self.gaussians), self.gaussians)
+            return of_sum(list(map(self.growth, terms))) if terms else doubt
         argument = without_names(argument, self.gaussians)
         named = any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
         smooth = not named and not argument.has(*_JUMPING, functions.relu)
