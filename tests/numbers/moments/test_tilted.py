@@ -77,3 +77,26 @@ def test_kernels_of_an_exponential_of_a_product():
     assert pair.nngp[0, 1] == pytest.approx(mean, rel=1e-12)
     # of v, and of U and T: 0.45² 0.6 E y y′ e^(…) each
     assert pair.ntk[0, 1] == pytest.approx(mean * (1 + 2 * 0.45**2 * 0.6 * wider[2, 3]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("written", "stable", "twin"),
+    [
+        (lambda u: sympy.exp(u) / (1 + sympy.exp(u)), lambda u: 1 / (1 + numpy.exp(-u)), lambda u: u > 0),
+        (lambda u: sympy.log(1 + sympy.exp(u)), lambda u: numpy.logaddexp(0, u), lambda u: numpy.maximum(u, 0)),
+        (
+            lambda u: (sympy.exp(u) - sympy.exp(-u)) / (sympy.exp(u) + sympy.exp(-u)),
+            numpy.tanh,
+            lambda u: numpy.tanh(u / 2),
+        ),
+    ],
+    ids=["sigmoid", "softplus", "tanh"],
+)
+def test_what_is_divided_by_as_large_an_exponential_is_finite_where_that_alone_is_not(written, stable, twin):
+    """At variance 4 and 1 the mean of exp(ab) is infinite; written as exponentials these are at most |ab|."""
+    (value, error), grid = moment(A * B * written(A * B), (A, B))(4.0, 0.5, 1.0), numpy.linspace(-9, 9, 1501)
+    x, y = numpy.meshgrid(grid, grid, indexing="ij")
+    weight = numpy.exp(-(x**2 + y**2) / 2) / (2 * numpy.pi) * (grid[1] - grid[0]) ** 2
+    product = 2 * x * (x / 4 + numpy.sqrt(15) / 4 * y)
+    truth, wrong = (float(numpy.sum(weight * product * f(product))) for f in (stable, twin))
+    assert abs(value - truth) <= error + 1e-8 < abs(wrong - truth)

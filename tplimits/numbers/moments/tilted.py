@@ -19,6 +19,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.determinants import full
+from tplimits.program.nodes.log_sums import without_overflow
 from tplimits.program.parts import addends, found
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def tilts(
     if not any(_quadratic(e.args[0], variables) is not None for e in found(function, sympy.exp)):
         return ()
     rests: dict[tuple[tuple[float, ...], ...], Expr] = {}
-    for term in addends(function):
+    # an exponential that is divided by one as large is no part of the law: e^(xy)/(1 + e^(xy)) is at most 1
+    for term in addends(without_overflow(function)):
         form, left = sympy.zeros(len(variables)), []
         for factor in sympy.Mul.make_args(term):
             hessian = _quadratic(factor.args[0], variables) if isinstance(factor, sympy.exp) else None
