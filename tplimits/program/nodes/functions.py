@@ -89,7 +89,7 @@ class relu(Real):
 
 
 #: heads by which it is seen at once that a function is never negative
-_NEVER_NEGATIVE = (sympy.Abs, sympy.exp, relu)
+_NEVER_NEGATIVE = (sympy.Abs, sympy.exp)
 
 
 class leaky_relu(Real):
