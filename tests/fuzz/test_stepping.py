@@ -1,4 +1,4 @@
-"""Steps that are written out beside those of the package, on gradients drawn at random: none of them knows the other."""
+"""Steps that are written out beside those of the package, on gradients drawn at random."""
 
 from __future__ import annotations
 

@@ -140,6 +140,21 @@ def over_tokens(draft: Draft) -> Value | None:
     return draft.let(text, v, axes=v.axes if text in forms[4:] else ())
 
 
+def crossed(draft: Draft) -> Value | None:
+    """Attention whose queries and keys are of different functions of the tokens, by one matrix or none."""
+    v = draft.vector("n", ("token",))
+    if v is None or v.degree > 1:
+        return None
+    q, k = (text.format(v.text) for text in draft.some(_RELATED))
+    if draft.chance(0.6):
+        M = draft.argument(draft.some("WV"), "tp.Matrix")
+        q, k = f"({M} @ {q})", f"({M} @ {k})"
+    draft.trap("queries and keys of different functions")
+    logit = f"tp.avg(({q})*({k}).rename(token='key'))"
+    weight = f"tp.softmax(2*{logit}, over='key')" if draft.chance(0.6) else f"tp.tanh({logit})"
+    return draft.let(f"tp.sum({weight}*{v.text}.rename(token='key'), over='key')", v)
+
+
 def layer(draft: Draft) -> Value | None:
     """A layer with a bias, a residual branch, a normalised one, one with a gate; its matrix may come again."""
     v = draft.vector("n")
@@ -159,5 +174,50 @@ def layer(draft: Draft) -> Value | None:
     return draft.let(draft.some(forms), v, degree=1)
 
 
+def twice(draft: Draft) -> Value | None:
+    """Two images of one matrix of vectors that are not independent, and what they have in common."""
+    v = draft.vector("n", ())
+    if v is None or v.degree > 1:
+        return None
+    M = draft.argument(draft.some("WVQ"), "tp.Matrix")
+    t = ".T" if draft.chance(0.3) else ""
+    x, y = (f"({M}{t} @ {text.format(v.text)})" for text in draft.some(_RELATED))
+    draft.trap("two images of one matrix")
+    if draft.chance(0.5):
+        y = draft.some(("{}", "tp.tanh({})", "tp.relu({})")).format(y)
+        return draft.let(f"tp.avg({x}*{y})", v, width=None, degree=0)
+    return draft.let(draft.some(("tp.tanh({0} + {1})", "{0}*tp.sigmoid({1})", "tp.maximum({0}, {1})")).format(x, y), v)
+
+
+#: two functions of one vector
+_RELATED = (
+    *(("{}", "tp.tanh({})"), ("tp.relu({})", "{}"), ("tp.cos({})", "tp.relu({})"), ("{0}", "tp.sign({0})*0.5 + {0}")),
+    *(("tp.relu({})", "tp.relu(-{})"), ("tp.sigmoid({})", "tp.abs({})")),
+)
+
+
+def bottleneck(draft: Draft) -> Value | None:
+    """Through another width and back, by one matrix or two."""
+    v = draft.vector("n", ())
+    if v is None or v.degree > 1:
+        return None
+    R = draft.argument("R", 'tp.Matrix["k", "n"]')
+    back = f"{R}.T" if draft.chance(0.7) else draft.argument("Z", 'tp.Matrix["n", "k"]')
+    f = draft.some(("tp.tanh", "tp.relu", "tp.gelu", ""))
+    draft.trap("another width and back")
+    return draft.let(f"{back} @ {f}({R} @ {v.text})", v, image=True, degree=1)
+
+
 #: weights of the pieces beside those of a regime
-PIECES = {spelled: 1.5, gated: 1.5, statistic: 1, chained: 0.3, weighted: 0.3, over_tokens: 0.7, layer: 1.5}
+PIECES = {
+    twice: 1,
+    bottleneck: 0.7,
+    spelled: 1.5,
+    gated: 1.5,
+    statistic: 1,
+    chained: 0.3,
+    weighted: 0.3,
+    over_tokens: 0.7,
+    layer: 1.5,
+    crossed: 1,
+}

@@ -1,7 +1,8 @@
-"""Steps of optimizers written out in NumPy, with nothing of the package's formulas: networks of the fuzz move by these.
+"""Steps of optimizers in NumPy, with nothing of the package's formulas: networks of the fuzz move by these.
 
-The text of a regime, `tp.MaximalUpdate({'U': tp.Adam(eps=0.1), …}, weight_decay=0.1)`, is read with these names for `tp`
-and NumPy's functions for `sympy`.  With s = 0 (maximal update) or ½ (neural tangent) and n the width of the readout,
+The text of a regime, `tp.MaximalUpdate({'U': tp.Adam(eps=0.1), …}, weight_decay=0.1)`, is read with these names for
+`tp` and NumPy's functions for `sympy`.  With s = 0 (maximal update) or ½ (neural tangent) and n the width of the
+readout,
 
     W ← (1 − λ) W − η n^(−s) Q(n^(1−s) ∂L/∂W)/columns        a vector is not divided, a scalar is not scaled either
 """

@@ -158,12 +158,9 @@ class BodyReader:
         opened = [sympy.expand(self._written_out(v)) for v in vectors]
         if any(map(later, opened)):
             return True
-        leaves = sorted(frozenset().union(*map(self.state.leaves, opened)), key=sympy.default_sort_key)
-        rows = [[v.coeff(x) for x in leaves] for v in opened]
-        if not all(c.is_number for row in rows for c in row):
-            return False
-        rests = [sympy.expand(v - sympy.Add(*map(sympy.Mul, row, leaves))) for v, row in zip(opened, rows, strict=True)]
-        return not any(rests) and bool(sympy.Matrix(rows).rank() < len(rows))
+        terms = [{rest: c for c, rest in (t.as_coeff_Mul() for t in sympy.Add.make_args(v))} for v in opened]
+        products = sorted(frozenset().union(*terms), key=sympy.default_sort_key)
+        return bool(sympy.Matrix([[row.get(p, S.Zero) for p in products] for row in terms]).rank() < len(terms))
 
     def _written_out(self, expr: Expr) -> Expr:
         """With the bodies of its leaves, and of what these read; sums over axes and long bodies stay leaves."""
