@@ -6,6 +6,8 @@ arguments alone would give sign(0)² = 0.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -44,9 +46,12 @@ def halves(y, s, W, step):
 VECTORS = {a_multiple: 1, twice_a_multiple: 1, an_image: 1, halves: 0.5}
 
 
+NAMES = itertools.count()
+
+
 def named(value):
     """The value under a name of its own, so that it is an instruction."""
-    return value.named("n" + str(id(value))[-6:])
+    return value.named(f"step{next(NAMES)}")
 
 
 def of_width(vector, moved):
@@ -59,6 +64,8 @@ def of_width(vector, moved):
 
 
 def of_kernels(vector, moved, mean=0):
+    law = tp.init(mean=mean, std=1)
+
     @tp.network
     def network(
         ξ: tp.Input["d"],
@@ -66,7 +73,7 @@ def of_kernels(vector, moved, mean=0):
         W: tp.Matrix,
         v: tp.Vector,
         a: tp.Vector,
-        b: tp.Vector = tp.init(mean=mean, std=1),
+        b: tp.Vector = law,
     ):
         h = tp.sum(U * ξ, over="d")
         f = vector(h if mean == 0 else b, moved * tp.avg(a * a), W, named)
