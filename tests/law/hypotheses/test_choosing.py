@@ -74,6 +74,26 @@ def test_moments_that_exist_are_seen(case):
     assert number != pytest.approx(expected * 1.0001, rel=1e-7)
 
 
+def test_a_branch_is_asked_where_its_condition_is_a_name():
+    """where(h, log 2x, 1) with h = 2x, and the same of a sum over an axis that is written twice."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        h = 2 * x
+        return tp.avg(tp.where(h, tp.log(2 * x), 1) ** 2)
+
+    @tp.network
+    def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix):
+        condition, inner = tp.sum(U * ξ, over="d"), tp.sum(ξ * U, over="d")
+        return W @ tp.mean(tp.where(condition, tp.log(inner), 1), over="token")
+
+    number = tp.derive(program).evaluate()["return"].value
+    assert number == pytest.approx(0.5 + mean(lambda x: numpy.log(2 * x) ** 2 if x > 0 else 0, 0, 1e-3), rel=1e-6)
+    one = tp.derive(network, tp.Kernels(train=())).evaluate([[[0.6, 0.8]]]).nngp.item()
+    assert one == pytest.approx(0.5 + mean(lambda x: numpy.log(x) ** 2 if x > 0 else 0, 0, 1e-3), rel=1e-6)
+    assert one != pytest.approx(number, rel=1e-2)
+
+
 #: not certain, or certain to be infinite
 OPEN, INFINITE = "moment not established", "has no finite second moment"
 DOUBTED = {

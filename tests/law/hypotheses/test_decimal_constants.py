@@ -62,3 +62,44 @@ def test_products_with_one_vector_are_taken_together(engine):
     """avg(relu h)·h − 0.39894…·h: neither term is rounding, their sum is; networks have either sign of it."""
     with pytest.raises(tp.TplimitsError, match="lands on a jump"):
         engine(lambda vector: tp.step(vector), lambda h, a: tp.avg(tp.relu(h)) * h - 0.3989422804014327 * h)
+
+
+#: a sum of scalars that is 0 but for the rounding of 1/3, 1.9e-17
+THIRDS = {
+    "inside": lambda x, a: x * (tp.avg(a**4) / 9 - 1 / 3 * tp.avg(a**2) ** 2),
+    "by a name": lambda x, a: x * (tp.avg(a**4) / 9 - 1 / 3 * tp.avg(a**2) ** 2).named("s"),
+}
+
+
+@pytest.mark.parametrize("image", [False, True])
+@pytest.mark.parametrize("product", THIRDS)
+def test_a_vector_times_rounding_has_no_sign(product, image):
+    """⟨x| sign(s x)⟩ = ±√(2/π) in networks, by the sign of s: the one of the rounding had been printed."""
+
+    def argument(W, x, a):
+        moved = THIRDS[product](x, a)
+        return (W @ x, W @ moved) if image else (x, moved)
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, a: tp.Vector):
+        y, z = argument(W, x, a)
+        return tp.avg(y * tp.sign(z))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, a: tp.Vector):
+        y, z = argument(W, tp.sum(U * ξ, over="d"), a)
+        return v * (tp.sign(z) + tp.sign(y))
+
+    with pytest.raises(tp.TplimitsError, match="lands on a jump"):
+        tp.derive(program).evaluate()
+    with pytest.raises(tp.TplimitsError, match="lands on a jump"):
+        tp.derive(network, tp.Kernels(train=())).evaluate(np.array([[0.6, 0.8]]))
+
+
+def test_what_is_small_is_not_rounding():
+    @tp.program
+    def program(x: tp.Vector, a: tp.Vector):
+        s = 1e-9 * (tp.avg(a**4) / 9 - 1 / 6 * tp.avg(a**2) ** 2)
+        return tp.avg(x * tp.sign(x * s))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(np.sqrt(2 / np.pi))

@@ -204,15 +204,24 @@ def test_functions_that_are_no_number_at_a_place_have_no_parity():
     assert parity(sympy.tanh(sympy.log(step(x))), x) is None
 
 
-def test_blocks_do_not_say_that_the_larger_of_a_logit_and_its_negative_is_negative():
-    """Its two arguments had been two unknowns."""
+def drift_of(weight):
+    """Of x + Σ weight(logit) V x, the logit of order n^(-1/2)."""
 
     @tp.block
     def subject(x: tp.State["token"], WK: tp.Matrix, WV: tp.Matrix, WQ: tp.Matrix):
         logit = tp.avg((WQ @ x) * (WK @ x).rename(token="key")) + 0.3 / tp.sqrt(tp.n)
-        weights = tp.maximum(logit, -logit) ** 1.5 / tp.n ** (1 / 4)
+        weights = weight(logit)
         return x + tp.sum(weights * (WV @ x).rename(token="key"), over="key")
 
-    with pytest.raises(tp.NoLimitError) as refused:
-        tp.derive(subject, tp.Proportional())
-    assert "negative at finite width" not in str(refused.value)
+    return tp.derive(subject, tp.Proportional()).drift_estimate_at([[1, 0.3], [0.3, 1]]).value
+
+
+def test_blocks_know_that_the_larger_of_a_logit_and_its_negative_is_its_modulus():
+    """Its two arguments had been two unknowns, and a root of it one of what may be negative."""
+    assert (drift_of(lambda y: tp.maximum(y, -y) ** 1.5 / tp.n ** (1 / 4)) == 0).all()  # of order 1/n
+    modulus, larger = drift_of(tp.abs), drift_of(lambda y: tp.maximum(y, -y))
+    assert larger == pytest.approx(modulus) and (abs(modulus - drift_of(tp.relu)) > 0.1).any()
+    # Σ_νμ E |Y_ν + 0.3||Y_μ + 0.3| V_νμ of the two keys, Y of covariance V
+    V = np.array([[1, 0.3], [0.3, 1]])
+    Y = np.random.default_rng(0).multivariate_normal([0.3, 0.3], V, 200_000)
+    assert modulus[0, 0] == pytest.approx(np.mean(np.einsum("ai,aj,ij->a", abs(Y), abs(Y), V)), abs=0.03)

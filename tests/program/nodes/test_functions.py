@@ -143,3 +143,17 @@ def test_a_choice_by_a_comparison_is_one_by_what_is_compared():
     # not one by x where no side changes the sign, or another part of the condition has any
     assert where(step(x) + 1, y, 7) != where(x, y, 7) != where(step(x) - half + y, y, 7)
     assert where(step(x) + step(y) - half, y, 7) not in (where(x, y, 7), where(y, y, 7))
+
+
+def test_heads_of_what_is_never_negative_are_seen():
+    """relu(|x|) is |x| and max(x, −x) is |x|, at every number; relu(x² − 1) is no such thing."""
+    same = {
+        relu(sympy.Abs(x)): abs,
+        maximum(x, -x): abs,
+        minimum(x - 1, 1 - x): lambda v: -abs(v - 1),
+        relu(sympy.exp(x)): math.exp,
+    }
+    for expr, f in same.items():
+        assert not expr.has(relu, maximum, minimum)
+        assert all(float(expr.subs(x, v)) == pytest.approx(f(v)) for v in (-1.7, 0.0, 0.4, 2.0))
+    assert relu(x**2 - 1).has(relu) and maximum(x, 1 - x).has(maximum)

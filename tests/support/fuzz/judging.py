@@ -25,6 +25,7 @@ from fuzz.measuring import NOT_FINITE, measured
 from fuzz.patience import PATIENCE, OutOfPatience, patience
 from fuzz.refusals import CANCELS, judged, reason_of
 from fuzz.spelling import idle, respelled
+from fuzz.stepping import written_out
 from fuzz.unreached import below_its_spread, not_reached
 from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.verdict import Verdict
@@ -88,7 +89,10 @@ def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> V
     given |= {"widths": effort.widths, "draws": effort.draws, "seed": seed, "level": level}
     if case.regime == "kernels" and limit.is_mixture and "claims" not in given:
         return looked_at_means(case, limit, given, effort)
-    return tp.check(limit, progress=False, **given)
+    if case.regime != "training":
+        return tp.check(limit, progress=False, **given)
+    with written_out(case.options["limit"], case.options["lr"]):
+        return tp.check(limit, progress=False, **given)
 
 
 def looked_wide(case: Case, limit: Any, particles: int) -> tuple[Effort, Verdict]:

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from fuzz import disguises, fluctuations, pieces, seams
+from fuzz import disguises, everyday, fluctuations, pieces, seams
 from fuzz.draft import SIZES, Case, Draft, Value
 from fuzz.programs import RATIOS, grow, on_other_width
 
@@ -29,12 +29,15 @@ PIECES = {
     disguises.domain: 0.8,
     seams.seam: 1.2,
     seams.at_value: 0.5,
+    **everyday.PIECES,
 }
 #: in training every gradient is trained along, jumps have none, and each step costs
 SMOOTHER = {
     **PIECES,
     pieces.paired: 0,
     pieces.radial: 0,
+    everyday.weighted: 0,
+    everyday.chained: 0,
     seams.seam: 0.7,
     pieces.normed: 0.5,
     fluctuations.fluctuating: 0.2,
@@ -74,13 +77,20 @@ def read_out(draft: Draft, adversarial: bool = True) -> str:
     """What is returned: a fresh readout of late vectors, several outputs, an output bias, or one that is not fresh."""
     x = dependent(draft)
     kind = draft.rng.choices(
-        ["plain", "two terms", "image", "bias", "outputs", "tied", "tied by a name", "tied and not", "not fresh"],
-        [6, 2, 1, 1, 1, 1 * adversarial, 0.7 * adversarial, 0.5 * adversarial, 1.2 * adversarial],
+        [
+            *("plain", "two terms", "image", "bias", "outputs"),
+            *("tied", "tied by a name", "tied and not", "one twice", "not fresh"),
+        ],
+        [6, 2, 1, 1, 1, *(weight * adversarial for weight in (1, 0.7, 0.5, 0.7, 1.2))],
     )[0]
     v = fresh(draft, x)
     if kind == "two terms":
         y = dependent(draft)
         return f"{v}*{x.text} + 0.6*{fresh(draft, y, 'w')}*{y.text}" if y.width == x.width else f"{v}*{x.text}"
+    if kind == "one twice":  # two layers read out by one vector
+        y = dependent(draft)
+        draft.trap("one readout twice")
+        return f"{v}*({x.text} - 0.5*{y.text})" if y.width == x.width else f"{v}*{x.text}"
     if kind == "image" and x.width == "n":
         draft.arguments.pop(v)
         return f"{draft.argument('O', 'tp.Matrix')} @ {x.text}"
@@ -147,7 +157,8 @@ def kernel_case(seed: int) -> Case:
 
 
 OPTIMIZERS = (
-    *("tp.SGD()", "tp.SGD()", "tp.SGD(momentum=0.5)", "tp.Adam(eps=0.1)", "tp.Adam(eps=0.1)", "tp.SignSGD(eps=0.1)"),
+    *("tp.SGD()", "tp.SGD()", "tp.SGD(momentum=0.5)", "tp.SGD(momentum=0.9)"),
+    *("tp.Adam(eps=0.1)", "tp.Adam(eps=0.1)", "tp.SignSGD(eps=0.1)"),
     *("tp.RMSProp(eps=0.1)", "tp.Adagrad(eps=0.1)", "tp.NAdam(eps=0.1)", "tp.Adafactor(eps=0.1)"),
     *("tp.Normalized(tp.SGD())", "tp.Normalized(tp.SGD(), by='weight')", "tp.Clipped(tp.SGD(), threshold=0.5)"),
     *("tp.Clipped(tp.Adam(eps=0.1), threshold=1)", "tp.Entrywise(lambda g: sympy.tanh(g))"),
@@ -173,6 +184,11 @@ def by_parameter(rng: random.Random, parameters: list[str]) -> str:
     return "{" + ", ".join(f"'{p}': {o}" for p, o in chosen.items()) + "}"
 
 
+def shrinking(rng: random.Random, parameters: list[str]) -> dict[str, float]:
+    """A decay for every parameter."""
+    return {p: rng.choice((0, 0.1, 0.3)) for p in parameters}
+
+
 def training_case(seed: int) -> Case:
     """A random network trained for a step or two on two inputs, in one of the two regimes."""
     rng = random.Random(seed)
@@ -181,10 +197,10 @@ def training_case(seed: int) -> Case:
     grow(draft, rng.randint(1, 4), SMOOTHER)
     source = draft.source("network", read_out(draft))
     optimizer = rng.choice(OPTIMIZERS)
+    parameters = [p for p in (*draft.arguments, *draft.defaults) if p != "ξ"]
     if rng.random() < 0.2:
-        parameters = [p for p in (*draft.arguments, *draft.defaults) if p not in ("ξ", "o")]
-        optimizer = by_parameter(rng, [*parameters, *("o" for _ in "o" if "o" in draft.arguments)])
-    decay = rng.choice(("", "", ", weight_decay=0.1"))
+        optimizer = by_parameter(rng, parameters)
+    decay = rng.choice(("", "", ", weight_decay=0.1", f", weight_decay={shrinking(rng, parameters)}"))
     kind = rng.choice(("MaximalUpdate", "NeuralTangent"))
     steps, outputs = rng.randint(1, 2), '"out"' in source or "'out'" in source
     options = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fuzz import disguises, fluctuations, pieces, seams
+from fuzz import disguises, everyday, fluctuations, pieces, seams
 from fuzz.draft import SIZES, Case, Draft, Value
 
 PIECES = {
@@ -26,6 +26,7 @@ PIECES = {
     disguises.domain: 1.5,
     seams.seam: 2.5,
     seams.at_value: 1,
+    **everyday.PIECES,
 }
 
 #: of the second width to n

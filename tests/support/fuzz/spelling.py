@@ -72,7 +72,8 @@ class _Exchanged(_Rewriter):
             return ast.BinOp(right, node.op, left)
         if isinstance(node.op, ast.Sub):
             return ast.BinOp(ast.UnaryOp(ast.USub(), right), ast.Add(), left)
-        if isinstance(node.op, ast.Div):
+        # 1/3 is rounded before the package sees it: s/3 − 1 is no s·(1/3) − 1 where it tends to zero
+        if isinstance(node.op, ast.Div) and not isinstance(right, ast.Constant):
             return ast.BinOp(left, ast.Mult(), ast.BinOp(ast.Constant(1), ast.Div(), right))
         return node
 

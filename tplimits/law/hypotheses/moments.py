@@ -29,7 +29,7 @@ from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, loc
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.domains import INVERSES, ends_of_domains
+from tplimits.program.nodes.domains import INVERSES, ends_of_domains, where_chosen
 from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
 from tplimits.program.parts import found, holds, longer
 
@@ -47,7 +47,7 @@ _SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     # signs and moduli first: |x y| and sign² hide which pole a numerator makes up for
-    expr = with_single_abs(without_even_signs(expr, gaussians))
+    expr = with_single_abs(without_even_signs(where_chosen(expr), gaussians))
     tails = [by_branches(_Analysis(gaussians), way) for way in dict.fromkeys((expr, untruncated(expr)))]
     growth = next((t for t in tails if t.established), tails[0])
     # what grows exponentially may be divided by what grows as fast: sinh(x)/cosh(x)

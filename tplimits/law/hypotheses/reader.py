@@ -115,6 +115,9 @@ class Reader(Protocol):
     def values(self, expr: Expr) -> Sequence[Value]:
         """The part of the body at some points of its random variables (one, for a scalar); may raise Unreadable."""
 
+    def within(self, expr: Expr) -> Expr:
+        """The part of the body with what the vectors that it reads are made of; as it is where that is not known."""
+
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """Between which numbers the part of the body lies at every finite width; ±∞ where nothing is known."""
 

@@ -18,7 +18,8 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.parts import found, holds, longer, remembered
+from tplimits.program.nodes.rounding import DATA_TOLERANCE
+from tplimits.program.parts import found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = functions.BENT
@@ -37,6 +38,11 @@ _LOOKED = 3
 def has_flat(expr: Expr) -> bool:
     """Whether an expression has a head that may vanish on more than a null set."""
     return bool(expr.has(*_FLAT))
+
+
+def may_cancel(expr: Expr) -> bool:
+    """Whether kinks may add up to 0 on each of their sides, as max(x, y) + min(x, y) − x − y."""
+    return any(sum(map(has_flat, total.args)) > 1 for total in found(expr, sympy.Add)) if has_flat(expr) else False
 
 
 class Kind(enum.Enum):
@@ -80,18 +86,27 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
         return _of_number(reader, expr, limit)
     # 0.1 + 0.2 − 0.3 times a variable: decimal constants do not cancel to 0
     tolerance = reader.tolerance(expr)
-    if tolerance and not expr.is_Mul and _is_rounding(limit, tolerance):
+    if tolerance and _is_nothing_but_rounding(reader, expr, limit, tolerance):
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
     try:
-        values = reader.values(expr)
+        hit = _hit(reader, expr, still)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
+    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+def _hit(reader: Reader, expr: Expr, still: bool) -> Value | None:
+    """A value that is zero and moves, or of what stays where it is, too; None where none is seen."""
+    values = reader.values(expr)
     # a value that is zero and does not move is a flat part, at which every width has the same value: a jump has one
     # there, a pole has none
-    hit = next((v for v in values if (v.moves or still) and (v.is_zero or _is_rounded(reader, expr, v.number))), None)
-    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+    nothing = [v for v in values if v.is_zero or _is_rounded(reader, expr, v.number)]
+    hit = next((v for v in nothing if v.moves or still), None)
+    # scalars that vectors are made of move as well: max(y, 0)·s + min(y, 0) − y, s → 1, is 0 at the limit alone
+    inside = reader.within(expr) if nothing and hit is None else expr
+    return hit if inside == expr or longer(inside, LONG) else _hit(reader, inside, still)
 
 
 @dataclass(frozen=True)
@@ -222,6 +237,39 @@ def _size(reader: Reader, expr: Expr) -> float:
         return max((abs(v.number) for v in reader.values(expr)), default=1.0)
     except Unreadable:
         return 1.0
+
+
+def without_rounding(reader: Reader, body: Expr) -> Expr:
+    """A body with 0 for its sums whose limits are nothing but the rounding of decimal numbers, as 0.1 + 0.2 − 0.3 is.
+
+    Jumps, poles and roots of it have been asked before; what reads it finds a zero, and no variable of size 1e-17.
+    """
+    sums = found(body, sympy.Add) if reader.tolerance(body) else ()
+    lost = [total for total in sums if reader.moves(total) and _may_be_rounding(reader, total)]
+    return put_in(body, dict.fromkeys(lost, S.Zero), {}) if lost else body
+
+
+def lost_to_rounding(reader: Reader, body: Expr) -> Expr:
+    """The limit of a scalar if it is nothing but rounding, 0 else: what fluctuates about it is left."""
+    return reader.limit(body) if (body.is_Add or body.is_Mul) and _may_be_rounding(reader, body) else S.Zero
+
+
+def _may_be_rounding(reader: Reader, total: Expr) -> bool:
+    limit = reader.limit(total)
+    least = (t.as_coeff_Mul()[0] for t in sympy.Add.make_args(limit))
+    if limit == 0 or not all(c.is_comparable and abs(c) <= _LARGEST * DATA_TOLERANCE for c in least):
+        return False
+    tolerance = reader.tolerance(total)
+    return bool(tolerance) and _is_nothing_but_rounding(reader, total, limit, tolerance)
+
+
+def _is_nothing_but_rounding(reader: Reader, expr: Expr, limit: Expr, tolerance: float) -> bool:
+    """Of a product where a sum in it is: 1e-31 ⟨x²⟩ is small, and not zero."""
+    if expr.is_Mul:
+        return any(f.is_Add and reader.moves(f) and _may_be_rounding(reader, f) for f in expr.args)
+    if limit.is_number:
+        return _of_number(reader, expr, limit).kind is Kind.ZERO
+    return _is_rounding(limit, tolerance)
 
 
 def _is_rounding(limit: Expr, tolerance: float) -> bool:

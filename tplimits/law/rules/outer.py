@@ -20,7 +20,7 @@ from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
-from tplimits.law.hypotheses.zero import cancelled, is_nothing_by_halves
+from tplimits.law.hypotheses.zero import cancelled, is_nothing_by_halves, without_rounding
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
@@ -187,7 +187,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     if is_nothing_by_halves(body):
         state.exact.add(key)
         body = S.Zero
-    value = cancelled(reader.limit(body))
+    value = cancelled(reader.limit(without_rounding(reader, body)))
     pole.insist_finite(reader, body, value, state.program.where(key[0]))
     return value, scalars
 

@@ -12,7 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.reader import Question, Value
-from tplimits.law.hypotheses.zero import LONG, has_flat
+from tplimits.law.hypotheses.zero import LONG, has_flat, may_cancel
 from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, entries
@@ -63,7 +63,7 @@ class BodyReader:
         limit = self.limit(expr)
         if self._has_free_part(limit):
             return True
-        if longer(limit, LONG) or self.state.rests_on_open_means(limit):
+        if longer(limit, LONG) or may_cancel(limit) or self.state.rests_on_open_means(limit):
             return False
         # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
@@ -77,6 +77,8 @@ class BodyReader:
         """The expression at points of its random variables, by the numerical stage."""
         swap, held = dict(self.swap), {}
         for entry in entries(expr):
+            if entry not in swap and (known := self._known(entry)) is not None:
+                swap[entry] = known
             value = swap.get(entry)
             # deterministic limits get places of their own, so that it is seen whether the value moves with them
             if value is not None and key_of(entry) not in self.state.exact and (value == 0 or not self._random(value)):
@@ -89,6 +91,15 @@ class BodyReader:
         for read in (limit, *variances):
             variables |= self._fluctuations & read.free_symbols
         return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self._covariance))
+
+    def within(self, expr: Expr) -> Expr:
+        """Through the maps that it reads."""
+        return self.state.around.opened(expr)
+
+    def _known(self, entry: Entry) -> Expr | None:
+        """The limit of what the body does not read itself."""
+        ket = self.state.kets.get(key_of(entry))
+        return self.state.scalars.get(key_of(entry)) if ket is None else ket.expr
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""

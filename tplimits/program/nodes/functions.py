@@ -79,13 +79,17 @@ class relu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return _switched(x, x, S.Zero)
+        return x if isinstance(x, _NEVER_NEGATIVE) else _switched(x, x, S.Zero)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return step(self.args[0])
 
     def definition(self) -> Expr:
         return self.args[0] * step(self.args[0])
+
+
+#: heads by which it is seen at once that a function is never negative
+_NEVER_NEGATIVE = (sympy.Abs, sympy.exp)
 
 
 class leaky_relu(Real):
@@ -120,6 +124,8 @@ class _Extreme(Real):
             return x
         if S.NaN in (x, y):  # which SymPy does not put in any order
             return S.NaN
+        if x == -y:
+            return cls.ahead * sympy.Abs(x)
         found = _switched(cls._lead(x, y), x, y)
         # one order of arguments, so that equal functions are equal expressions
         if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):

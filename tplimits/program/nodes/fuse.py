@@ -203,12 +203,12 @@ class _Builder:
             return Avg("", axes, operand=self._operand(operand), over=over)
         if kind == "outer":
             integrand, slots, names, widths = data
-            body, order = _ordered_slots(canonical_bound_axes(_real(self._written(integrand))), slots)
+            body, order = _ordered_slots(_real(self._written(integrand)), slots)
             names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
             return OuterNonlin(
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
-        body = canonical_bound_axes(_real(self._written(value.expr)))
+        body = _real(self._written(value.expr))
         if value.width is None:
             return ScalarNonlin("", axes, body=body)
         return OuterNonlin("", axes, body=body, over=value.width)
@@ -245,7 +245,8 @@ class _Builder:
 
 def _real(body: Expr) -> Expr:
     """The same function, in a form that is real in all branches and whose jumps numbers see."""
-    return where_chosen(with_plain_signs(body))
+    # sums that are one stand by one name, in a condition and in what it chooses
+    return canonical_bound_axes(where_chosen(with_plain_signs(canonical_bound_axes(body))))
 
 
 @remembered(1 << 12)

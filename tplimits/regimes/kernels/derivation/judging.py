@@ -79,6 +79,8 @@ class Judgements:
     regular: dict[int, bool] = field(default_factory=dict)
     #: nodes, and whether they are seen to be zero
     zero: dict[int, bool] = field(default_factory=dict)
+    #: nodes, and their bodies written out as far as they are short
+    bodies: dict[int, Expr | None] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
     pending: list[tuple[Hypothesis, BodyReader, Expr, str]] = field(default_factory=list)
     #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them

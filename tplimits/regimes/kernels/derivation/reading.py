@@ -10,10 +10,11 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
-from tplimits.law.hypotheses.zero import has_flat
+from tplimits.law.hypotheses.zero import LONG, has_flat, may_cancel
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.parts import longer
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.scales import written
@@ -69,6 +70,13 @@ class BodyReader:
         found = self.state.judged.numbers(self, expr)
         return [v for v in found if not v.is_nothing] if self.of_gradient else found
 
+    def within(self, expr: Expr) -> Expr:
+        """Through the maps that it reads; Gaussian ones are drawn as they are."""
+        scalars, nodes = self.state.scalars, self.state.nodes
+        kept = {e for e in entries(expr) if e.source in scalars or nodes[e.source].gaussian}
+        places = {e: sympy.Dummy(real=True) for e in kept}
+        return self.state.judged.around.opened(expr.xreplace(places)).xreplace({d: e for e, d in places.items()})
+
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads; sums over axes
         keep the sign of their terms.
@@ -116,25 +124,20 @@ class BodyReader:
         node, known = self.state.nodes[number], self.state.judged.regular
         if number not in known:
             made_of = node.body if node.body is not None else node.operand
-            visible = self._is_visible if node.gaussian and not self._may_cancel(made_of) else self._has_free_part
+            visible = self._is_visible if node.gaussian else self._has_free_part
             known[number] = visible(made_of) if made_of is not None else node.gaussian
         return known[number]
-
-    def _may_cancel(self, expr: Expr | None) -> bool:
-        """Whether kinks may add up to 0 on each of their sides, as max(x, y) + min(x, y) − x − y."""
-        opened = S.Zero if expr is None else self._once_opened(expr)
-        return opened.is_Add and sum(has_flat(term) for term in opened.args) > 1
 
     def _is_visible(self, expr: Expr) -> bool:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
         if self._without_zeros(expr) == 0:  # what a logit of variance 0 is the mean of
             return False
-        if self._may_coincide(expr):
+        parts = (expr, self._written_out(expr))
+        if self._may_coincide(expr) or may_cancel(parts[1]):
             return self._has_free_part(expr)
-        parts = [
-            expr,
-            *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
-        ]
+        # s·y with s → 1 is a node of its own, and y
+        if sympy.expand(parts[1]) == 0:
+            return False
         leaves = self.state.leaves(expr)
         if not any(later(p) or self._may_be_none(p) for p in parts) and all(
             self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
@@ -145,29 +148,39 @@ class BodyReader:
     def _may_coincide(self, expr: Expr) -> bool:
         """Whether it reads images of one matrix that may depend on each other linearly, as W(x/|x|) and W x do."""
         # an image with a dot part is a body of both
-        read = {leaf.node for leaf in self.state.leaves(expr) | self.state.leaves(self._once_opened(expr))}
+        read = {leaf.node for leaf in self.state.leaves(expr) | self.state.leaves(self._written_out(expr))}
         images = [self.state.nodes[number] for number in sorted(read) if self.state.nodes[number].view]
         families = ([b for b in images[k:] if overlap(a.sources, b.sources)] for k, a in enumerate(images))
         return any(len(family) > 1 and self._may_depend([b.operand for b in family]) for family in families)
 
     def _may_depend(self, vectors: Sequence[Any]) -> bool:
         """Whether vectors are linearly dependent, or data decides; functions of different kinds are not."""
-        opened = [sympy.expand(self._once_opened(v)) for v in vectors]
+        opened = [sympy.expand(self._written_out(v)) for v in vectors]
         if any(map(later, opened)):
             return True
-        leaves = sorted(frozenset().union(*map(self.state.leaves, opened)), key=sympy.default_sort_key)
-        rows = [[v.coeff(x) for x in leaves] for v in opened]
-        if not all(c.is_number for row in rows for c in row):
-            return False
-        rests = [sympy.expand(v - sympy.Add(*map(sympy.Mul, row, leaves))) for v, row in zip(opened, rows, strict=True)]
-        return not any(rests) and bool(sympy.Matrix(rows).rank() < len(rows))
+        terms = [{rest: c for c, rest in (t.as_coeff_Mul() for t in sympy.Add.make_args(v))} for v in opened]
+        products = sorted(frozenset().union(*terms), key=sympy.default_sort_key)
+        return bool(sympy.Matrix([[row.get(p, S.Zero) for p in products] for row in terms]).rank() < len(terms))
 
-    def _once_opened(self, expr: Expr) -> Expr:
-        """With the bodies of its leaves, of those that are no sums over axes."""
-        bodies = ((x, self.state.nodes[x.node].body) for x in self.state.leaves(expr))
+    def _written_out(self, expr: Expr) -> Expr:
+        """With the bodies of its leaves, and of what these read; sums over axes and long bodies stay leaves."""
+        bodies = ((x, self._body(x.node)) for x in self.state.leaves(expr))
         return expr.xreplace(
-            {x: self.state.opened(x) for x, body in bodies if body is not None and not body.has(AxisSum)}
+            {x: self.state.placed(body, self.state.nodes[x.node].axes, x) for x, body in bodies if body is not None}
         )
+
+    def _body(self, number: int) -> Expr | None:
+        """The body of a node written out; kept, and found without recursion: streams are long."""
+        known, waiting = self.state.judged.bodies, [number]
+        while waiting:
+            body = self.state.nodes[waiting[-1]].body
+            if body is not None and not body.has(AxisSum):
+                if below := [x.node for x in self.state.leaves(body) if x.node not in known]:
+                    waiting += below
+                    continue
+                body = self._written_out(body)
+            known[waiting.pop()] = None if body is None or body.has(AxisSum) or longer(body, LONG) else body
+        return known[number]
 
     def _is_certain(self, coefficient: Expr) -> bool:
         """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""

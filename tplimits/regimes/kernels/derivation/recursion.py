@@ -12,7 +12,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import is_nothing_by_halves
+from tplimits.law.hypotheses.zero import is_nothing_by_halves, lost_to_rounding, without_rounding
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.magnified import brought_out, brought_up
 from tplimits.law.rules.powers import KINKED, refuse_unexpanded, scaled_out, series_limit
@@ -52,6 +52,7 @@ from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
+from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
 from tplimits.regimes.kernels.derivation.scales import (
     diverging_term,
@@ -115,14 +116,14 @@ class Recursion(Brackets):
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
             body = smoothed_out(self.translated(self._judged_body(position, s.body)), Of, self._brought_out)
-            body = self._limit(position, body, keep=True)
+            body = self._limit(position, body, keep=True) - lost_to_rounding(BodyReader(self), s.body)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            judged = self._judged_body(position, s.body)
+            judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
             refuse_sharp(self.program, position, judged)
             body = smoothed_out(self.translated(judged, s), Of, self._brought_out)
             # those of a scalar's fluctuation are told by what the scalar is made of

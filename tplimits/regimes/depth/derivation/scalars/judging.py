@@ -99,6 +99,10 @@ class ScalarReader:
         """Nothing is decided by numbers."""
         raise Unreadable("it has no numbers", later=False)
 
+    def within(self, expr: Expr) -> Expr:
+        """Maps are written out before."""
+        return expr
+
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, maps written out; sums over axes keep the sign of their terms."""
         return bounds(self._signed(self.lowering.reading.inlined(expr), {}))
