@@ -85,7 +85,7 @@ class OneLayer:
 
     @property
     def contraction(self) -> Contraction:
-        return Contraction(self.model, self.ring.ring.one, self.most)
+        return Contraction(self.model, self.ring.one, self.most)
 
     def gram(self, first: int, second: int) -> Poly:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
@@ -166,7 +166,7 @@ class OneLayer:
         return [*moved, *((a, c) for a, b in near for c in self.responses([b], scalars))]
 
     def _by_order(self, found: Sum) -> Orders:
-        return by_order(found, self.model, self.ring, self.arrays, self.laws)
+        return by_order(found, self.model, self.ring, self.arrays, self.laws, least=MOST)
 
     @cached_property
     def _outside(self) -> frozenset[int]:

@@ -29,6 +29,7 @@ from tplimits.regimes.depth.algebra.products import (
     multiplied,
     total,
 )
+from tplimits.regimes.depth.algebra.settling import added
 from tplimits.regimes.depth.algebra.tables import without_background, without_dust
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
@@ -213,7 +214,7 @@ def fixed_number(lowering: Lowering, fixed: Poly) -> Expr | None:
     """The fixed part of a scalar where it is a number; None where it is a constant array."""
     if any(t.factors for t in fixed.terms):
         return None
-    return sympy.Add(*_numbers(lowering, fixed))
+    return added(_numbers(lowering, fixed))
 
 
 def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tuple[tuple[int, ...], numpy.ndarray]:
@@ -225,7 +226,7 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
     arrays = Arrays(dict(lowering.arrays.values))
     terms = [t._replace(factors=tuple(_undone(lowering, arrays, f) for f in t.factors)) for t in fixed.terms]
-    return at, arrays.tabulated(terms, map(float, numbers), at)
+    return at, arrays.total(terms, list(map(float, numbers)), at)
 
 
 def array_at(lowering: Lowering, values: numpy.ndarray, at: tuple[int, ...]) -> Poly:
