@@ -14,8 +14,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.fluctuation import diverging
 from tplimits.program.nodes.domains import ends_of_domains
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, with_names
 from tplimits.program.parts import found as parts_of
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.algebra.products import (
@@ -157,6 +158,10 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
     # what fluctuates by as much as its mean, as 1 + n y², is no function of the state
     if moved and not any(o <= 2 * moved[0][0] for o, _ in spread):
         shown, where = defined(moved[0][1], known)
+        if moved[0][0] < 0:
+            inner = with_names(expr.args[0], lambda entry: lowering.program[entry.source].name)
+            tends = f"{shown} of order {size(moved[0][0])}{where}"
+            raise NotSmall(str(diverging(lowering.where, inner, tends, inner)))
         state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):
             raise NotSmall(
