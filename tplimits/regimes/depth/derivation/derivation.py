@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from sympy import S
@@ -22,17 +22,20 @@ from tplimits.regimes.depth.algebra.products import (
     MOST,
     OMEGA,
     OPEN,
+    SPAN,
     Factor,
     Poly,
     ProductTerm,
     Sum,
     at_token,
     averaged,
+    indices,
     lowest,
     multiplied,
     next_number,
     placed,
     product,
+    times,
 )
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
@@ -241,8 +244,13 @@ class OneLayer:
         terms = []
         for t in poly.terms:
             kinks = [f for f in t.factors if f[0][0] == "G"]
-            rest = [f for f in t.factors if f[0][0] != "G"]
-            terms.append(t._replace(factors=(*rest, *self.laws.merged(kinks, t.pert))) if len(kinks) > 1 else t)
+            if len(kinks) > 1:
+                rest = [f for f in t.factors if f[0][0] != "G"]
+                factors = (*rest, *self.laws.merged(kinks, t.pert))
+                # sgn² is 1 at every place that it is summed over
+                powers = reduce(lambda p, i: times(p, i // SPAN, 2), indices(t.factors) - indices(factors), t.powers)
+                t = t._replace(factors=factors, powers=powers)
+            terms.append(t)
         return Poly(tuple(terms), poly.cut)
 
     def _placed(self, kink: Factor, beyond: int) -> Iterator[ProductTerm]:
