@@ -382,3 +382,13 @@ def test_a_quotient_whose_powers_of_n_cancel_is_told_to_be_named():
 
     nngp, _ = draws(sign, ("v",))
     assert nngp == pytest.approx(SECOND)
+
+
+def test_a_pole_without_a_power_of_n_has_no_hint_of_one():
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(x * x) / tp.avg(x * y)
+
+    with pytest.raises(tp.NoLimitError, match="Keep the denominator or the logarithm away from zero") as refused:
+        tp.derive(program)
+    assert "√n" not in str(refused.value)

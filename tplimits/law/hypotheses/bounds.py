@@ -173,7 +173,13 @@ def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES)
 
 
 def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
-    """Bounds of the factors of a product; of f·tanh(f), which is never negative, together."""
+    """Bounds of the factors of a product; of f·tanh(f), which is never negative, together, and of shares."""
+    factors = tuple(factors)
+    for divisor in factors:
+        share = _share(factors, divisor)
+        if share is not None:
+            yield S.Zero, S.One
+            factors = tuple(f for f in factors if f not in share)
     # apart the two factors would have either sign, and f·tanh(f) under a root would be refused
     pairs = {f: f.args[0] for f in factors if isinstance(f, SIGNED) and f.args[0] in factors}
     together = {*pairs, *pairs.values()}
@@ -183,6 +189,17 @@ def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     for f, argument in pairs.items():
         low, high = _times(*bounds(f), *bounds(argument))
         yield max(low, S.Zero), high
+
+
+def _share(factors: tuple[Expr, ...], divisor: Expr) -> set[Expr] | None:
+    """The factors of (p/(p + q + …))^k, p and all else never negative, as weights of a softmax are: 1 at most."""
+    if not (isinstance(divisor, sympy.Pow) and divisor.base.is_Add and divisor.exp.is_negative):
+        return None
+    for term in divisor.base.args:
+        own = set(sympy.Mul.make_args(term**-divisor.exp))
+        if own <= set(factors) and all(map(never_negative, divisor.base.args)):
+            return {divisor, *own}
+    return None
 
 
 def keeps_off(limit: Expr) -> bool:

@@ -44,7 +44,9 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     _refuse_coincidences(reader, body, where)
     # of poles inside of others the inner ones first: beside them the outer ones have no value
     inside_out = sorted(singular_places(body), key=lambda place: len(singular_places(place[1])))
-    places = [_place(reader, node, a) for node, alone in inside_out for a in _magnified(reader, body, node, alone)]
+    places = [
+        _place(reader, body, node, a) for node, alone in inside_out for a in _magnified(reader, body, node, alone)
+    ]
     return kept_from_zero(reader, "pole", places, where)
 
 
@@ -74,10 +76,13 @@ def insist_finite(reader: Reader, body: Expr, value: Expr, where: str) -> None:
         )
 
 
-def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
+def _place(reader: Reader, body: Expr, node: Expr, argument: Expr) -> Place:
     def refusal(seen: Zero) -> str:
         # of |√n s|/(√n s) the powers of n cancel before anything is read
-        named = "" if reads_vectors(argument) else ", or name what fluctuates beside √n, (tp.sqrt(tp.n) * …).named(…)"
+        beside = (f for p in found(body, sympy.Mul) if node in p.args for f in p.args if f != node)
+        scaled = body.has(N) or any(entries(f) and reader.limit(f) == 0 for f in beside)
+        by_name = scaled and not reads_vectors(argument)
+        named = ", or name what fluctuates beside √n, (tp.sqrt(tp.n) * …).named(…)" if by_name else ""
         return (
             f"`{reader.shown(node)}` is not finite at the limit of its arguments: `{reader.shown(argument)}` tends to "
             f"{seen} (hypothesis: ψ continuous at the limits of its scalars). Keep the denominator or the logarithm "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -42,10 +43,16 @@ Evaluate = Callable[[Expr, Mapping[Expr, Any]], Any]
 
 
 class RunningErrors:
-    """Values and bounds of their rounding; `known` are leaves at some points, which are exact, of different weights."""
+    """Values and bounds of their rounding; `known` are leaves at points of different weights, exact but for `off`."""
 
-    def __init__(self, known: Mapping[Expr, Any], weights: Array, evaluate: Evaluate) -> None:
-        self.known, self.weights, self.evaluate = known, weights, evaluate
+    def __init__(
+        self,
+        known: Mapping[Expr, Any],
+        weights: Array,
+        evaluate: Evaluate,
+        off: Mapping[Expr, Any] = MappingProxyType({}),
+    ) -> None:
+        self.known, self.weights, self.evaluate, self.off = known, weights, evaluate, off
         #: the arguments of jumps whose sign rounding decides, and where
         self.undecided: dict[Expr, Any] = {}
         self._memo: dict[Expr, tuple[Any, Any]] = {}
@@ -63,7 +70,7 @@ class RunningErrors:
         if expr in self.known or expr.is_number or isinstance(expr, (near, GaussMean)):
             value = self.evaluate(expr, self.known)
             exact = expr in self.known or expr.is_Integer
-            return value, 0.0 if exact else _UNIT * abs(value)
+            return value, self.off.get(expr, 0.0) if exact else _UNIT * abs(value)
         values, bounds = map(list, zip(*(self.of(a) for a in expr.args), strict=True))
         value = self._applied(expr, values)
         if expr.is_Add:

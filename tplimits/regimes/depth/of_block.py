@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tplimits.sampling.verdict import Verdict
 
 
+#: a number under a root is rounding below this part of its terms
+_ROUNDING = 1e-12
+
+
 class OfBlock(Undoubted, Told):
     """A limit of a block in which t = layer/n; widths in `fixed` stay as they are."""
 
@@ -99,7 +103,8 @@ def refuse_unreal(program: Program, domains: Mapping[str, Expr], found: Mapping[
     """EvaluationError where a number that may not be negative is so; they go by the root or logarithm of them."""
     for shown, number in domains.items():
         value = number.xreplace({s: sympy.Float(v, 17) for s, v in found.items()})
-        if value.is_number and value.is_real and value < -1e-12:
+        terms = (a.xreplace({s: sympy.Float(v, 17) for s, v in found.items()}) for a in sympy.Add.make_args(number))
+        if value.is_number and value.is_real and value < -_ROUNDING * max(map(abs, terms)):
             raise EvaluationError(f"`{shown}` of `{program.name}` is not real: {number} = {float(value):.6g} < 0.")
 
 

@@ -15,7 +15,7 @@ from tplimits.regimes.depth.algebra import folded, writing
 from tplimits.regimes.depth.algebra.arrays import ARRAYS
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, U, definition_of
-from tplimits.regimes.depth.algebra.products import Factor, Factors, free_index, renamed
+from tplimits.regimes.depth.algebra.products import MATRIX, SYMMETRIC, VECTOR, Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.factoring import Factored, Piece, Sums, shortest
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
@@ -49,6 +49,10 @@ def defined_as(symbol: str, form: Form, arrays: Mapping[str, str]) -> list[str]:
     return [f"  {symbol:<9} = {first}", *others]
 
 
+#: R by a matrix G or a vector g of independent normals
+_LAWS = {MATRIX: "LGLᵀ", SYMMETRIC: "L(G + Gᵀ)Lᵀ/√2", VECTOR: "Lg"}
+
+
 def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     """Drift, diffusion, root and assumptions."""
     lines = [f"covariance {limit.verdict.kind} of {name}"]
@@ -56,9 +60,8 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     if limit.root is not None and limit.diffusion:
         lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
         for response in limit.root.responses:
-            law = "L(G + Gᵀ)Lᵀ/√2" if response.symmetric else "LGLᵀ"
             shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
-            lines.append(f"            + {shown} with R = {law}, from {weights}")
+            lines.append(f"            + {shown} with R = {_LAWS[response.law]}, from {weights}")
     if limit.rootless:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if holds((limit.drift, limit.diffusion), "N"):

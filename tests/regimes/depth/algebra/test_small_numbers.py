@@ -42,3 +42,108 @@ def test_decimals_that_cancel_are_rounding():
     sde = limit(lambda x, M, Z: 0.6 * x + 0.8 * (Z @ x) + (0.3 - 3 * 0.1) * (M @ x))
     assert sde.drift_at(V) == pytest.approx(0, abs=1e-15)
     assert sde.diffusion_at(V)[0, 0] == pytest.approx(2 * 0.8**2 * (2 * 0.6**2 + 0.8**2), rel=1e-12)
+
+
+SMALL = (1e-7, 1e-13, 1e-14, 1e-20, 1e-40)
+SHAPE = np.array([1.0, 2.0])
+
+
+def tokens(values):
+    return tp.constant(np.asarray(values), axes=("token",))
+
+
+@pytest.mark.parametrize("c", SMALL)
+def test_small_arrays_are_as_large_as_they_are(c):
+    """Nothing below 10⁻¹² had been left of branches, decays, sums and noise with a coefficient from an array."""
+    a = c * SHAPE
+    branch = limit(lambda x, M, Z: x + tokens(a) * (M @ x) / tp.sqrt(tp.n))
+    np.testing.assert_allclose(branch.drift_at(V), np.outer(a, a) * V, rtol=1e-12)
+    decay = limit(lambda x, M, Z: x * (1 + tokens(a) / tp.n))
+    np.testing.assert_allclose(decay.drift_at(V), np.add.outer(a, a) * V, rtol=1e-12)
+    one = limit(lambda x, M, Z: x * (1 + tokens([c, c]) / tp.n) + 1e-3 * np.sqrt(c) * (M @ x) / tp.sqrt(tp.n))
+    np.testing.assert_allclose(one.drift_at(V), (2 + 1e-6) * c * V, rtol=1e-12)
+    summed = limit(
+        lambda x, M, Z: x * (1 + tp.sum(tp.constant(a, axes=("key",)), over="key") / tp.n) + 0 * tokens(a) * (M @ x)
+    )
+    np.testing.assert_allclose(summed.drift_at(V), 6 * c * V, rtol=1e-12)
+    noise = limit(lambda x, M, Z: x + tokens(a) * (M @ x) / tp.sqrt(tp.n) + c * x * tp.avg((M @ x) * (Z @ x)))
+    variance = (2 * c * V[0, 0]) ** 2 * V[0, 0] ** 2
+    assert noise.diffusion_at(V)[0, 0] == pytest.approx(variance, rel=1e-12)
+    assert abs(noise.diffusion_at(V)[0, 0] - variance / 2) > 0.1 * variance
+
+
+@pytest.mark.parametrize("c", SMALL[:-1])
+def test_what_functions_of_arrays_leave_has_its_digits(c):
+    """exp(c) − 1 and tanh(c), the digits of which a sum in double precision loses."""
+    a = c * SHAPE
+    for f, values in ((lambda t: tp.exp(t) - 1, np.expm1(a)), (lambda t: tp.tanh(t + 1) - np.tanh(1), None)):
+        found = limit(lambda x, M, Z, f=f: x * (1 + f(tokens(a)) / tp.n)).drift_at(V)
+        if values is not None:
+            np.testing.assert_allclose(found, np.add.outer(values, values) * V, rtol=1e-11)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e13, 1e20])
+@pytest.mark.parametrize(
+    "zero",
+    [
+        lambda: 3 * tokens([0.1, 0.1]) - 0.3,
+        lambda: tokens([0.1, 0.1]) + 0.2 - 0.3,
+        lambda: tp.exp(tp.log(tokens([0.3, 0.7]))) - tokens([0.3, 0.7]),
+        lambda: tp.softmax(tokens([0.3, 0.3]), over="token") - 0.5,
+        lambda: tp.sum(tp.softmax(tp.constant([0.3, 0.7], axes=("key",)), over="key"), over="key") - 1,
+    ],
+    ids=["triple", "sum", "logarithm", "softmax", "rows"],
+)
+def test_zeros_in_disguise_of_arrays_are_none_of_any_size(zero, size):
+    sde = limit(lambda x, M, Z: x * (1 + size * zero() / tp.n) + (M @ x) / tp.sqrt(tp.n))
+    np.testing.assert_allclose(sde.drift_at(V), V, rtol=1e-13)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-8, 1e-10])
+def test_arrays_that_are_nearly_the_same_are_two(apart):
+    """(c + 1) x/n less c x/n for entries c that differ in the tenth digit: they had been one array."""
+    first = np.array([1.0, 0.5])
+    second = first + apart * np.array([0.0, 1.0])
+    left = (second - first) / apart
+    sde = limit(lambda x, M, Z: x + tokens(second) * x / apart / tp.n - tokens(first) * x / apart / tp.n)
+    np.testing.assert_allclose(sde.drift_at(V), np.add.outer(left, left) * V, atol=1e-5)
+
+
+@pytest.mark.parametrize("c", [1.0, *SMALL[:3]])
+def test_a_kink_beside_an_array_is_as_far_as_it_is(c):
+    """relu(c + Y) with Y of order n^(−1/2) is c + Y, however small c is; at 0.1 + 0.2 − 0.3 it is at the kink."""
+    sde = limit(lambda x, M, Z: x * (1 + tp.relu(tokens(c * SHAPE) + tp.avg((M @ x) * (Z @ x))) / tp.n))
+    np.testing.assert_allclose(sde.drift_at(V), np.add.outer(c * SHAPE, c * SHAPE) * V, rtol=1e-12)
+    kink = lambda y: tp.relu(y) / tp.sqrt(tp.n)  # noqa: E731
+    at = limit(lambda x, M, Z: x * (1 + kink(tokens([0.1, 0.1]) + 0.2 - 0.3 + tp.avg((M @ x) * (Z @ x)))))
+    mean = np.diag(V) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(at.drift_at(V), np.add.outer(mean, mean) * V, rtol=1e-9)
+
+
+@pytest.mark.parametrize("c", [1e-3, 1e-7, 1e-9, 1e-14])
+def test_small_logits_are_random(c):
+    """tanh²(c S)/n with S of order 1: variances of 10⁻²⁸ had been none."""
+    sde = limit(lambda x, M, Z: x + tp.tanh(tokens([c, c]) * tp.sqrt(tp.n) * tp.avg((M @ x) * (Z @ x))) ** 2 * x / tp.n)
+    mean = c**2 * np.diag(V) ** 2
+    np.testing.assert_allclose(sde.drift_at(V), np.add.outer(mean, mean) * V, rtol=1e-5)
+
+
+def test_a_jump_at_a_rounded_zero_is_refused():
+    with pytest.raises(tp.NoLimitError, match="but for the rounding of decimal numbers"):
+        limit(lambda x, M, Z: x * (1 + tp.step(tokens([0.1, 0.1]) + 0.2 - 0.3) / tp.n))
+    sde = limit(lambda x, M, Z: x * (1 + tp.step(tokens([0.1, 0.1]) + 0.2 - 0.299) / tp.n))
+    np.testing.assert_allclose(sde.drift_at(V), 2 * V, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("c", "real"), [(1e-14, True), (-1e-14, False), (-1.0, False)])
+def test_a_root_of_a_small_negative_constant_is_not_real(c, real):
+    @tp.block
+    def block(x: tp.State["token"], M: tp.Matrix, *, c):
+        return x + tp.sqrt(c) * (M @ x) / tp.sqrt(tp.n)
+
+    sde = tp.derive(block, tp.Proportional())
+    if real:
+        np.testing.assert_allclose(sde.drift_at(V, c=c), c * V, rtol=1e-12)
+    else:
+        with pytest.raises(tp.EvaluationError, match="is not real"):
+            sde.drift_at(V, c=c)

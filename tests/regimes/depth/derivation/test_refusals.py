@@ -312,3 +312,23 @@ def test_constant_arrays_are_defined_in_refusals():
 
     message = refusal(uncentred)
     assert ", where p = [" in message and " and p2 = [" in message and "p[α] p2[αν]" in message
+
+
+@pytest.mark.parametrize("branch", [1, 2])
+def test_an_average_that_grows_is_refused_in_the_words_of_all_engines(branch):
+    """tanh(√n avg(y²)): a fluctuation needs a mean of zero, as it does in widths and kernels."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        y = W @ x
+        return x + U @ x * tp.tanh(tp.sqrt(tp.n) * tp.avg(y * y)) / tp.n ** (branch / 2)
+
+    @tp.program
+    def program(x: tp.Vector, W: tp.Matrix):
+        y = W @ x
+        return tp.avg(y * y) * tp.tanh(tp.sqrt(tp.n) * tp.avg(y * y))
+
+    reason = r"√n·Avg of a ket with non-zero mean diverges.*a fluctuation scalar needs ⟨1\|x⟩ = 0"
+    for subject, regime in ((block, tp.Proportional()), (program, None)):
+        with pytest.raises(tp.NoLimitError, match=reason):
+            tp.derive(subject, *(() if regime is None else (regime,)))

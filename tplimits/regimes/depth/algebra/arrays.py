@@ -24,6 +24,8 @@ from tplimits.regimes.depth.algebra.tables import CANCELLED, TOLERANCE, balanced
 
 #: entries below this size are told apart by their own digits
 _SMALL = 1e-6
+#: entries of two arrays that differ by more are not the same, and decimals that tell them apart
+_APART, _DIGITS = 1e-11, 12
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
 #: free indices stand below this while terms are compared
@@ -84,9 +86,12 @@ class Arrays:
         # arrays that differ by rounding are one array; + 0.0 takes −0.0, which has other bytes
         rounded = numpy.round(values, 9) + 0.0
         symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
-        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode() + _fine(values)).hexdigest()[:12]
-        label = f"{'S' if symmetric else 'P'}|{digest}"
-        self.values.setdefault(label, values)
+        contents = rounded.tobytes() + str(rounded.shape).encode() + _fine(values)
+        label = f"{'S' if symmetric else 'P'}|{hashlib.sha256(contents).hexdigest()[:12]}"
+        # two that are nearly the same are told apart by more digits: the second of them has others in its label
+        if (numpy.abs(self.values.setdefault(label, values) - values) > _APART).any():
+            label += hashlib.sha256(numpy.round(values, _DIGITS).tobytes()).hexdigest()[:12]
+            self.values.setdefault(label, values)
         return label
 
     def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
@@ -175,13 +180,17 @@ class Arrays:
             rest = tuple(f for f in group[0][1].factors if f[0][0] not in ARRAYS)
             alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
             present = tuple(i for i in at if any(i in f[1] for t in alone for f in t.factors))
-            total = self.tabulated(alone, (x for x, _ in group), present)
-            sizes = sum(numpy.abs(self.tabulated([t], [x], present)) for t, (x, _) in zip(alone, group, strict=True))
-            number, factors = self.factor(numpy.where(numpy.abs(total) > CANCELLED * sizes, total, 0.0), present)
+            number, factors = self.factor(self.total(alone, [x for x, _ in group], present), present)
             if number:
                 coefficient = symbols * Rational(number.numerator, number.denominator)
                 left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
         return left
+
+    def total(self, terms: Sequence[ProductTerm], numbers: Sequence[float], at: tuple[int, ...]) -> numpy.ndarray:
+        """The same values, 0 where nothing but rounding is left of the sum."""
+        parts = [self.tabulated([t], [x], at) for t, x in zip(terms, numbers, strict=True)]
+        found, sizes = sum(parts, numpy.zeros(())), sum(map(numpy.abs, parts), numpy.zeros(()))
+        return numpy.where(numpy.abs(found) > CANCELLED * sizes, found, 0.0)
 
     def tabulated(self, terms: Iterable[ProductTerm], numbers: Iterable[float], at: tuple[int, ...]) -> numpy.ndarray:
         """The values of a sum of products of arrays at all values of some indices; other indices are summed."""

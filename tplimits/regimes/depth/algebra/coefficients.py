@@ -93,6 +93,37 @@ def ratio_symbol(width: str) -> Symbol:
     return Symbol(f"({width}/n)", positive=True)
 
 
+class Sized:
+    """A coefficient with the size of what it is made of: of a sum of rounded numbers, rounding alone may be left."""
+
+    __slots__ = ("size", "value")  # thousands are made in a derivation
+
+    def __init__(self, value: Any, size: float) -> None:
+        self.value, self.size = value, size
+
+    def __mul__(self, other: Any) -> Sized:
+        if isinstance(other, Sized):
+            return Sized(self.value * other.value, self.size * other.size)
+        return Sized(self.value * other, self.size * _largest(other))
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Sized) -> Sized:
+        return Sized(self.value + other.value, max(self.size, other.size))
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+
+def _largest(value: Any) -> float:
+    """The largest number in a coefficient."""
+    return (
+        max((abs(float(c)) for c in value.coeffs()), default=0.0)
+        if isinstance(value, PolyElement)
+        else float(abs(value))
+    )
+
+
 @dataclass
 class Ring:
     """Polynomials over the rationals in whatever the coefficients of one derivation are made of."""
@@ -107,9 +138,10 @@ class Ring:
         self.generators = tuple(generators)
         self.place = {g: i for i, g in enumerate(self.generators)}
         self.ring = ring([f"c{i}" for i in range(len(self.generators))], sympy.QQ)[0]
-        self._known: dict[Expr, PolyElement] = {}
+        self._known: dict[Expr, Sized] = {}
+        self.one = Sized(self.ring.one, 1.0)
 
-    def element(self, expr: Expr) -> PolyElement:
+    def element(self, expr: Expr) -> Sized:
         """An expression among those the ring was made for, as a polynomial."""
         if expr not in self._known:
             terms: dict[tuple[int, ...], Any] = {}
@@ -119,7 +151,8 @@ class Ring:
                     exponents[self.place[base]] += exponent
                 key = tuple(exponents)
                 terms[key] = terms.get(key, sympy.QQ(0)) + sympy.QQ(number.p, number.q)
-            self._known[expr] = self.ring.from_dict(terms)
+            found = self.ring.from_dict(terms)
+            self._known[expr] = Sized(found, _largest(found))
         return self._known[expr]
 
     def poly(self, poly: Poly) -> Poly:
@@ -128,7 +161,7 @@ class Ring:
         return Poly(tuple(terms), poly.cut)
 
     @property
-    def root(self) -> PolyElement:
+    def root(self) -> Any:
         """√(2/π)"""
         return self.ring.gens[0]
 
@@ -138,10 +171,11 @@ class Ring:
 
     def expr(self, element: Any) -> Expr:
         """A polynomial as an expression."""
-        if not isinstance(element, PolyElement):
-            return sympy.sympify(element)
+        value = element.value if isinstance(element, Sized) else element
+        if not isinstance(value, PolyElement):
+            return sympy.sympify(value)
         terms = []
-        for exponents, number in element.terms():
+        for exponents, number in value.terms():
             factors = [g**e for g, e in zip(self.generators, exponents, strict=True) if e]
             terms.append(sympy.Mul(Rational(int(number.numerator), int(number.denominator)), *factors))
         return sympy.Add(*terms)

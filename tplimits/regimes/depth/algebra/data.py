@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import mpmath
@@ -13,13 +13,23 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import value
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import ScalarNonlin
+from tplimits.program.nodes.rounding import is_rounded
+from tplimits.program.nodes.running_errors import RunningErrors
+from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
-#: values of data below this are rounding
-_NOTHING = 1e-15
+#: what a decimal number is off by, as a part of it, and what Python makes of some
+_ROUNDED = mpmath.mpf(2) ** -51
+#: digits of all else, and what they leave out
+_DIGITS = 40
+_LAST = mpmath.mpf(10) ** (4 - _DIGITS)
+#: what is known to this part of it in double precision is not asked for in so many
+_KNOWN = 1e-12
 
 
 class Data:
@@ -53,12 +63,48 @@ class Data:
     def tabulated(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray]:
         """The free indices of such an expression, and its values at all of them."""
         axes = list(free_axes(expr))
-        sizes = [self.size(a.name.split("′")[0]) for a in axes]
-        values = numpy.empty(sizes)
-        for place in itertools.product(*map(range, sizes)):
-            values[place] = float(self._value(expr, dict(zip(axes, place, strict=True))))
-        # rounding of what cancels, as in softmax(c) − 1/3, is no number
-        return axes, numpy.where(numpy.abs(values) < _NOTHING, 0.0, values)
+        shape = [self.size(a.name.split("′")[0]) for a in axes]
+        with numpy.errstate(all="ignore"):
+            grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
+            values, off = (numpy.broadcast_to(x, shape).copy() for x in self._in_doubles(expr, grid))
+        with mpmath.workdps(_DIGITS):
+            for place in map(tuple, numpy.argwhere(~(off <= _KNOWN * abs(values)))):
+                number, lost = self._value(expr, dict(zip(axes, place, strict=True)))
+                # what cancels, as in 3·0.1 − 0.3 or softmax(c) − 1/3, is no number
+                values[place] = float(number) if abs(number) > lost else 0.0
+        return axes, values
+
+    def _in_doubles(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
+        """Values at all places, indices by axes of arrays, and bounds of their rounding."""
+        if holds(expr, *JUMPS):  # which side an entry is on is asked in many digits
+            return numpy.nan, numpy.nan
+        sizes = {size_symbol(a): a for a in self.program.all_axes}
+        known = {s: (float(self.size(a)), 0.0) for s, a in sizes.items() if s in expr.free_symbols}
+        for part in _leaves(expr):
+            if isinstance(part, ArrayEntry):
+                value_ = self.program.arrays[part.array].values[tuple(at[i] for i in part.indices)]
+                known[part] = value_, abs(value_) * float(_ROUNDED)
+            elif isinstance(part, Entry):
+                known[part] = self._in_doubles(*self._inside(part, at))
+            else:
+                known[part] = self._summed(part, at)
+        values, off = ({part: pair[k] for part, pair in known.items()} for k in (0, 1))
+        return RunningErrors(values, numpy.ones(()), evaluate, off).of(expr)
+
+    def _summed(self, part: AxisSum, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
+        size, rank = self.size(part.axis), max((i.ndim for i in at.values()), default=0)
+        bound = numpy.arange(size).reshape(size, *(1,) * rank)
+        values, off = self._in_doubles(part.summand, {**at, part.bound: bound})
+        if numpy.ndim(values) <= rank:  # the same at all indices
+            return size * values, size * off
+        sizes = abs(values).sum(axis=0)
+        return values.sum(axis=0), numpy.broadcast_to(off, values.shape).sum(axis=0) + size * float(_ROUNDED) * sizes
+
+    def _inside(self, entry: Entry, at: Mapping[Symbol, Any]) -> tuple[Expr, dict[Symbol, Any]]:
+        """The body behind an entry, and where it stands."""
+        s = self.program[entry.source]
+        assert isinstance(s, ScalarNonlin)
+        return s.body, {axis_symbol(a): at[i] for a, i in zip(s.axes, entry.indices, strict=True)}
 
     def size(self, axis: str) -> int:
         """How many values an axis of an array has."""
@@ -67,24 +113,66 @@ class Data:
             raise NoLimitError(f"the axis `{axis}` of an array of `{self.program.name}` has no size.")
         return int(size)
 
-    def _value(self, expr: Expr, at: dict[Symbol, int]) -> Any:
+    def _value(self, expr: Expr, at: dict[Symbol, int]) -> tuple[Any, Any]:
+        """A value and what it may be off by."""
         if isinstance(expr, ArrayEntry):
-            return float(self.program.arrays[expr.array].values[tuple(at[i] for i in expr.indices)])
+            return _written(
+                sympy.Rational(float(self.program.arrays[expr.array].values[tuple(at[i] for i in expr.indices)]))
+            )
         if isinstance(expr, Entry):
-            s = self.program[expr.source]
-            assert isinstance(s, ScalarNonlin)
-            inner = {axis_symbol(a): at[i] for a, i in zip(s.axes, expr.indices, strict=True)}
-            return self._value(s.body, inner)
+            return self._value(*self._inside(expr, at))
         if isinstance(expr, AxisSum):
-            return sum(self._value(expr.summand, {**at, expr.bound: i}) for i in range(self.size(expr.axis)))
+            return _sum(self._value(expr.summand, {**at, expr.bound: i}) for i in range(self.size(expr.axis)))
         if not expr.args:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
-            return float(self.size(axis) if axis else expr)
-        arguments = {Symbol(f"argument {i}", real=True): self._value(a, at) for i, a in enumerate(expr.args)}
-        found = value(expr.func(*arguments, evaluate=False), arguments)
-        if not mpmath.isfinite(found):
+            return _written(sympy.Rational(self.size(axis))) if axis else _written(expr)
+        arguments = [self._value(a, at) for a in expr.args]
+        found = _sum(arguments) if expr.is_Add else self._applied(expr, arguments)
+        if not mpmath.isfinite(found[0]):
             raise NoLimitError(
                 f"an array of `{self.program.name}` is not finite at {dict(at) or 'its only entry'}. A row "
                 "of a mask without any key has no mean: let every token see itself."
             )
         return found
+
+    def _applied(self, expr: Expr, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+        """A function of values, and what it is off by where they are."""
+        symbols = [Symbol(f"argument {i}", real=True) for i in range(len(arguments))]
+        function = expr.func(*symbols, evaluate=False)
+
+        def moved(by: int, of: list[tuple[Any, Any]]) -> Any:
+            return value(function, {s: x + by * off for s, (x, off) in zip(symbols, of, strict=True)})
+
+        found = moved(0, arguments)
+        if isinstance(expr, JUMPS):
+            at, *rest = arguments
+            if any(moved(by, [at, *((x, 0) for x, _ in rest)]) != found for by in (1, -1)):
+                raise NoLimitError(
+                    f"`{self.program.name}`: {expr.func.__name__} of a constant array jumps at an entry that is zero "
+                    "but for the rounding of decimal numbers; write it without what cancels."
+                )
+            arguments = [(at[0], 0), *rest]
+        if not any(off for _, off in arguments):
+            return found, abs(found) * _LAST
+        ends = [m for m in (moved(1, arguments), moved(-1, arguments)) if mpmath.isfinite(m)]
+        return found, max((abs(m - found) for m in ends), default=0) + abs(found) * _LAST
+
+
+def _leaves(expr: Expr) -> set[Expr]:
+    """The entries and sums of an expression that stand in no other sum."""
+    if isinstance(expr, (ArrayEntry, AxisSum, Entry)):
+        return {expr}
+    return set[Expr]().union(*map(_leaves, expr.args))
+
+
+def _written(number: Expr) -> tuple[Any, Any]:
+    """A number as it is written, and what it may be off by."""
+    exact = number.is_Rational and not is_rounded(number)
+    found = mpmath.mpf(number.p) / number.q if number.is_Rational else mpmath.mpf(sympy.N(number, _DIGITS))
+    return found, abs(found) * (_LAST if exact or not number.is_Rational else _ROUNDED)
+
+
+def _sum(terms: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """A sum, and what it is off by."""
+    values, offs = zip(*terms, strict=True)
+    return mpmath.fsum(values), mpmath.fsum(offs) + mpmath.fsum(map(abs, values)) * _LAST

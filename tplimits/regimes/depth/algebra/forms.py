@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple, Protocol
@@ -14,18 +14,24 @@ from sympy import Expr, S
 
 from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
-from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
+from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
-from tplimits.regimes.depth.algebra.coefficients import Ring, ratio_symbol
+from tplimits.regimes.depth.algebra.coefficients import Ring, Sized, ratio_symbol
 from tplimits.regimes.depth.algebra.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.algebra.model import ColumnLabel, Model
-from tplimits.regimes.depth.algebra.products import COPIES, MOST, SPAN, Factors, Sum, indices, renamed, times
-from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
-
-#: denominators above this come from numbers in arrays
-_SIMPLE = 1 << 40
+from tplimits.regimes.depth.algebra.products import (
+    COPIES,
+    MOST,
+    SPAN,
+    Factors,
+    ProductTerm,
+    Sum,
+    indices,
+    renamed,
+    times,
+)
+from tplimits.regimes.depth.algebra.settling import added, settle, size_of
 
 
 @dataclass(frozen=True)
@@ -75,16 +81,27 @@ def _at_scaled(factors: Factors, scale: Expr) -> Factors:
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
     """A sum with equal products merged and coefficients that are zero dropped."""
-    return _merged((f, c, max(_size(c), float(any(label[0] in ARRAYS for label, _, _ in f)))) for f, c in terms)
+    return _merged((f, c, size_of(c)) for f, c in terms)
 
 
 def _merged(terms: Iterable[tuple[Factors, Expr, float]]) -> Form:
-    """The same, given what the numbers in each coefficient are compared with."""
+    """The same, given the size of what each coefficient is made of."""
     found: dict[Factors, list[tuple[Expr, float]]] = {}
     for factors, coefficient, size in terms:
         found.setdefault(canonical(factors), []).append((coefficient, size))
     settled = {f: settle(sympy.Add(*(c for c, _ in cs)), max(size for _, size in cs)) for f, cs in found.items()}
     return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
+
+
+def together(terms: Iterable[ProductTerm], change: Mapping[int, int]) -> Iterator[tuple[Factors, ProductTerm]]:
+    """Terms that are equal with indices replaced as one, and their factors then; what cancels is gone."""
+    found: dict[tuple[Factors, tuple[int, ...], int], list[ProductTerm]] = {}
+    for t in terms:
+        found.setdefault((canonical(renamed(t.factors, change)), t.powers, t.pert), []).append(t)
+    for (factors, _, _), equal in found.items():
+        coefficient = added([t.coeff for t in equal])
+        if coefficient != 0:
+            yield factors, equal[0]._replace(coeff=coefficient)
 
 
 def unrolled(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[Form, dict[str, numpy.ndarray]]:
@@ -109,71 +126,10 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
 
-@remembered(1 << 12)
-def settle(expr: Expr, beside: float) -> Expr:
-    """A coefficient in a form in which zero is seen to be zero, beside a number of the size of what it is made of."""
-    expanded = _snapped(sympy.expand(expr), beside)
-    if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
-        expanded = sympy.expand(sympy.trigsimp(expanded))
-    # an exact fraction that came through arithmetic of doubles
-    if expanded.is_Float:
-        return sympy.nsimplify(expanded)
-    if not expanded.has(sympy.Pow) or (expanded.is_number and not expanded.is_Add):
-        return expanded
-    # a rational function has a normal form, in which zero is 0
-    together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
-    if _is_rational(expanded):
-        return together
-    # no normal form decides zero with roots in it: the shorter of two forms, which is 0 where either is
-    simple = sympy.simplify(expanded)
-    return min((expanded, simple), key=sympy.count_ops)
-
-
-def _snapped(expr: Expr, beside: float) -> Expr:
-    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
-    groups = _groups(expr)
-    rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
-    if not rounded:
-        return expr
-    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient; a number cancels
-    # with the function that it is a value of.  Arrays are 1 at most, and a term no larger than its number
-    largest = max(beside, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
-    found = []
-    for rest, numbers in groups.items():
-        value = valued(sympy.Add(*numbers), {})
-        if rest in rounded and not value.imag:
-            simple = exactly(value.real)
-            numbers = [sympy.Rational(simple.numerator, simple.denominator)]
-        if abs(value) > TOLERANCE * largest:
-            found.append(sympy.Add(*numbers) * rest)
-    return sympy.Add(*found)
-
-
-def _groups(expr: Expr) -> dict[Expr, list[Expr]]:
-    """The numbers in a sum by what they multiply."""
-    groups: dict[Expr, list[Expr]] = {}
-    for term in sympy.Add.make_args(expr):
-        # roots are of a number: √p/2⁵³ is small by its denominator alone
-        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
-        groups.setdefault(rest, []).append(number)
-    return groups
-
-
-@remembered(1 << 12)
-def _size(expr: Expr) -> float:
-    """The largest number in a sum, if one of them comes from arrays: of what is exact zero is 0."""
-    numbers = list(itertools.chain(*_groups(sympy.expand(expr)).values()))
-    return max(abs(valued(n, {})) for n in numbers) if any(map(_is_rounded, numbers)) else 0.0
-
-
-def _is_rounded(number: Expr) -> bool:
-    """Whether a number may come from arrays."""
-    fraction = number.as_coeff_Mul()[0]
-    return not fraction.is_Rational or fraction.q >= _SIMPLE
-
-
-def _is_rational(expr: Expr) -> bool:
-    return all(p.exp.is_Integer for p in expr.atoms(sympy.Pow) if p.free_symbols)
+def _beside(number: Expr, coefficient: Any) -> float:
+    """The size of what a number times a coefficient of a contraction is made of."""
+    size = coefficient.size if isinstance(coefficient, Sized) else 1.0
+    return size * abs(valued(number, {})) if number.is_number else size
 
 
 class Resolved(NamedTuple):
@@ -204,12 +160,11 @@ class Resolver(Protocol):
 
 
 def by_order(
-    found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None, least: int = MOST
+    found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None, least: int | None = None
 ) -> Orders:
     """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε².
 
-    Below order `least` there is nothing, or 1, and arrays are 1 at most: what is rounding beside that is none.  Numbers
-    of a program alone are exact, and from that order on as small as they are.
+    Below order `least` there is nothing, or 1: what is rounding beside that is none.
     """
     written, opaque = _moments(found, model, ring)
     plain = [Resolved(factors, powers, S.One, c) for (factors, powers, _, _), c in written.items()]
@@ -229,12 +184,11 @@ def by_order(
 
     forms = {}
     for order, terms in sums.items():
-        beside = 0.0 if order >= least and not arrays.read else 1.0
-        written_terms = (
-            (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p))
+        beside = 0.0 if least is None or order >= least else 1.0
+        forms[order] = _merged(
+            (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p), max(beside, _beside(number, c)))
             for (f, p, number), c in terms.items()
         )
-        forms[order] = _merged((f, c, max(beside, _size(c))) for f, c in written_terms)
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
 
 
@@ -262,7 +216,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             written[key] = written[key] + value if key in written else value
     # other sums over the neurons of the state, where they do not cancel
     for key in [k for k in written if any(f[0][0] == "Q" for f in k[0])]:
-        factors, value = key[0], settle(ring.expr(written.pop(key)), 1.0)
+        factors, value = key[0], settle(ring.expr(written[key]), _beside(S.One, written.pop(key)))
         if value != 0:
             order = model.order_of(key[1])
             opaque[factors] = min(order, opaque.get(factors, order))

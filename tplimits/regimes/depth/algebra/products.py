@@ -46,6 +46,9 @@ COPIES = 1 << 10
 #: open indices of a template are OPEN, OPEN − 1, …
 OPEN = -100
 
+#: laws of R: L G Lᵀ, L (G + Gᵀ) Lᵀ/√2, and L g
+MATRIX, SYMMETRIC, VECTOR = range(3)
+
 Factor = tuple[str, tuple[int, ...], int]
 Factors = tuple[Factor, ...]
 #: (factors, powers, pert, joined) -> coefficient

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import sympy
-from sympy import Expr, S
+from sympy import S
 
-from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import ROOT
-from tplimits.regimes.depth.algebra.forms import written_out
+from tplimits.regimes.depth.algebra.forms import together, written_out
 from tplimits.regimes.depth.algebra.model import Model, centred_label
 from tplimits.regimes.depth.algebra.products import (
     SPAN,
@@ -92,9 +90,4 @@ def _mean(contraction: Contraction, term: ProductTerm, own: list[Factor]) -> lis
 def collected_terms(poly: Poly, free: frozenset[int]) -> Poly:
     """A sum with equal terms added up; `free` are the indices that are not summed."""
     change = {i: _HELD - k for k, i in enumerate(sorted(i for i in free if i >= 0))}
-    found: dict[tuple, tuple[ProductTerm, Expr]] = {}
-    for t in poly.terms:
-        key = (canonical(renamed(t.factors, change)), t.powers, t.pert)
-        first, number = found.get(key, (t, S.Zero))
-        found[key] = first, number + t.coeff
-    return Poly(tuple(t._replace(coeff=c) for t, c in found.values() if sympy.expand(c) != 0), poly.cut)
+    return Poly(tuple(t for _, t in together(poly.terms, change)), poly.cut)

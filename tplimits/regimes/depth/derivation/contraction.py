@@ -126,7 +126,7 @@ class Contraction:
                     continue
                 for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
                     self._add(found, term, now_joined)
-        return {key: c for key, c in found.items() if c != 0}
+        return {key: c for key, c in found.items() if c}
 
     def _insist_on_few(self, matrix: int, current: Sum) -> None:
         """Refuse a sum with more groupings than can be gone through, before the first of them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
-from tplimits.regimes.depth.algebra.model import KinkLabel, Layer, Model, Scalar, kink_label
+from tplimits.regimes.depth.algebra.model import ONES, KinkLabel, Layer, Model, Scalar, kink_label
 from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
@@ -84,8 +84,8 @@ class _Sequence:
         return layer if layer.operand is None else replace(layer, operand=self.operand(layer.operand))
 
     def operand(self, operand: int) -> int:
-        """The number of an operand of the model."""
-        return operand + _APART * self.number
+        """The number of an operand of the model; the ones that biases multiply are the same for all."""
+        return operand if operand == ONES else operand + _APART * self.number
 
     def scalar(self, scalar: int) -> int:
         """The number of a scalar of the model."""

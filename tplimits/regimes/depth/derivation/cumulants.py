@@ -44,7 +44,7 @@ class Cumulants:
     def _moment(self, scalars: Sequence[tuple[int, tuple[int, ...]]]) -> Orders:
         every = [self._placed(k, at) for k, at in scalars]
         contraction, ring, exact = self._contraction([t for terms in every for t in terms])
-        found: list[ProductTerm] = [ProductTerm(ring.ring.one, self.model.zero_powers, 0, ())]
+        found: list[ProductTerm] = [ProductTerm(ring.one, self.model.zero_powers, 0, ())]
         for terms in every:
             found = [
                 product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0)))
@@ -75,7 +75,7 @@ class Cumulants:
         operands = self.model.operands
         ring = Ring([t.coeff for t in (*terms, *(t for p in operands.values() for t in p.terms))])
         exact = replace(self.model, operands={p: ring.poly(operand) for p, operand in operands.items()})
-        return Contraction(exact, ring.ring.one), ring, exact
+        return Contraction(exact, ring.one), ring, exact
 
     def _orders(self, found: Any, exact: Model, ring: Ring) -> Orders:
         orders = by_order(found, exact, ring, self.arrays)

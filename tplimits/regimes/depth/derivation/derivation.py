@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from sympy import S
@@ -22,17 +22,20 @@ from tplimits.regimes.depth.algebra.products import (
     MOST,
     OMEGA,
     OPEN,
+    SPAN,
     Factor,
     Poly,
     ProductTerm,
     Sum,
     at_token,
     averaged,
+    indices,
     lowest,
     multiplied,
     next_number,
     placed,
     product,
+    times,
 )
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.derivation.contraction import Contraction
@@ -85,7 +88,7 @@ class OneLayer:
 
     @property
     def contraction(self) -> Contraction:
-        return Contraction(self.model, self.ring.ring.one, self.most)
+        return Contraction(self.model, self.ring.one, self.most)
 
     def gram(self, first: int, second: int) -> Poly:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
@@ -166,7 +169,7 @@ class OneLayer:
         return [*moved, *((a, c) for a, b in near for c in self.responses([b], scalars))]
 
     def _by_order(self, found: Sum) -> Orders:
-        return by_order(found, self.model, self.ring, self.arrays, self.laws)
+        return by_order(found, self.model, self.ring, self.arrays, self.laws, least=MOST)
 
     @cached_property
     def _outside(self) -> frozenset[int]:
@@ -241,8 +244,13 @@ class OneLayer:
         terms = []
         for t in poly.terms:
             kinks = [f for f in t.factors if f[0][0] == "G"]
-            rest = [f for f in t.factors if f[0][0] != "G"]
-            terms.append(t._replace(factors=(*rest, *self.laws.merged(kinks, t.pert))) if len(kinks) > 1 else t)
+            if len(kinks) > 1:
+                rest = [f for f in t.factors if f[0][0] != "G"]
+                factors = (*rest, *self.laws.merged(kinks, t.pert))
+                # sgn² is 1 at every place that it is summed over
+                powers = reduce(lambda p, i: times(p, i // SPAN, 2), indices(t.factors) - indices(factors), t.powers)
+                t = t._replace(factors=factors, powers=powers)
+            terms.append(t)
         return Poly(tuple(terms), poly.cut)
 
     def _placed(self, kink: Factor, beyond: int) -> Iterator[ProductTerm]:

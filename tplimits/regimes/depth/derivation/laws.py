@@ -72,7 +72,7 @@ class Laws(Cumulants):
                 plain.append(Resolved(factors, powers, S.One, c))
         for (factors, powers, joined), c in held.items():
             order = self.model.order_of(powers)
-            if c == 0 or order > MOST:
+            if not c or order > MOST:
                 continue
             kinks = [f for f in factors if f[0][0] == "G"]
             self._insist_on_independence(kinks, factors)

@@ -26,9 +26,9 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 from tplimits.regimes.depth.algebra.arrays import Arrays
-from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.coefficients import Splitter
 from tplimits.regimes.depth.algebra.data import Data
+from tplimits.regimes.depth.algebra.forms import together
 from tplimits.regimes.depth.algebra.model import Layer, Model
 from tplimits.regimes.depth.algebra.products import (
     EPS,
@@ -41,7 +41,6 @@ from tplimits.regimes.depth.algebra.products import (
     identified,
     indices,
     multiplied,
-    renamed,
     times,
     total,
 )
@@ -118,11 +117,7 @@ class Lowering:
         outer, self.here = self.here, position
         poly, self.here = self.value(position, neuron, tuple(axes)), outer
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
-        found: dict[tuple, Expr] = {}
-        for t in poly.terms:
-            key = (t.powers, t.pert, canonical(renamed(t.factors, opened)))
-            found[key] = found.get(key, S.Zero) + t.coeff
-        return Poly(tuple(ProductTerm(c, *key) for key, c in found.items() if c != 0), poly.cut)
+        return Poly(tuple(t._replace(factors=f) for f, t in together(poly.terms, opened)), poly.cut)
 
     def fresh(self, dimension: int) -> int:
         """A summed index that nothing else uses."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: orientations of more arrays than this are not all tried
 _MOST = 4
+#: rows whose sum is less than this part of their entries are divided by no sum
+_NEARLY_ONE_SIGN = 1e-9
 
 
 def with_rows(forms: Sequence[Form], known: Mapping[str, numpy.ndarray]) -> tuple[list[Form], dict[str, numpy.ndarray]]:
@@ -40,7 +42,8 @@ def with_rows(forms: Sequence[Form], known: Mapping[str, numpy.ndarray]) -> tupl
 
 
 def _has_rows(values: numpy.ndarray) -> bool:
-    return all((numpy.abs(values.sum(axis=a)) > 1e-9).all() for a in (0, 1))
+    sizes = numpy.abs(values)
+    return all((numpy.abs(values.sum(axis=a)) > _NEARLY_ONE_SIGN * sizes.sum(axis=a)).all() for a in (0, 1))
 
 
 def _rewritten(factors: Factors, coefficient: Expr, arrays: Arrays, turned: Mapping[str, bool]) -> tuple[Factors, Expr]:

@@ -2,7 +2,8 @@
 
 E[V′ | the weights of an average] is, at order n^(−1/2), a sum over pairs of matrices (and members of their families)
 of forms in R_ab = n_k^(−1/2) Σ_j (W u)_aj (U u)_bj.  Its covariance is E R_ab R_cd = V_ac V_bd for the same pair, and
-zero for different ones: whichever of W and U two pairs share, the other has mean zero on its own.
+zero for different ones: whichever of W and U two pairs share, the other has mean zero on its own.  A bias is a matrix
+times the vector of ones: R_b = n_k^(−1/2) Σ_j c_j (U u)_bj is L g, with E R_b R_d = V_bd.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from sympy import Expr, Rational
 from tplimits.regimes.depth.algebra.activations import LINEAR
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.algebra.forms import Form, collected, dimension_factor, over_tokens
+from tplimits.regimes.depth.algebra.model import ONES
 from tplimits.regimes.depth.algebra.products import (
     ALPHA,
     BETA,
     COPIES,
     DELTA,
+    MATRIX,
     OMEGA,
     SPAN,
+    SYMMETRIC,
+    VECTOR,
     Factor,
     Factors,
     ProductTerm,
@@ -42,11 +47,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Response:
-    """The noise of one group of weights: dV^αβ = form(R), R = L G Lᵀ (or L (G + Gᵀ) Lᵀ/√2 if `symmetric`)."""
+    """The noise of one group of weights: dV^αβ = form(R), R = L G Lᵀ (L (G + Gᵀ) Lᵀ/√2 if `symmetric`), or R = L g."""
 
     matrices: tuple[str, ...]
     form: Form
     symmetric: bool = False
+
+    @property
+    def law(self) -> int:
+        """Which law R has."""
+        rank = next(len(at) for factors in self.form.terms for label, at, _ in factors if label == "R")
+        return SYMMETRIC if self.symmetric else MATRIX if rank > 1 else VECTOR
+
+    def second_moments(self, factors: Factors) -> list[Factors]:
+        """The products that E of one with two R in it is a sum of: E R_ab R_cd = V_ac V_bd, G with independent entries.
+
+        And V_ad V_bc where G + Gᵀ stands for G.
+        """
+        one, two = (at for label, at, _ in factors if label == "R")
+        rest = tuple(f for f in factors if f[0] != "R")
+        ways = (two, two[::-1]) if self.symmetric else (two,)
+        return [(*rest, *(("V", pair, 0) for pair in zip(one, way, strict=True))) for way in ways]
 
     def covariance(self) -> Form:
         """Cov of the noise with itself at other tokens."""
@@ -55,12 +76,7 @@ class Response:
             one = ProductTerm(a, (), 0, left)
             other = shifted(ProductTerm(b, (), 0, _elsewhere(right)), next_number(left), 0)
             both = product(one, other)
-            (a1, a2), (b1, b2) = (f[1] for f in both.factors if f[0] == "R")
-            rest = tuple(f for f in both.factors if f[0] != "R")
-            # E R_ab R_cd = V_ac V_bd for G with independent entries
-            found.append(((*rest, ("V", (a1, b1), 0), ("V", (a2, b2), 0)), both.coeff))
-            if self.symmetric:
-                found.append(((*rest, ("V", (a1, b2), 0), ("V", (a2, b1), 0)), both.coeff))
+            found += [(factors, both.coeff) for factors in self.second_moments(both.factors)]
         return collected(found)
 
 
@@ -118,7 +134,8 @@ def _parts(layer: OneLayer, group: frozenset[int]) -> Iterator[_Part | None]:
         if order > 1:
             continue
         closed = not any(f[0][0] == "C" for f in factors)
-        if bent or not linear or not closed or any(model.layers[f[0]].operand is not None for f in dense):
+        operands = {model.layers[f[0]].operand for f in dense}
+        if bent or not linear or not closed or not operands <= {None, ONES} or operands == {ONES}:
             yield None
             continue
         (neuron,) = neurons
@@ -126,7 +143,7 @@ def _parts(layer: OneLayer, group: frozenset[int]) -> Iterator[_Part | None]:
         ordered = sorted(dense, key=lambda f: (model.layers[f[0]].matrix, f))
         first, second = (model.layers[f[0]] for f in ordered)
         families = ordered[0][1][: first.families], ordered[1][1][: second.families]
-        tokens = ordered[0][1][first.families], ordered[1][1][second.families]
+        tokens = (*ordered[0][1][first.families : -1], *ordered[1][1][second.families : -1])
         rest = (*(f for f in factors if f[0][0] not in "FZ"), ("R", tokens, 0))
         yield _Part(
             (first.matrix, second.matrix),

@@ -85,7 +85,7 @@ def _without(factors: Factors, place: int) -> Factors:
 
 
 def _second_moment(response: Response, factor: Form) -> Form:
-    """E[E V Eᵀ] for R = L G Lᵀ: E R_ab R_cd = V_ac V_bd, and V_ad V_bc more for a symmetric G."""
+    """E[E V Eᵀ] of the response that a factor is a part of."""
     found: list[tuple[Factors, Expr]] = []
     for (left, a), (right, b) in itertools.product(factor.terms.items(), repeat=2):
         x = next_number(left)
@@ -93,11 +93,8 @@ def _second_moment(response: Response, factor: Form) -> Form:
         first = renamed(left, {BETA: x})
         change = {i: i + y + 1 for _, at, _ in right for i in at if i >= 0} | {ALPHA: BETA, BETA: y}
         second = renamed(right, change)
-        (t, k), (u, v) = (f[1] for f in (*first, *second) if f[0] == "R")
-        rest = (*(f for f in (*first, *second) if f[0] != "R"), ("V", (x, y), 0))
-        pairs = [((t, u), (k, v))] + ([((t, v), (k, u))] if response.symmetric else [])
-        for one, two in pairs:
-            found.append((without_identities((*rest, ("V", one, 0), ("V", two, 0))), a * b))
+        moments = response.second_moments((*first, *second, ("V", (x, y), 0)))
+        found += [(without_identities(factors), a * b) for factors in moments]
     return collected(found)
 
 

@@ -15,7 +15,6 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.numbers.in_digits import valued
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
@@ -23,8 +22,6 @@ from tplimits.regimes.depth.algebra.writing import defined
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form, Orders
 
-#: numbers smaller than this are zero
-_ZERO = 1e-12
 #: sizes of what stands at ε⁰ and ε¹, in words
 _ORDERS = {0: "1", 1: "n^(-1/2)"}
 
@@ -167,8 +164,8 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def _nonzero(factor: Expr) -> bool:
-    if not factor.free_symbols:
-        return abs(valued(factor, {})) > _ZERO
+    if not factor.free_symbols:  # that it is zero has been seen
+        return True
     return bool(factor.is_Symbol or factor.is_positive or factor.is_negative)
 
 

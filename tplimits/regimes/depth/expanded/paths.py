@@ -35,7 +35,7 @@ _BETWEEN = (0.23, 0.71)
 _RANGE = (0.1, numpy.pi - 0.1)
 #: the first of `RESOLUTIONS` that is tried
 _COARSEST = 2
-#: a coefficient that is zero
+#: a coefficient that is zero, beside the variances
 _ZERO = 1e-6
 
 
@@ -58,8 +58,10 @@ class Curve:
             found: Coefficients | None = coefficients(layers, V)
         except EvaluationError:
             found = None
+        largest = float(V.diagonal().max())
         held = found is not None and not (
-            numpy.abs(numpy.diag(found.drift)).max() > _ZERO or numpy.abs(found.diffusion[[0, 2]]).max() > _ZERO
+            numpy.abs(numpy.diag(found.drift)).max() > _ZERO * largest
+            or numpy.abs(found.diffusion[[0, 2]]).max() > _ZERO * largest**2
         )
         if found is None or not held:
             raise EvaluationError(

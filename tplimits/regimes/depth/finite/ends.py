@@ -34,7 +34,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 LEAST_DRAWS = 64
 #: paths that may leave the range of eigenvalues before the end, as a part of all
 _MOST_STOPPED = 0.01
-#: a standard deviation of a variance over paths below this is none
+#: a standard deviation of a variance over paths below this part of it is none
 _HELD = 1e-12
 
 
@@ -132,6 +132,7 @@ def end_claims(paths: Paths) -> list[Claim]:
     moving = numpy.ones(len(labels), dtype=bool)
     if paths.halved.V[:, 0, -1].std() > 0:
         # variances that layers hold where all else is random: in networks they are off by n^(−1/2), as no series tells
-        moving[: 3 * m] = numpy.tile(numpy.diagonal(paths.halved.V, axis1=1, axis2=2).std(axis=0) > _HELD, 3)
+        spread = numpy.diagonal(paths.halved.V, axis1=1, axis2=2).std(axis=0)
+        moving[: 3 * m] = numpy.tile(spread > _HELD * means[2 * m : 3 * m], 3)
     found = zip(labels, means.tolist(), errors.tolist(), sizes.tolist(), moving, strict=True)
     return [Claim(label, value, error, size=size, degrees=degrees) for label, value, error, size, told in found if told]

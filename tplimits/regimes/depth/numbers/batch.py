@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 from tplimits.numbers.jit import njit
 from tplimits.numbers.native import called
+from tplimits.regimes.depth.algebra.products import SYMMETRIC, VECTOR
 from tplimits.regimes.depth.numbers import matrices, moves, normals, products
 from tplimits.regimes.depth.numbers.source import OF_STATE, Generated
 
@@ -55,12 +56,12 @@ def aligned(shape: tuple[int, ...]) -> Array:
 
 
 class Noise(NamedTuple):
-    """A stream of random bits for each path, normals added up for one step, √(s h/2), and which R are symmetric."""
+    """A stream of random bits for each path, normals added up for one step, √(s h/2), and the laws of the R."""
 
     streams: Any
     halves: int
     spread: float
-    symmetric: Any
+    laws: Any
 
 
 class Step(NamedTuple):
@@ -99,17 +100,17 @@ class Ends(NamedTuple):
 
 
 @njit(nogil=True, error_model="numpy")
-def taken(symmetric: bool, size: int) -> int:
+def taken(law: int, size: int) -> int:
     """How many normals a response takes."""
-    return size * (size + 1) // 2 if symmetric else size * size
+    return size if law == VECTOR else size * (size + 1) // 2 if law == SYMMETRIC else size * size
 
 
 @njit(nogil=True, error_model="numpy")
-def count(symmetric: Any, size: int) -> int:
+def count(laws: Any, size: int) -> int:
     """The normals of all responses."""
     total = 0
-    for each in symmetric:
-        total += taken(each, size)
+    for law in laws:
+        total += taken(law, size)
     return total
 
 
@@ -120,13 +121,13 @@ def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> No
     K, B, Bt = step.work[0], step.work[1], step.work[2]
     spare, other, fresh = step.work[3], step.work[4], step.work[5]
     # fields of tuples are looked up once: each time counts references
-    d, s, N, D, X, R, table, symmetric = step.d, step.s, step.N, step.D, step.X, step.R, step.table, noise.symmetric
+    d, s, N, D, X, R, table, laws = step.d, step.s, step.N, step.D, step.X, step.R, step.table, noise.laws
     address, place, is_euler, rooted = step.address, table.ctypes.data, move.is_euler, move.rooted
     stopped, clipped, low, high = ends.stopped, ends.clipped, ends.low, ends.high
     noisy, centre = noise.spread > 0.0, numpy.empty(m)
     moves.centres(noise.spread, centre)
     isotropic = m * (m + 1) // 2 if noisy else 0
-    total = isotropic + count(symmetric, m)
+    total = isotropic + count(laws, m)
     words = numpy.empty(total + 7)
     # those of responses from the start of a cache line
     first = -(words.ctypes.data // 8 + isotropic) % 8
@@ -152,9 +153,9 @@ def batch(V: Any, steps: int, noise: Any, step: Any, move: Any, ends: Any) -> No
                 elif noisy:
                     moves.triangular_noise(gaussians, noise.spread, centre, K)
                 start = isotropic
-                for i in range(symmetric.shape[0]):
-                    moves.response(B, Bt, m, gaussians[start:], symmetric[i], R[i], spare, other)
-                    start += taken(symmetric[i], m)
+                for i in range(laws.shape[0]):
+                    moves.response(B, Bt, m, gaussians[start:], laws[i], R[i], spare, other)
+                    start += taken(laws[i], m)
                 moves.kernels(W, rooted, d, s, N)
                 called(address, m, place)
                 if is_euler:

@@ -44,7 +44,7 @@ class Coefficients:
     coefficients: Form
     isotropic: Expr
     arrays: Mapping[str, Array]
-    symmetric: tuple[bool, ...]
+    laws: tuple[int, ...]
 
     @property
     def assemble(self) -> Native:
@@ -108,7 +108,7 @@ class Compiled:
         states, spread = streams(settings.seed, count), math.sqrt(self.isotropic * h / 2)
         # the interval is for the state: a tangent may grow or vanish as it likes, its size is kept as a logarithm
         low, high = settings.interval(start[..., :m, :m])
-        symmetric, address = numpy.array(self.simulator.symmetric, dtype=bool), self.simulator.assemble.address
+        laws, address = numpy.array(self.simulator.laws, dtype=numpy.int64), self.simulator.assemble.address
 
         def chunk(first: int) -> int:
             part = slice(first, first + _CHUNK)
@@ -116,7 +116,7 @@ class Compiled:
             own = {**at.own, "work": aligned((6, m, m))}
             own = {name: array for name, array in own.items() if name in self.step._fields}
             step = self.step(address, at.addresses, at.responses, **own)
-            noise = Noise(states[part], halves, spread, symmetric)
+            noise = Noise(states[part], halves, spread, laws)
             loop(part, V[part], steps, noise, step, Ends(low, high, every, history[part], stopped[part], clipped[part]))
             return len(V[part])
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tplimits.numbers.jit import njit
 from tplimits.regimes.depth.algebra import folded
+from tplimits.regimes.depth.algebra.products import SYMMETRIC, VECTOR
 from tplimits.regimes.depth.numbers.matrices import root
 from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
 
@@ -80,10 +81,20 @@ def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy", forceinline=True)
-def response(B: Any, Bt: Any, blocks: int, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
-    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows."""
+def response(B: Any, Bt: Any, blocks: int, normals: Any, law: int, R: Any, spare: Any, other: Any) -> None:
+    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2; B is zero above diagonal blocks of `blocks` rows.
+
+    A vector R = B g is a first row.
+    """
     m = B.shape[0]
-    if symmetric:
+    if law == VECTOR:
+        for i in range(m):
+            total = 0.0
+            for j in range(m):
+                total += B[i, j] * normals[j]
+            R[0, i] = total
+        return
+    if law == SYMMETRIC:
         symmetric_noise(normals, 0.7071067811865476, other)
         multiply(B, other, blocks, m, spare)
     else:

@@ -71,9 +71,9 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
     scaled += [c for mean in source.means for c in mean.coefficients]
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
-    symmetric = tuple(r.symmetric for r in root.responses)
+    laws = tuple(r.law for r in root.responses)
     move = Move(method == "euler", bool(source.inside & {"N", "s"}), bool(outputs.added), bool(outputs.factor))
-    return Simulator(source, coefficients, root.isotropic, arrays, symmetric, method, move)
+    return Simulator(source, coefficients, root.isotropic, arrays, laws, method, move)
 
 
 def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:

@@ -150,7 +150,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
     noisy, centre, place = noise.spread > 0.0, numpy.empty(size), step.table.ctypes.data
     moves.centres(noise.spread, centre)
     isotropic = size * (size + 1) // 2 if noisy else 0
-    gaussians = numpy.empty(isotropic + count(noise.symmetric, size))
+    gaussians = numpy.empty(isotropic + count(noise.laws, size))
     more, state = numpy.empty(gaussians.shape[0]), numpy.empty(normals.SIZE, numpy.uint64)
     for path in range(W.shape[0]):
         S = W[path]
@@ -175,10 +175,10 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
                 if noisy:
                     moves.triangular_noise(gaussians, noise.spread, centre, K)
                 start = isotropic
-                for i in range(noise.symmetric.shape[0]):
-                    moves.response(B, Bt, blocks, gaussians[start:], noise.symmetric[i], R, spare, other)
+                for i in range(noise.laws.shape[0]):
+                    moves.response(B, Bt, blocks, gaussians[start:], noise.laws[i], R, spare, other)
                     quarters(R, step.R[4 * i], step.R[4 * i + 1], step.R[4 * i + 2], step.R[4 * i + 3])
-                    start += taken(noise.symmetric[i], size)
+                    start += taken(noise.laws[i], size)
                 quarters(S, step.V, step.C, Ct, step.D)
                 moves.kernels(step.V, move.rooted, step.d, step.s, step.N)
                 if move.moved:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
 
 READOUTS = ("normal", "features")
-#: a drift of one token below this part of V is rounding; a block is homogeneous up to this
+#: a drift of one token below this part of s V is rounding; a block is homogeneous up to this
 _ZERO, _SAME = 1e-10, 1e-9
 
 
@@ -82,14 +82,14 @@ def noise(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> float:
     forms = sde.limit.forms
     if forms.isotropic is None or forms.responses or len(sde.limit.parts) > 1:
         raise NoLimitError(why)
+    (found,) = covariance.numbers(Form({(): forms.isotropic}), values)
     # two places: a drift may vanish at one of them
     for V in (0.7, 1.9):
         drift = covariance.contracted(forms.drift["V"], numpy.array([[V]]), values, sde.limit.arrays, 2)
-        if abs(float(drift[0, 0])) > _ZERO * V:
+        if abs(float(drift[0, 0])) > _ZERO * abs(found) * V:
             raise NoLimitError(why)
     if not _homogeneous(sde, constants, ratios):
         raise NoLimitError(why)
-    (found,) = covariance.numbers(Form({(): forms.isotropic}), values)
     return found
 
 

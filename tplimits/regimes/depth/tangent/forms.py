@@ -64,7 +64,7 @@ class TangentForms:
     isotropic: Expr | None
     drift_part: Part | None
     responses: tuple[Part, ...]
-    symmetric: tuple[bool, ...]
+    laws: tuple[int, ...]
 
     @cached_property
     def diffusion(self) -> Mapping[tuple[str, str], Form]:
@@ -90,7 +90,7 @@ def tangent_forms(limit: BlockLimit) -> TangentForms:
         limit.root.isotropic,
         _part(left),
         tuple(_part(r.form) for r in limit.root.responses),
-        tuple(r.symmetric for r in limit.root.responses),
+        tuple(r.law for r in limit.root.responses),
     )
 
 
@@ -165,9 +165,6 @@ def _second_moment(response: Response, rows: Sequence[_Row]) -> Form:
         held = {i for _, at, _ in two.factors for i in at if i >= 0} | {two.token}
         change = {i: i + beyond + (SPAN if sequence_of(i) == 0 else 0) for i in held} | {ALPHA: BETA}
         every = (*one.factors, *renamed(two.factors, change))
-        # E R_tk R_uv = V_tu V_kv for R = L G Lᵀ with L Lᵀ = V, and the other pairing too where G + Gᵀ stands for G
-        (t, k), (u, v) = (f[1] for f in every if f[0] == "R")
-        rest = (*(f for f in every if f[0] != "R"), ("V", (one.token, change[two.token]), 0))
-        pairs = [((t, u), (k, v))] + ([((t, v), (k, u))] if response.symmetric else [])
-        found += [((*rest, ("V", a, 0), ("V", b, 0)), one.coefficient * two.coefficient) for a, b in pairs]
+        moments = response.second_moments((*every, ("V", (one.token, change[two.token]), 0)))
+        found += [(factors, one.coefficient * two.coefficient) for factors in moments]
     return collected((without_identities(f), c) for f, c in found)

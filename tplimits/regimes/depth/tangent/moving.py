@@ -34,7 +34,7 @@ from tplimits.regimes.depth.derivation.copies import sequence_of
 
 #: a product with its coefficient
 Term = tuple[Factors, Expr]
-#: R with one of its tokens moved, or both
+#: R with one of its tokens moved, or both; a vector R is called as one whose first token is none
 RESPONSES = {"R": ("Rδ·", "R·δ"), "Rδ·": (None, "Rδδ"), "R·δ": ("Rδδ", None), "Rδδ": (None, None)}
 
 
@@ -83,7 +83,7 @@ def _of_factor(factor: Factor, here: Callable[[int], bool], beyond: int, sequenc
     elif label == "s" and here(at[0]):
         yield (("C", at * 2, 0), ("r", at, 0)), S.One
     elif label in RESPONSES:
-        for place, new in enumerate(RESPONSES[label]):
+        for place, new in enumerate(RESPONSES[label][-len(at) :]):
             if new is not None and here(at[place]):
                 yield ((new, at, 0),), S.One
 

@@ -226,7 +226,7 @@ def _random(layer: OneLayer, writer: _Writer, gram: Poly, group: frozenset[int],
     model, terms, partners, dimensions, many = writer.model, [], set(), set(), set()
     # the fresh weights and those in averages stay as they are: R is made of both
     keep = group | {writer.fresh}
-    contraction = Contraction(model, layer.ring.ring.one, layer.most + 4)
+    contraction = Contraction(model, layer.ring.one, layer.most + 4)
     for (factors, powers, _, _), coefficient in contraction.mean(gram.terms, keep).items():
         dense = [f for f in factors if f[0][0] == "F"]
         neurons = sorted({f[1][-1] for f in dense})

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import real_array, whole_number
+from tplimits.regimes.depth.numbers.covariance import covariances, positive
 
 #: entries of a tangent below this part of the largest are rounding
 _ROUNDING = 1e-13
@@ -109,6 +110,7 @@ def gram(given: Any, m: int, name: str) -> Array:
         found[token, token] = 1.0
         return found
     matrix = real_array(name, given)
-    if matrix.shape != (m, m) or not numpy.allclose(matrix, matrix.T) or numpy.linalg.eigvalsh(matrix)[0] < -1e-9:
-        raise EvaluationError(f"{name} is a token, or a positive semidefinite matrix of shape ({m}, {m}).")
-    return matrix
+    try:
+        return positive(covariances(matrix.reshape(m, m), name), name)
+    except (EvaluationError, ValueError):
+        raise EvaluationError(f"{name} is a token, or a positive semidefinite matrix of shape ({m}, {m}).") from None

@@ -94,11 +94,11 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
     add("DD", source, STEP * _FED, {})
     # C_ab ≠ C_ba: only V and D are filled by halves
     outputs = [Output(name, tuple(found), name in ("DV", "DD")) for name, found in terms.items()]
-    made = tangent_source(outputs, len(forms.symmetric))
+    made = tangent_source(outputs, len(forms.laws))
     every = [c for found in scaled.values() for c in found] + [c for mean in made.means for c in mean.coefficients]
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(every)})
     filled = frozenset(name for name, found in terms.items() if found)
-    return TangentSimulator(made, coefficients, forms.isotropic, known, tuple(forms.symmetric), filled)
+    return TangentSimulator(made, coefficients, forms.isotropic, known, tuple(forms.laws), filled)
 
 
 class CompiledTangent(Compiled):

@@ -380,3 +380,31 @@ def test_scores_of_the_state_itself_have_a_mean():
 
     A = np.maximum(V, 0)
     np.testing.assert_allclose(tp.derive(scored, tp.Proportional()).drift_at(V), A @ V @ A.T, rtol=1e-7)
+
+
+def softmax(S):
+    weights = np.exp(S - S.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "function, of_weights",
+    [
+        (lambda a: 1 / (1.5 - a), lambda a: 1 / (1.5 - a)),
+        (lambda a: tp.log(2 - a), lambda a: np.log(2 - a)),
+        (lambda a: tp.sqrt(1.1 - a), lambda a: np.sqrt(1.1 - a)),
+    ],
+    ids=["pole", "logarithm", "root"],
+)
+def test_a_softmax_reaches_no_pole_beyond_one(function, of_weights):
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix):
+        k, v = ((W @ x).rename(token="key") for W in (WK, WV))
+        A = function(tp.softmax(tp.sqrt(tp.width("k")) * tp.avg((WQ @ x) * k), over="key"))
+        return x + tp.sum(A * v, over="key") / tp.sqrt(tp.n)
+
+    b, error = tp.derive(block, tp.Proportional()).drift_estimate_at(V)
+    mean, spread = sampled(lambda S: of_weights(softmax(S)), V, 100_000)
+    assert (np.abs(b - mean) <= 4 * (error + spread)).all()
+    wrong, _ = sampled(lambda S: of_weights(softmax(1.3 * S)), V, 100_000)
+    assert (np.abs(b - wrong) > 4 * (error + spread)).any()

@@ -16,7 +16,6 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
-from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.functions import elementary, kinks
 from tplimits.program.nodes.scale import at_infinity, led
@@ -44,7 +43,7 @@ from tplimits.regimes.depth.derivation.scalars.scalars import (
     parts,
     size,
 )
-from tplimits.regimes.depth.derivation.scalars.sides import NEAR
+from tplimits.regimes.depth.derivation.scalars.sides import at_kink
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -93,7 +92,7 @@ class Around:
         table = fixed_table(self.lowering, fixed, self.env)[1]
         if any(p.free_symbols - {ARGUMENT} for p in places):
             self.lowering.fail(SYMBOLIC)
-        return any(bool((abs(at_values(p, ARGUMENT, table)) < NEAR).any()) for p in places)
+        return any(bool(at_kink(p, ARGUMENT, table).any()) for p in places)
 
     def lowered(self) -> Poly:
         """The function as a sum of terms."""
@@ -265,5 +264,5 @@ class Around:
 
 def _simple(entry: float) -> Rational:
     """A number of an array as the simple fraction it stands for."""
-    found = exactly(0.0 if abs(entry) < NEAR else float(entry))
+    found = exactly(float(entry))
     return Rational(found.numerator, found.denominator)

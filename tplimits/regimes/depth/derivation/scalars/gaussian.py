@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.algebra.canonical import canonical
+from tplimits.regimes.depth.algebra.forms import together
 from tplimits.regimes.depth.algebra.means import LOCAL
 from tplimits.regimes.depth.algebra.model import Scalar
-from tplimits.regimes.depth.algebra.products import OPEN, SPAN, Poly, ProductTerm, indices, lowest, renamed, times
+from tplimits.regimes.depth.algebra.products import OPEN, SPAN, Poly, ProductTerm, indices, lowest, times
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.cumulants import times as times_form
@@ -100,9 +100,5 @@ def _is_average(lowering: Lowering, term: ProductTerm) -> bool:
 
 def merged_terms(poly: Poly, at: tuple[int, ...]) -> list[ProductTerm]:
     """A template with equal products merged, so that what cancels is gone."""
-    found: dict[tuple, Expr] = {}
     change = {i: OPEN - k for k, i in enumerate(at)}
-    for t in poly.terms:
-        key = (canonical(renamed(t.factors, change)), t.powers, t.pert)
-        found[key] = found.get(key, S.Zero) + t.coeff
-    return [ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items() if sympy.expand(c) != 0]
+    return [t._replace(factors=factors) for factors, t in together(poly.terms, change)]

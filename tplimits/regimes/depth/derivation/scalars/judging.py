@@ -38,7 +38,6 @@ from tplimits.program.nodes.entries import (
     with_names,
 )
 from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.rounding import DATA_TOLERANCE
 from tplimits.program.nodes.scale import at_infinity, powers_of_n
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
@@ -64,8 +63,8 @@ class ScalarReader:
     env: Mapping[Expr, int]
 
     def tolerance(self, expr: Expr) -> float:
-        """Rounding of constant arrays."""
-        return DATA_TOLERANCE
+        """None: numbers are exact, and what is rounding of an array alone is zero."""
+        return 0.0
 
     def limit(self, expr: Expr) -> Expr:
         """A number, 0 for an array of which an entry is 0, and a symbol for what the state or a vector decides."""
@@ -84,7 +83,7 @@ class ScalarReader:
         number = fixed_number(lowering, fixed)
         if number is None:
             table = fixed_table(lowering, fixed, self.env)[1]
-            return S.Zero if (abs(table) <= self.tolerance(expr)).any() else free
+            return S.Zero if (table == 0).any() else free
         return at_infinity(number) if number.has(N) else number
 
     def moves(self, expr: Expr) -> bool:

@@ -14,8 +14,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.fluctuation import diverging
 from tplimits.program.nodes.domains import ends_of_domains
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, with_names
 from tplimits.program.parts import found as parts_of
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.algebra.products import (
@@ -29,6 +30,7 @@ from tplimits.regimes.depth.algebra.products import (
     multiplied,
     total,
 )
+from tplimits.regimes.depth.algebra.settling import added
 from tplimits.regimes.depth.algebra.tables import without_background, without_dust
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
@@ -156,6 +158,10 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
     # what fluctuates by as much as its mean, as 1 + n y², is no function of the state
     if moved and not any(o <= 2 * moved[0][0] for o, _ in spread):
         shown, where = defined(moved[0][1], known)
+        if moved[0][0] < 0:
+            inner = with_names(expr.args[0], lambda entry: lowering.program[entry.source].name)
+            tends = f"{shown} of order {size(moved[0][0])}{where}"
+            raise NotSmall(str(diverging(lowering.where, inner, tends, inner)))
         state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):
             raise NotSmall(
@@ -213,7 +219,7 @@ def fixed_number(lowering: Lowering, fixed: Poly) -> Expr | None:
     """The fixed part of a scalar where it is a number; None where it is a constant array."""
     if any(t.factors for t in fixed.terms):
         return None
-    return sympy.Add(*_numbers(lowering, fixed))
+    return added(_numbers(lowering, fixed))
 
 
 def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tuple[tuple[int, ...], numpy.ndarray]:
@@ -225,7 +231,7 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
     arrays = Arrays(dict(lowering.arrays.values))
     terms = [t._replace(factors=tuple(_undone(lowering, arrays, f) for f in t.factors)) for t in fixed.terms]
-    return at, arrays.tabulated(terms, map(float, numbers), at)
+    return at, arrays.total(terms, list(map(float, numbers)), at)
 
 
 def array_at(lowering: Lowering, values: numpy.ndarray, at: tuple[int, ...]) -> Poly:

@@ -14,9 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import at_values
 from tplimits.program.nodes.functions import elementary, kinks, step
-
-#: a value of data closer to a kink than this is at the kink
-NEAR = 1e-12
+from tplimits.regimes.depth.algebra.tables import CANCELLED
 
 
 def at_number(function: Expr, argument: Symbol, number: Expr, name: str = "") -> Expr:
@@ -34,7 +32,7 @@ def at_number(function: Expr, argument: Symbol, number: Expr, name: str = "") ->
 def _side(place: Expr, name: str) -> int:
     if place.is_positive or place.is_negative:
         return 1 if place.is_positive else -1
-    if place.is_zero or (place.is_number and abs(complex(sympy.N(place))) < NEAR):
+    if place.is_zero or (place.is_number and place.equals(0)):
         raise NoLimitError(_at_a_kink(name))
     unknown = ", ".join(f"`{s}`" for s in sorted(place.free_symbols, key=str))
     raise NoLimitError(
@@ -50,9 +48,16 @@ def at_array(function: Expr, argument: Symbol, table: Array, name: str = "") -> 
     [2.0, 1.0]
     """
     for place in kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}:
-        if (numpy.abs(at_values(place, argument, table)) < NEAR).any():
+        if at_kink(place, argument, table).any():
             raise NoLimitError(_at_a_kink(name or _name(function)))
     return at_values(function.replace(DiracDelta, lambda *_: S.Zero), argument, table)
+
+
+def at_kink(place: Expr, argument: Symbol, table: Array) -> numpy.ndarray:
+    """Where what changes sign at a kink is zero but for the rounding of the values of an array."""
+    value = at_values(place, argument, table)
+    moved = [at_values(place, argument, table * (1 + sign * CANCELLED)) for sign in (1, -1)]
+    return numpy.abs(value) <= numpy.fmax(*(numpy.abs(m - value) for m in moved))
 
 
 def _name(function: Expr) -> str:

@@ -66,7 +66,7 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
     # pert 0: bounds of single terms must not cut what is measured here
     exact, ring, terms = _in_ring(poly, model, free)
     exact_terms = [t._replace(pert=0) for t in terms]
-    contraction = Contraction(exact, ring.ring.one)
+    contraction = Contraction(exact, ring.one)
     mean, covariance = contraction.mean(exact_terms), contraction.covariance(exact_terms, exact_terms)
     return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
 
@@ -74,7 +74,7 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
 def variance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> Form:
     """n times the variance of a sum of averages in the limit, what is smaller by its bound left out from the start."""
     exact, ring, terms = _in_ring(poly, model, free)
-    return by_order(Contraction(exact, ring.ring.one).covariance(terms, terms), exact, ring, arrays)[MOST]
+    return by_order(Contraction(exact, ring.one).covariance(terms, terms), exact, ring, arrays)[MOST]
 
 
 def _in_ring(poly: Poly, model: Model, free: frozenset[int]) -> tuple[Model, Ring, list[ProductTerm]]:
@@ -91,7 +91,7 @@ def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form
 
     NoLimitError where they are not Gaussian of mean zero in the limit.
     """
-    contraction = Contraction(model, ring.ring.one)
+    contraction = Contraction(model, ring.one)
     found = {}
     for position, poly in model.averages.items():
         terms = [t._replace(pert=0) for t in poly.terms]

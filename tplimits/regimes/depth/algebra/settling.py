@@ -1,0 +1,90 @@
+"""Coefficients in a form in which zero is seen to be zero: what numbers that are rounded leave of a sum is none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.numbers.in_digits import valued
+from tplimits.program.nodes.rounding import is_rounded
+from tplimits.program.parts import remembered
+from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
+
+
+def added(coefficients: Sequence[Expr]) -> Expr:
+    """A sum of numbers times constants, of which rounding alone is zero."""
+    total = sympy.Add(*coefficients)
+    if len(coefficients) < 2:
+        return total
+    size = max(map(size_of, coefficients))
+    return settle(total, size) if size else S.Zero if sympy.expand(total) == 0 else total
+
+
+@remembered(1 << 12)
+def settle(expr: Expr, beside: float) -> Expr:
+    """A coefficient in a form in which zero is seen to be zero, beside a number of the size of what it is made of."""
+    expanded = _snapped(sympy.expand(expr), beside)
+    if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
+        expanded = sympy.expand(sympy.trigsimp(expanded))
+    # an exact fraction that came through arithmetic of doubles
+    if expanded.is_Float:
+        return sympy.nsimplify(expanded)
+    if not expanded.has(sympy.Pow) or (expanded.is_number and not expanded.is_Add):
+        return expanded
+    # a rational function has a normal form, in which zero is 0
+    together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
+    if _is_rational(expanded):
+        return together
+    # no normal form decides zero with roots in it: the shorter of two forms, which is 0 where either is
+    simple = sympy.simplify(expanded)
+    return min((expanded, simple), key=sympy.count_ops)
+
+
+def _snapped(expr: Expr, beside: float) -> Expr:
+    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
+    groups = _groups(expr)
+    rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
+    if not rounded:
+        return expr
+    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient; a number cancels
+    # with the function that it is a value of
+    largest = max(beside, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
+    found = []
+    for rest, numbers in groups.items():
+        value = valued(sympy.Add(*numbers), {})
+        if rest in rounded and not value.imag:
+            simple = exactly(value.real)
+            numbers = [sympy.Rational(simple.numerator, simple.denominator)]
+        if abs(value) > TOLERANCE * largest:
+            found.append(sympy.Add(*numbers) * rest)
+    return sympy.Add(*found)
+
+
+def _groups(expr: Expr) -> dict[Expr, list[Expr]]:
+    """The numbers in a sum by what they multiply."""
+    groups: dict[Expr, list[Expr]] = {}
+    for term in sympy.Add.make_args(expr):
+        # roots are of a number: √p/2⁵³ is small by its denominator alone
+        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
+        groups.setdefault(rest, []).append(number)
+    return groups
+
+
+@remembered(1 << 12)
+def size_of(expr: Expr) -> float:
+    """The largest number in a sum, if one of them comes from arrays: of what is exact zero is 0."""
+    numbers = list(itertools.chain(*_groups(sympy.expand(expr)).values()))
+    return max(abs(valued(n, {})) for n in numbers) if any(map(_is_rounded, numbers)) else 0.0
+
+
+def _is_rounded(number: Expr) -> bool:
+    """Whether a number may come from arrays."""
+    fraction = number.as_coeff_Mul()[0]
+    return not fraction.is_Rational or is_rounded(fraction)
+
+
+def _is_rational(expr: Expr) -> bool:
+    return all(p.exp.is_Integer for p in expr.atoms(sympy.Pow) if p.free_symbols)
