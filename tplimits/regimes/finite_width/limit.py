@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.law.observables import Observable, observables
 from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
@@ -176,7 +176,7 @@ class FiniteWidthLimit(Told):
             absolute = share * abs(float(e.limit))
         allowed = finite_number("absolute", absolute, EvaluationError)
         if allowed <= 0:
-            raise EvaluationError(f"absolute={absolute!r}: give a positive distance.")
+            raise EvaluationError(f"absolute={shown(absolute)}: give a positive distance.")
         mean = max(width_above(math.sqrt(abs(float(e.bias)) / allowed)), width_above(abs(float(e.root)) / allowed), 1)
         return Enough(mean, max(mean, width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
 
@@ -270,7 +270,7 @@ class FiniteWidthLimit(Told):
         for text in () if not isinstance(name, str) else (name, f"⟨{name}|{name}⟩"):
             if text in labels:
                 return labels.index(text)
-        raise ProgramError(f"no scalar `{name!s:.200}`; there are {', '.join(labels)}.")
+        raise ProgramError(f"no scalar {shown(name)}; there are {', '.join(labels)}.")
 
     def __repr__(self) -> str:
         return report.text(self)
