@@ -27,7 +27,7 @@ def test_how_wide_is_wide_enough(found):
     enough = found.width_for("return[1]", relative=0.01)
     assert (enough.mean, enough.network) == (45, 28418)
     assert found.width_for("return[1]", absolute=0.05).network == 659
-    with pytest.raises(EvaluationError, match="give a positive distance"):
+    with pytest.raises(EvaluationError, match="absolute=-1: give a positive, finite number"):
         found.width_for("return[0]", absolute=-1)
     with pytest.raises(EvaluationError, match="`return` tends to 0"):
         tp.derive(vanishing, tp.FiniteWidth()).width_for("return")

@@ -17,7 +17,7 @@ from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.kinks import NoDefinitePlace
 from tplimits.numbers.number import Number
-from tplimits.program.nodes.given import finite_number, named_once, positive_number, seed_number, whole_from, word_of
+from tplimits.program.nodes.given import named_once, positive_number, seed_number, whole_from, word_of
 from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
@@ -163,8 +163,7 @@ class FiniteWidthLimit(Told):
     ) -> Enough:
         """The smallest widths from which |b|/n, and for one network also √(C/n), is within a share of |L|.
 
-        `absolute` instead of `relative` (0.01) is a distance.  Raises EvaluationError for a relative one where L = 0,
-        and for fluctuations √n·Avg, whose spread stays.
+        `absolute` instead of `relative` (0.01) is a distance.  EvaluationError for a share of L = 0, and for √n·Avg.
         """
         e = self.evaluate(**given)[self.labels[self._place(name)]]
         if e.limit.variance > 0:
@@ -174,9 +173,7 @@ class FiniteWidthLimit(Told):
             if e.never_near:
                 raise EvaluationError(f"`{name}` {e.never_near}: give absolute=…, a distance, instead of relative=….")
             absolute = share * abs(float(e.limit))
-        allowed = finite_number("absolute", absolute, EvaluationError)
-        if allowed <= 0:
-            raise EvaluationError(f"absolute={shown(absolute)}: give a positive distance.")
+        allowed = positive_number("absolute", absolute, EvaluationError)
         mean = max(width_above(math.sqrt(abs(float(e.bias)) / allowed)), width_above(abs(float(e.root)) / allowed), 1)
         return Enough(mean, max(mean, width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
 
