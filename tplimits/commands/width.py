@@ -13,6 +13,7 @@ from tplimits.commands.options import Html, Json, Latex, Ratios, Sets, Sizes, Ta
 from tplimits.commands.output import writable, write_report
 from tplimits.derive import derive
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import positive_number
 from tplimits.regimes.finite_width.limit import FiniteWidth
 from tplimits.terminal import show, table, working
 
@@ -30,18 +31,18 @@ def width(
 ) -> None:
     """Say how wide is wide enough: for the mean over networks, and for each network by itself."""
     writable(latex, html, json)
+    positive_number("--relative", relative, EvaluationError)
     program = limits.bound(target, size)
     given: dict[str, Any] = {"constants": assigned("--set", set_), "ratios": assigned("--ratio", ratio)}
     with working(f"deriving {program.name}"):
         limit = derive(program, FiniteWidth())
         found = limit.evaluate(**given)
     show(repr(limit), "")
-    for name in found:
-        try:
-            enough = limit.width_for(name, relative=relative, **given)
-        except EvaluationError:
-            show(f"{name}: its limit is 0, which nothing is near to by a share of it")
+    for name, expansion in found.items():
+        if expansion.never_near:
+            show(f"{name} {expansion.never_near}")
             continue
+        enough = limit.width_for(name, relative=relative, **given)
         show(f"{name} is within {relative:g} of its limit from width {enough.mean} on average, {enough.network} in one")
     if n is not None:
         with warnings.catch_warnings(record=True) as doubts:

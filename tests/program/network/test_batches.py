@@ -36,6 +36,8 @@ def test_draws_are_with_replacement_and_uniform():
         (lambda: tp.batches(2, seed=-1), "a seed is a whole number"),
         (lambda: tp.batches(2, sampler="shuffle"), "give one of the words 'epochs', 'draws'"),
         (lambda: tp.batches(5).indices(0, 4), "there are 4 training inputs"),
+        (lambda: tp.batches(2).indices(-1, 4), "t=-1: give a whole number, at least 0"),
+        (lambda: tp.batches(2, sampler="draws").indices(0, "many"), "inputs='many': give a whole number, at least 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, what):

@@ -49,3 +49,21 @@ def test_numbers_for_a_script_are_powers_of_widths():
     for wrong in ({"n": 0}, {"n": 64, "base": -1}, {"n": "wide"}):
         with pytest.raises(tp.ProgramError):
             Script(tuple(rows)).at(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda: tp.MUP.of(3), "`3` is no network"),
+        (lambda: tp.MUP.adjusted("net", tp.SGD()), "is no network"),
+        (lambda: tp.MUP.kind("hidden"), "give one of the words 'matrix', 'vector', 'scalar', 'readout'"),
+        (lambda: tp.MUP.with_names([1]), "give exponents by name"),
+        (lambda: tp.MUP.with_names({"W": (1, 2)}), "give the four exponents"),
+        (lambda: tp.MUP.substituted(1), "give numbers for symbols"),
+        (lambda: tp.Normalized(tp.SGD()).extra_power("layer", tp.MUP.matrix), "give one of the words"),
+        (lambda: tp.SGD().coefficients(-1), "t=-1: give a whole number, at least 0"),
+    ],
+)
+def test_what_is_no_table_is_refused(ask, what):
+    with pytest.raises(tp.ProgramError, match=what):
+        ask()

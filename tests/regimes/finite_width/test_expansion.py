@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import numpy as np
 import pytest
 from expanded import norm, tied, two_widths, vanishing
 
@@ -26,10 +27,39 @@ def test_how_wide_is_wide_enough(found):
     enough = found.width_for("return[1]", relative=0.01)
     assert (enough.mean, enough.network) == (45, 28418)
     assert found.width_for("return[1]", absolute=0.05).network == 659
-    with pytest.raises(EvaluationError, match="give a positive distance"):
+    with pytest.raises(EvaluationError, match="absolute=-1: give a positive, finite number"):
         found.width_for("return[0]", absolute=-1)
     with pytest.raises(EvaluationError, match="`return` tends to 0"):
         tp.derive(vanishing, tp.FiniteWidth()).width_for("return")
+
+
+def test_no_width_is_enough_for_what_stays_random():
+    """√n avg(h² − 1) of networks keeps its standard deviation 2; "from width 1" had been the answer."""
+
+    @tp.program
+    def subject(W: tp.Matrix, x: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg((W @ x) ** 2 - 1)
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4000, 256))
+    drawn = 16 * ((x * x).mean(1) * rng.chisquare(256, 4000) / 256 - 1)  # |W x|² given x
+    assert abs(drawn.std() - 2) < 0.1
+    limit = tp.derive(subject, tp.FiniteWidth())
+    for nearness in ({}, {"absolute": 0.1}, {"relative": 0.5}):
+        with pytest.raises(EvaluationError, match="stays random: one network is some 2 off its mean"):
+            limit.width_for("return", **nearness)
+
+
+def test_limits_that_are_small_and_shares_that_are_none():
+    @tp.program
+    def small(x: tp.Vector):
+        return tp.avg(x**2) * 1e-11
+
+    limit = tp.derive(small, tp.FiniteWidth())
+    assert limit.width_for("return").network == 20_000  # 2/n = 0.01²
+    for share in (-1, 0, float("nan")):
+        with pytest.raises(EvaluationError, match="give a positive, finite number"):
+            limit.width_for("return", relative=share)
 
 
 def test_one_network_is_no_nearer_than_all_are_on_average():
@@ -105,6 +135,8 @@ def test_the_command_line(tmp_path, capsys):
     )
     assert main(["width", f"{source}:norm", "--width", "100"]) == 0
     assert "within 0.01 of its limit from width 44 on average, 10525 in one" in capsys.readouterr().out
+    assert main(["width", f"{source}:norm", "--relative", "-1"]) == 2
+    assert "--relative=-1.0: give a positive, finite number" in capsys.readouterr().err
     assert main(["derive", f"{source}:norm", "--regime", "finite-width"]) == 0
     assert "b = -0.17129345" in capsys.readouterr().out
     assert main(["evaluate", f"{source}:norm", "--regime", "finite-width"]) == 0

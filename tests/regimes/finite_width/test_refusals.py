@@ -156,7 +156,7 @@ def test_constants_that_are_missing():
     with pytest.raises(EvaluationError, match="the constant `c`"):
         found.bias("return")
     assert abs(float(found.covariance("return", c=2)) - 32) < 1e-9
-    with pytest.raises(ProgramError, match="no scalar `other`; there are return"):
+    with pytest.raises(ProgramError, match="no scalar 'other'; there are return"):
         found.bias("other", c=2)
 
 

@@ -347,3 +347,15 @@ def test_axes_that_no_data_has_count():
     np.testing.assert_allclose(found.nngp, 3 * np.eye(2))
     with pytest.raises(tp.NoLimitError, match="has the size 3"):
         tp.derive(net.bind(head=3), tp.Kernels(infinite=("head",)))
+
+
+@pytest.mark.parametrize("asked", [{"draws": "many"}, {"draws": 0}, {"replicates": 1.5}, {"seed": -1}, {"seed": None}])
+def test_draws_and_seeds_are_numbers_where_nothing_is_drawn(asked):
+    @tp.network
+    def subject(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.relu(tp.sum(U * ξ, over="d"))
+
+    limit, data = tp.derive(subject, tp.Kernels()), np.eye(2)
+    for ask in (lambda: limit.evaluate(data, **asked), lambda: limit.posterior(data, [1.0, 2.0], data, **asked)):
+        with pytest.raises(tp.EvaluationError, match=f"{next(iter(asked))}="):
+            ask()

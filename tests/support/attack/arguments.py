@@ -93,6 +93,8 @@ def calls() -> dict[str, Right]:
         make() for make in (subjects.width, subjects.kernels, subjects.feature, subjects.operator, subjects.depth)
     )
     r, tokenwise = subjects.recording(), tp.Vector["token"]
+    t, paths, e, run = subjects.tangent(), subjects.paths(), subjects.expansion(), subjects.run()
+    gradients = subjects.gradients()
     error = tp.squared_error(Y)
     found: dict[str, Right] = {
         "tp.derive": (tp.derive, {"program": tied, "regime": None, "assume": ()}),
@@ -159,6 +161,31 @@ def calls() -> dict[str, Right]:
         "tp.TangentLimit": (o.evaluate, {**TRAINED, "f0": None, "seed": 0, "conditioning": "white", "ratios": None, "constants": None, "checkpoint": None}),
         ".sign_kernel": (o.sign_kernel, {"X": X, "ratios": None}),
         "tp.CovarianceSDE": (d.simulate, {"V0": V0, "T": 0.1, "dt": 0.05, "paths": 2, "seed": 0, "method": "psd", "stop": None, "record": False, "halve": False, "c": 1.0, "n": None}),
+        ".correlation": (paths.correlation, {"a": 0, "b": 1}),
+        ".quantile": (paths.quantile, {"q": 0.5, "values": None}),
+        ".std": (paths.std, {"values": None}),
+        ".output": (paths.output, {"samples": 1, "seed": 0}),
+        ".gradients": (t.gradients, {"V0": V0, "T": 0.1, "of": "input", "layers": (0.0, 1.0), "readout": None, "dt": 0.05, "paths": 4, "seed": 0, "stop": None, "γ": 0.5}),
+        ".growth": (lambda **g: t.growth(**g, dt=0.05, paths=4), {"constant": "γ", "values": (0.1, 0.5), "V0": V0, "T": 0.1}),
+        ".chain": (t.chain, {"T": 0.1, "V0": 1.0, "readout": "normal", "dt": 0.05, "paths": 4, "seed": 0, "γ": 0.5}),
+        ".simulate, tangents": (t.simulate, {"V0": V0, "E": 0, "T": 0.1, "dt": 0.05, "paths": 4, "seed": 0, "fed": False, "γ": 0.5}),
+        ".start": (t.start, {"parameter": "W"}),
+        ".is_derived": (t.is_derived, {"parameter": "W"}),
+        ".of, gradients": (gradients.of, {"name": "input", "layer": 0.0}),
+        ".quantile, gradients": (gradients.of("input").quantile, {"q": 0.5}),
+        ".width_for": (e.width_for, {"name": "return", "relative": 0.01, "absolute": None}),
+        ".at": (e.at, {"n": 64}),
+        ".bias": (e.bias, {"name": "return"}),
+        ".breakdown": (e.breakdown, {"name": "return"}),
+        ".gram": (run.gram, {"name": "x", "t": 1}),
+        ".indices": (tp.batches(2).indices, {"t": 3, "inputs": 4}),
+        ".coefficients": (tp.SGD(momentum=0.5).coefficients, {"t": 2}),
+        ".extra_power": (lambda kind: tp.Normalized(tp.SGD()).extra_power(kind, tp.MUP.matrix), {"kind": "matrix"}),
+        ".of": (tp.MUP.of, {"network": small}),
+        ".kind": (tp.MUP.kind, {"kind": "matrix"}),
+        ".adjusted": (tp.MUP.adjusted, {"network": small, "optimizer": tp.Normalized(tp.SGD())}),
+        ".with_names": (tp.MUP.with_names, {"by_name": {"U": (0, 0, 0, 1)}}),
+        ".substituted": (tp.MUP.substituted, {"values": {sympy.Symbol("c"): 1}}),
         ".drift_at": (d.drift_at, {"V": V0, "c": 1.0}),
         ".diffusion_at": (d.diffusion_at, {"V": V0, "c": 1.0}),
         ".spread_at": (d.spread_at, {"V": V0, "n": 64, "c": 1.0}),

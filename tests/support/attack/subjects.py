@@ -52,6 +52,16 @@ def layer(x: tp.State["token"], W: tp.Matrix, *, c):
     return x + tp.tanh(W @ x) * c / tp.sqrt(tp.n)
 
 
+@tp.block
+def branch(x: tp.State["token"], W: tp.Matrix, *, γ):
+    return tp.sqrt(1 - γ**2) * x + γ * (W @ x)
+
+
+@tp.program
+def norm(W: tp.Matrix, x: tp.Vector):
+    return tp.avg((W @ x) ** 2)
+
+
 PROGRAMS = (tied, tokens, pairs, mlp, small, layer)
 
 
@@ -116,3 +126,34 @@ def gram() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as name:
         kernels().evaluate(X, out=Path(name) / "gram")
         return {path.name: path.read_bytes() for path in (Path(name) / "gram").iterdir()}
+
+
+@cache
+def tangent() -> tp.TangentSDE:
+    return tp.derive(branch, tp.Proportional(tangent=True))
+
+
+@cache
+def gradients() -> Any:
+    return tangent().gradients(np.eye(2), T=0.1, of="input", dt=0.05, paths=4, γ=0.5)
+
+
+@cache
+def paths() -> Any:
+    return depth().simulate(np.eye(2), T=0.1, dt=0.05, paths=4, c=1.0)
+
+
+@cache
+def expansion() -> tp.FiniteWidthLimit:
+    return tp.derive(norm, tp.FiniteWidth())
+
+
+@cache
+def run() -> tp.TrainingRun:
+    @tp.network
+    def named(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.relu(tp.sum(U * ξ, over="d"))
+        return v * x
+
+    limit = tp.derive(named, tp.MaximalUpdate(tp.SGD()))
+    return limit.evaluate(X, error=tp.squared_error(Y), record="x", **SMALL)

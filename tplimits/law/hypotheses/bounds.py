@@ -18,9 +18,9 @@ from tplimits.program.parts import found, longer, remembered
 _FEW = 4
 #: nodes up to which a part of a body is written out
 _LONG = 200
-#: curvatures of curvatures that are asked
-_CURVATURES = 3
-_x = sympy.Dummy("x", real=True)
+#: what functions, their curvatures and the curvatures of these are written in: whatever stands inside of a curvature is
+#: in its variable, so that no chain of them is longer than this
+_ASKED = sympy.symbols("x:4", real=True, cls=sympy.Dummy)
 
 
 def may_lie_far_out(function: Expr) -> bool:
@@ -154,21 +154,20 @@ def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
     return sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
 
 
-def _stationary(expr: sympy.Add, low: Expr, high: Expr, left: int = _CURVATURES) -> tuple[Expr, Expr]:
+def _stationary(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
     """The bounds of a sum; a convex function of one variable is least where it is stationary: e^x − 1 − x ≥ 0."""
     variables = entries(expr) or expr.free_symbols
-    if len(variables) != 1 or len(expr.args) > _FEW:
+    if len(variables) != 1 or len(expr.args) > _FEW or _ASKED[-1] in variables:
         return low, high
-    function = expr.xreplace(dict.fromkeys(variables, _x))
-    slope = function.diff(_x) if is_entire(function, _x) else _x + 1
-    if slope.xreplace({_x: S.Zero}) != 0:
+    x = _ASKED[next((i + 1 for i, asked in enumerate(_ASKED) if asked in variables), 0)]
+    function = expr.xreplace(dict.fromkeys(variables, x))
+    slope = function.diff(x) if is_entire(function, x) else x + 1
+    if slope.xreplace({x: S.Zero}) != 0:
         return low, high
-    curvature = slope.diff(_x)
-    least, most = _of_sum(curvature)
-    # that of e^x + e^(−x) − 2 − x² is never negative by its own; that of sin 2x − 2 sin x cos x is asked for ever
-    if curvature.is_Add and least.is_extended_negative and most.is_extended_positive and left:
-        least, most = _stationary(curvature, least, most, left - 1)
-    at = function.xreplace({_x: S.Zero})
+    # that of e^x + e^(−x) − 2 − x² is never negative by its own; those of sin 2x − 2 sin x cos x go on for ever, and
+    # those of t² − x², t being truncated, whose slope holds exp((t² − x²)/2)
+    least, most = bounds(slope.diff(x))
+    at = function.xreplace({x: S.Zero})
     return (at if least.is_extended_nonnegative else low), (at if most.is_extended_nonpositive else high)
 
 

@@ -25,6 +25,7 @@ class Batches:
 
     def indices(self, t: int, inputs: int) -> NDArray[numpy.int64]:
         """The numbers of the inputs of step t, out of `inputs`; steps do not depend on one another."""
+        t, inputs = whole_from("t", t, 0, EvaluationError), whole_from("inputs", inputs, 1, EvaluationError)
         return self.of_steps(t, 1, inputs)[0]
 
     def of_steps(self, t: int, steps: int, inputs: int) -> NDArray[numpy.int64]:

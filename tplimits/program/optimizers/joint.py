@@ -116,7 +116,11 @@ class Normalized(_Around):
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         # weights are n^(−b) w: the norm is taken of w, which is what is trained
-        return NORM_POWER[kind] - (exponents.b if self.by == "weight" else 0)
+        return _norm_power(kind) - (exponents.b if self.by == "weight" else 0)
+
+
+def _norm_power(kind: str) -> Expr:
+    return NORM_POWER[word_of("kind", kind, tuple(NORM_POWER), ProgramError)]
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class Clipped(_Around):
         return (numpy.maximum if self.reading == "usual" else numpy.minimum)(norm, float(self.threshold) * unit)
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
-        return NORM_POWER[kind] if self.of == "update" else sympy.S.Zero
+        return _norm_power(kind) if self.of == "update" else sympy.S.Zero
 
     def stepper(self) -> Any:
         return super().stepper() if self.of == "update" else self.optimizer.stepper()

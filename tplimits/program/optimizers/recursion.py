@@ -22,7 +22,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import alone
-from tplimits.program.nodes.given import exact_number, finite_number, several, whole_number
+from tplimits.program.nodes.given import exact_number, finite_number, several, whole_from, whole_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ class Optimizer:
         """
         if not self.is_linear:
             raise ProgramError(f"{self!r} is not linear in the gradients; it has no coefficients.")
+        t = whole_from("t", t, 0, ProgramError)
         symbols = [s.symbol for s in self.states]
         last = {TIME: sympy.Integer(t)}
         readout = [self.output.coeff(x).subs(last) for x in symbols]

@@ -16,7 +16,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.given import entries_of
+from tplimits.program.nodes.given import entries_of, word_of
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles
@@ -45,7 +45,7 @@ class Parametrization:
 
     def kind(self, kind: str) -> Exponents:
         """The exponents of a kind."""
-        return getattr(self, kind)
+        return getattr(self, word_of("kind", kind, KINDS, ProgramError))
 
     @property
     def output(self) -> Exponents:
@@ -64,8 +64,9 @@ class Parametrization:
 
         Raises ProgramError where a name of `by_name` is no parameter.
         """
-        if not network.is_network:
-            raise ProgramError(f"`{network.name}` is no network; a parametrization needs one made by @tp.network.")
+        if not getattr(network, "is_network", False):
+            name = getattr(network, "name", shown(network, 60))
+            raise ProgramError(f"`{name}` is no network; a parametrization needs one made by @tp.network.")
         known = parameters(network)
         for name in self.by_name:
             if name not in known:
@@ -89,8 +90,9 @@ class Parametrization:
         >>> {name: e.c for name, e in MUP.adjusted(net, tp.Normalized(tp.SGD())).of(net).items()}
         {'U': -1/2, 'W': 0, 'v': -1/2}
         """
-        kinds, found = roles(network).kinds, {}
-        for name, e in self.of(network).items():
+        exponents, found = self.of(network), {}
+        kinds = roles(network).kinds
+        for name, e in exponents.items():
             chosen = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
             if chosen is not None and not isinstance(chosen, Optimizer):
                 raise EvaluationError(
@@ -102,7 +104,7 @@ class Parametrization:
 
     def with_names(self, by_name: Mapping[str, Exponents]) -> Parametrization:
         """The same table with other exponents of single parameters."""
-        return replace(self, by_name=by_name)
+        return replace(self, by_name={k: Exponents.of(e, k) for k, e in _named(by_name, "with_names").items()})
 
     def renamed(self, name: str) -> Parametrization:
         """The same table under another name."""
@@ -110,7 +112,10 @@ class Parametrization:
 
     def substituted(self, values: Mapping[Any, Any]) -> Parametrization:
         """With numbers for symbols."""
-        exact = {sympy.sympify(k): exponent(v, str(k)) for k, v in values.items()}
+        given = entries_of(values)
+        if given is None:
+            raise ProgramError(f"substituted({shown(values)}): give numbers for symbols, as in {{c: 1}}.")
+        exact = {sympy.sympify(k): exponent(v, str(k)) for k, v in given.items()}
 
         def at(e: Exponents) -> Exponents:
             return Exponents(*(x.subs(exact) for x in e))
@@ -125,6 +130,14 @@ class Parametrization:
     def __str__(self) -> str:
         rows = [f"{k:8} {self.kind(k)}" for k in KINDS] + [f"{k:8} {e}" for k, e in self.by_name.items()]
         return "\n".join([f"{self.name}: (a, b, c, d), a_out = {self.a_out}", *rows])
+
+
+def _named(table: Any, call: str) -> dict[str, Any]:
+    """What a table holds by name; ProgramError for anything else."""
+    found = entries_of(table)
+    if found is None or not all(isinstance(k, str) for k in found):
+        raise ProgramError(f'{call}({shown(table)}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
+    return found
 
 
 def _table(name: str, matrix: Any, vector: Any, scalar: Any, readout: Any, out: Any) -> Parametrization:
@@ -169,9 +182,7 @@ def ABCD(table: Mapping[str, Any], base: Parametrization = SP, name: str = "ABCD
 
     Raises ProgramError for exponents that are not exact, or a kind that is given twice.
     """
-    entries = entries_of(table)
-    if entries is None or not all(isinstance(k, str) for k in entries):
-        raise ProgramError(f'ABCD({shown(table)}): give exponents by name, as in {{"matrix": (0, "1/2", 1, 1)}}.')
+    entries = _named(table, "ABCD")
     if not isinstance(base, Parametrization):
         raise ProgramError(f"ABCD(base={shown(base)}): give a parametrization, as tp.SP.")
     kinds = {k: base.kind(k) for k in KINDS}

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.law.observables import Observable, observables
 from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.kinks import NoDefinitePlace
 from tplimits.numbers.number import Number
-from tplimits.program.nodes.given import finite_number, named_once, seed_number, whole_from, word_of
+from tplimits.program.nodes.given import named_once, positive_number, seed_number, whole_from, word_of
 from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
@@ -163,17 +163,17 @@ class FiniteWidthLimit(Told):
     ) -> Enough:
         """The smallest widths from which |b|/n, and for one network also √(C/n), is within a share of |L|.
 
-        `absolute` instead of `relative` (0.01) is a distance.  Raises EvaluationError for a relative one where L = 0.
+        `absolute` instead of `relative` (0.01) is a distance.  EvaluationError for a share of L = 0, and for √n·Avg.
         """
         e = self.evaluate(**given)[self.labels[self._place(name)]]
+        if e.limit.variance > 0:
+            raise EvaluationError(f"`{name}` {e.never_near}.")
         if absolute is None:
-            share = finite_number("relative", 0.01 if relative is None else relative, EvaluationError)
+            share = positive_number("relative", 0.01 if relative is None else relative, EvaluationError)
+            if e.never_near:
+                raise EvaluationError(f"`{name}` {e.never_near}: give absolute=…, a distance, instead of relative=….")
             absolute = share * abs(float(e.limit))
-            if not absolute > 1e-12:
-                raise EvaluationError(f"`{name}` tends to 0: give absolute=…, a distance, instead of relative=….")
-        allowed = finite_number("absolute", absolute, EvaluationError)
-        if allowed <= 0:
-            raise EvaluationError(f"absolute={absolute!r}: give a positive distance.")
+        allowed = positive_number("absolute", absolute, EvaluationError)
         mean = max(width_above(math.sqrt(abs(float(e.bias)) / allowed)), width_above(abs(float(e.root)) / allowed), 1)
         return Enough(mean, max(mean, width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
 
@@ -267,7 +267,7 @@ class FiniteWidthLimit(Told):
         for text in () if not isinstance(name, str) else (name, f"⟨{name}|{name}⟩"):
             if text in labels:
                 return labels.index(text)
-        raise ProgramError(f"no scalar `{name!s:.200}`; there are {', '.join(labels)}.")
+        raise ProgramError(f"no scalar {shown(name)}; there are {', '.join(labels)}.")
 
     def __repr__(self) -> str:
         return report.text(self)

@@ -39,6 +39,14 @@ class Expansion:
         spread = self.limit.variance + float(self.variance) / n
         return Number(value, error, self.bias.method, spread, self.variance.error / n, self.bias.degrees)
 
+    @property
+    def never_near(self) -> str:
+        """Why no width brings one network within a share of the limit; empty where one does."""
+        if self.limit.variance > 0:
+            return f"stays random: one network is some {self.limit.variance**0.5:.3g} off its mean at every width"
+        vanishes = abs(float(self.limit)) <= self.limit.error
+        return "tends to 0, which nothing is near to by a share of it" if vanishes else ""
+
 
 @dataclass(frozen=True)
 class Share:

@@ -277,7 +277,8 @@ class OfData(Inference):
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
     ) -> Blocks:
-        sampling: dict[str, Any] = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
+        drawn = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
+        sampling = kernels.request.sampling_of(**drawn)
         given = named_once(constants, named, call, EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
         return inference.blocks.ComputedBlocks(asked, sampling, progress)

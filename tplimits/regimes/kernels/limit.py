@@ -273,7 +273,7 @@ class KernelLimit(OfData, Mixture, Written):
 
         derivation, given = at_zeros(self.program, given, self.derivation.remembered["zeros"], derived, self.derivation)
         asked = kernels.request.request(derivation, X1, X2, given, ratios)
-        sampling = {"draws": draws, "replicates": replicates, "seed": seed}
+        sampling = kernels.request.sampling_of(draws, replicates, seed)
         if self.layers is not None:
             return self._to_first_order(asked, sampling, progress, out is not None or executor is not None)
         if out is None and executor is None:  # processes and folders need not be loaded

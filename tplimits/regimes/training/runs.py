@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pages.matrices import coloured
 from tplimits.pages.report import Report, Reported, document, with_error
@@ -59,15 +59,17 @@ class TrainingRun(Reported):
         return self._recorded(self.kets, name)[self._time(t)]
 
     def _recorded(self, what: Mapping[str, Array], name: str) -> Array:
-        if name not in what:
+        if not isinstance(name, str) or name not in what:
             known = ", ".join(what) or "none"
-            raise EvaluationError(f"`{name}` was not recorded; ask for it by evaluate(record=…). Recorded: {known}.")
+            raise EvaluationError(
+                f"{shown(name)} was not recorded; ask for it by evaluate(record=…). Recorded: {known}."
+            )
         return what[name]
 
     def _time(self, t: Any) -> int:
         number = whole_number(t)
         if number is None or not -len(self.f) <= number <= self.steps:
-            raise EvaluationError(f"t={t!r}: there are the steps 0, …, {self.steps}, or −1 for the last one.")
+            raise EvaluationError(f"t={shown(t)}: there are the steps 0, …, {self.steps}, or −1 for the last one.")
         return number
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import tplimits as tp
 from tplimits.regimes.depth.tangent import verdict
 from tplimits.regimes.depth.tangent.verdict import Gradients, Row
 
@@ -59,3 +60,39 @@ def test_pictures_are_medians_along_depth_and_densities_at_the_first_layer(monke
     assert sum(y) * width == pytest.approx(1.0)
     (alone,) = Gradients._pictures(SimpleNamespace(rows=rows), ["late", "one"])
     assert alone == densities
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"paths": -1}, "paths=-1: give a whole number, at least 1"),
+        ({"seed": "a"}, "a seed is a whole number"),
+        ({"of": range(10**9)}, "a gradient is called by a name"),
+        ({"layers": [10**400]}, "places along depth are from 0"),
+    ],
+)
+def test_laws_are_asked_in_numbers_and_names(asked, what):
+    """Where nothing is simulated before the first layer, counts and seeds had not been looked at."""
+    limit = tp.derive(matrices, tp.Proportional(tangent=True))
+    with pytest.raises(tp.EvaluationError, match=what):
+        limit.gradients(np.eye(2), **{"T": 0.1, "of": "input", "layers": (0.0,), "paths": 4, **asked})
+    for constant, values, told in ((1, (0.1,), "give one of the words"), ("γ", (), "values of the constant")):
+        with pytest.raises(tp.EvaluationError, match=told):
+            limit.growth(constant, values, np.eye(2))
+    with pytest.raises(tp.EvaluationError, match="choose a larger dt"):
+        limit.chain(T=1e308, γ=0.5)
+
+
+@tp.block
+def matrices(x: tp.State["token"], W: tp.Matrix, *, γ):
+    return tp.sqrt(1 - γ**2) * x + γ * (W @ x)
+
+
+def test_levels_and_places_of_laws():
+    found = Gradients("rows", 1.0, 2, None, (row([1.0, 2.0]),), 0)
+    for level in (1.5, "a", [], [0.5, 0.6]):
+        with pytest.raises(tp.EvaluationError, match=r"quantile|`q`"):
+            found.of("W").quantile(level)
+    for name, place in (("U", 0.0), ("W", 0.5), ([], 0.0), ("W", "first")):
+        with pytest.raises(tp.EvaluationError, match="was asked for; there are"):
+            found.of(name, place)

@@ -14,10 +14,13 @@ Bofinger, which makes the mean square error of this slope smallest for a normal 
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import Any
 
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.errors import EvaluationError, shown
+from tplimits.program.nodes.given import real_array
 
 
 def of_deviation(x: Array) -> Array:
@@ -36,6 +39,14 @@ def of_correlation(x: Array, y: Array) -> Array:
     one, two = ((v - v.mean()) / v.std() for v in (x, y))
     r = float((one * two).mean())
     return numpy.asarray(r + one * two - r * (one**2 + two**2) / 2)
+
+
+def levels(q: Any) -> Array:
+    """Levels of quantiles; EvaluationError where there is none, or one is not from 0 to 1."""
+    found = real_array("q", q, finite=False)
+    if not found.size or not ((found >= 0) & (found <= 1)).all():
+        raise EvaluationError(f"quantile({shown(q)}): a quantile lies between 0 and 1.")
+    return found
 
 
 def of_quantile(x: Array, q: float) -> Array:

@@ -12,14 +12,14 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array, pairs
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.roots import root
 from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number
-from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
+from tplimits.regimes.depth.numbers.influence import levels, of_deviation, of_quantile
 
 #: entries of a covariance in the table of a report
 _MOST_PAIRS = 10
@@ -105,7 +105,7 @@ class Paths(Reported):
         V = self._recorded() if recorded else self.V
         m = V.shape[-1]
         if not all(number is not None and -m <= number < m for number in map(whole_number, (a, b))):
-            raise EvaluationError(f"correlation({a!r}, {b!r}): the tokens are 0 to {m - 1}.")
+            raise EvaluationError(f"correlation({shown(a)}, {shown(b)}): the tokens are 0 to {m - 1}.")
         scale = numpy.sqrt(V[..., a, a] * V[..., b, b])
         with numpy.errstate(divide="ignore", invalid="ignore"):
             found = numpy.where(scale > 0, V[..., a, b] / scale, numpy.nan)
@@ -126,9 +126,7 @@ class Paths(Reported):
 
         The errors come from the density at the quantile, by the distance of order statistics to either side.
         """
-        found, wanted = self._of_paths(values), real_array("q", q, finite=False)
-        if not ((wanted >= 0) & (wanted <= 1)).all():
-            raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
+        found, wanted = self._of_paths(values), levels(q)
         each = [self._estimate(partial(of_quantile, q=float(one)), values) for one in wanted.ravel()]
         shape = (*wanted.shape, *found.shape[1:])
         return Estimate(*(numpy.array(part).reshape(shape) for part in zip(*each, strict=True)))
@@ -155,7 +153,7 @@ class Paths(Reported):
         if self.halved is None:
             raise EvaluationError("step_error compares with steps half as long: simulate(…, halve=True).")
         if statistic is not None and not callable(statistic):
-            raise EvaluationError(f"step_error({statistic!r}): a statistic is a function of the paths.")
+            raise EvaluationError(f"step_error({shown(statistic)}): a statistic is a function of the paths.")
         coarse, fine = ((p.V if statistic is None else numpy.asarray(statistic(p))) for p in (self, self.halved))
         return self.mean(2 * (coarse - fine))
 

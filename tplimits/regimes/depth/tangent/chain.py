@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.given import positive_number, seed_number, whole_from, word_of
+from tplimits.errors import EvaluationError, NoLimitError, shown
+from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.finite.layer import Layer
 from tplimits.regimes.depth.finite.request import bound_block
 from tplimits.regimes.depth.numbers import covariance
+from tplimits.regimes.depth.numbers.settings import settings
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
@@ -62,10 +63,10 @@ def place_along(given: Any) -> float:
     """A place along depth; EvaluationError where it is not from 0 to 1."""
     try:
         found = float(given)
-    except (TypeError, ValueError):
+    except Exception:  # among others the code of users
         found = -1.0
     if not 0.0 <= found <= 1.0:
-        raise EvaluationError(f"layers={given!r}: places along depth are from 0, the first layer, to 1, the last.")
+        raise EvaluationError(f"layers={shown(given)}: places along depth are from 0, the first layer, to 1, the last.")
     return found
 
 
@@ -108,14 +109,12 @@ def chain(
     sde: TangentSDE, T: Any, V0: Any, readout: Any, dt: Any, paths: Any, seed: Any, ratios: Any, constants: Any
 ) -> Chain:
     """Paths of V and of G back from the end."""
-    T, start = positive_number("T", T, EvaluationError), positive_number("V0", V0, EvaluationError)
-    h, count = positive_number("dt", dt, EvaluationError), whole_from("paths", paths, 1, EvaluationError)
+    start = positive_number("V0", V0, EvaluationError)
+    asked = settings(T, dt, paths, seed, None, True, False, None, numpy.full((1, 1), start))
     word_of("readout", readout, READOUTS, EvaluationError)
     s = noise(sde, constants or {}, ratios)
-    steps = max(1, int(numpy.ceil(T / h)))
-    # steps that end at T itself, at most as long as asked for
-    h = T / steps
-    rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+    steps, _, h = asked.grid(1)
+    count, rng = asked.paths, numpy.random.default_rng(asked.seed)
     jumps = numpy.sqrt(2 * s * h) * rng.standard_normal((count, steps))
     # geometric Brownian motion with mean V0: exact at the grid
     V = start * numpy.exp(numpy.concatenate([numpy.zeros((count, 1)), numpy.cumsum(jumps - s * h, axis=1)], axis=1))
@@ -132,4 +131,4 @@ def chain(
         # exp of −s τ and Itô's −s τ: without a source G is a geometric Brownian motion, which is exact
         factor = numpy.exp(numpy.sqrt(2 * s * h) * rng.standard_normal(count) - 2 * s * h)
         G[:, k] = (G[:, k + 1] + half / V[:, k + 1]) * factor + half / V[:, k]
-    return Chain(numpy.arange(steps + 1) * h, V, G, readout, s)
+    return Chain(numpy.arange(steps + 1, dtype=numpy.float64) * h, V, G, readout, s)

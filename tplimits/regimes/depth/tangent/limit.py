@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.program.nodes.given import named_once
+from tplimits.errors import EvaluationError, NoLimitError, shown
+from tplimits.program.nodes.given import named_once, word_of
 from tplimits.regimes.depth import tangent
 from tplimits.regimes.depth.algebra.writing import array_names, expression
 from tplimits.regimes.depth.of_block import OfBlock
@@ -82,9 +82,9 @@ class TangentSDE(OfBlock):
             return False
 
     def _known(self, parameter: str) -> Any:
-        if parameter not in self.limit.parameters:
+        if not isinstance(parameter, str) or parameter not in self.limit.parameters:
             raise EvaluationError(
-                f"`{self.program.name}` has no matrix {parameter!r}; it has {', '.join(self.limit.parameters)}."
+                f"`{self.program.name}` has no matrix {shown(parameter)}; it has {', '.join(self.limit.parameters)}."
             )
         return self.limit.start(parameter)
 
@@ -215,7 +215,8 @@ class TangentSDE(OfBlock):
         `asked` are arguments of `gradients`, other constants by name.  Raises EvaluationError as `gradients` does.
         """
         found = {}
-        for value in values:
+        word_of("constant", constant, tuple(self.program.constants), EvaluationError)
+        for value in tangent.run.listed("values", values, "values of the constant"):
             laws = self.gradients(V0, T, of="input", layers=(0.0,), **{**asked, constant: value})
             found[float(value)] = laws.change
         return found

@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array, whole_number
 from tplimits.regimes.depth.numbers.covariance import covariances, positive
 
@@ -105,7 +105,7 @@ def gram(given: Any, m: int, name: str) -> Array:
     token = whole_number(given)
     if token is not None and not isinstance(given, (list, tuple, numpy.ndarray)):
         if not -m <= token < m:
-            raise EvaluationError(f"{name}={given!r}: the tokens are 0 to {m - 1}.")
+            raise EvaluationError(f"{name}={shown(given)}: the tokens are 0 to {m - 1}.")
         found = numpy.zeros((m, m))
         found[token, token] = 1.0
         return found

@@ -11,9 +11,9 @@ import sympy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.errors import EvaluationError, NoLimitError, shown
 from tplimits.numbers.roots import root
-from tplimits.program.nodes.given import positive_number, real_array
+from tplimits.program.nodes.given import real_array, several, true_or_false, whole_number
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.numbers import covariance
@@ -25,6 +25,7 @@ from tplimits.regimes.depth.tangent.verdict import Gradients, Row, token_of
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
+    from tplimits.regimes.depth.numbers.settings import Settings
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.regimes.depth.tangent.parameters import Start
 
@@ -90,7 +91,15 @@ def diffusion_at(sde: TangentSDE, state: Any, ratios: Any, constants: Any) -> Ar
 
 def per_path(E: Any) -> Any:
     """What a user perturbs, if it is given path by path, checked; EvaluationError where one is no covariance matrix."""
-    return covariance.positive(covariance.covariances(E, "E"), "E") if numpy.ndim(E) == 3 else E
+    if whole_number(E) is not None or real_array("E", E).ndim != 3:
+        return E
+    return covariance.positive(covariance.covariances(E, "E"), "E")
+
+
+def _settings(asked: Mapping[str, Any], V: Array) -> Settings:
+    """What a simulation is asked for; EvaluationError where it cannot be done."""
+    unasked = {"stop": None, "record": False, "halve": False, "threads": None}
+    return numbers.simulation.settings(**{**unasked, **asked}, V0=V)
 
 
 def simulated(
@@ -106,8 +115,7 @@ def simulated(
 ) -> TangentPaths:
     """Paths of (V, C, D) from C = `across`; `asked` are the arguments of a simulation."""
     V = numbers.simulation.initial(V0)
-    unasked = {"stop": None, "record": False, "halve": False, "threads": None}
-    settings = numbers.simulation.settings(**{**unasked, **asked}, V0=V)
+    settings, fed = _settings(asked, V), true_or_false("fed", fed, EvaluationError)
     m = V.shape[-1]
     values = _values(sde, V, ratios, constants)
     D = E if isinstance(E, numpy.ndarray) and E.ndim == 3 else gram(E, m, "E")
@@ -146,7 +154,9 @@ def gradients(
     constants: Any,
 ) -> Gradients:
     """The laws of log gradient norms of parameters at some places along depth."""
-    V, T = numbers.simulation.initial(V0), positive_number("T", T, EvaluationError)
+    V = numbers.simulation.initial(V0)
+    settings = _settings({**asked, "T": T}, V)
+    T, asked = settings.T, {**asked, "paths": settings.paths, "seed": settings.seed}
     m = V.shape[-1]
     if readout is not None:
         gram(readout, m, "readout")
@@ -172,7 +182,7 @@ def _names(sde: TangentSDE, of: Sequence[str] | str | None) -> list[str]:
         found = listed("of", of, 'names of matrices, "input", "input[0]" or "total"')
         for name in found:
             if not isinstance(name, str):
-                raise EvaluationError(f'of={of!r}: a gradient is called by a name, as "input" or a matrix.')
+                raise EvaluationError(f'of={shown(of)}: a gradient is called by a name, as "input" or a matrix.')
             if name not in (INPUT, TOTAL) and token_of(name) is None:
                 known = sde._known(name)
                 if known.refusal:
@@ -183,10 +193,10 @@ def _names(sde: TangentSDE, of: Sequence[str] | str | None) -> list[str]:
 
 def listed(name: str, given: Any, what: str) -> list[Any]:
     """One or several of something; EvaluationError for none of it."""
-    found = [given] if isinstance(given, str) or numpy.ndim(given) == 0 else list(given)
-    if not found:
-        raise EvaluationError(f"{name}={given!r}: give {what}, at least one.")
-    return found
+    found = several(given)
+    if found == ():
+        raise EvaluationError(f"{name}={shown(given)}: give {what}, at least one.")
+    return [given] if found is None else list(found)
 
 
 def _total(sde: TangentSDE) -> list[str]:

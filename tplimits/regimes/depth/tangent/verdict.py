@@ -15,10 +15,11 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, shown
 from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document
-from tplimits.regimes.depth.numbers.influence import of_quantile
+from tplimits.program.nodes.given import real_number
+from tplimits.regimes.depth.numbers.influence import levels, of_quantile
 from tplimits.regimes.depth.tangent.paths import gram
 
 #: the levels that are told
@@ -53,11 +54,14 @@ class Row:
 
         A path that was stopped, because V exploded, counts as above all others.
         """
+        level = levels(q)
+        if level.ndim:
+            raise EvaluationError(f"quantile({shown(q)}): give one level; `.quantiles` are those of 5, 50 and 95 %.")
         logs = numpy.where(self.stopped, numpy.inf, self.logs)
-        found = float(numpy.quantile(logs, q, method="lower"))
+        found = float(numpy.quantile(logs, level, method="lower"))
         if not math.isfinite(found):
             return found, math.nan
-        values = of_quantile(numpy.where(numpy.isfinite(logs), logs, self.logs.max()), q)
+        values = of_quantile(numpy.where(numpy.isfinite(logs), logs, self.logs.max()), float(level))
         return found, float(values.std() / math.sqrt(len(values)))
 
     @property
@@ -97,11 +101,12 @@ class Gradients(Reported):
 
     def of(self, name: str, layer: float = 0.0) -> Row:
         """The row of a parameter at a place along depth; EvaluationError where there is none."""
+        place = real_number(layer)
         for row in self.rows:
-            if row.of == name and abs(row.layer - layer) < 1e-9:
+            if isinstance(name, str) and row.of == name and place is not None and abs(row.layer - place) < 1e-9:
                 return row
         known = ", ".join(f"({row.of!r}, {row.layer:g})" for row in self.rows)
-        raise EvaluationError(f"no gradient of {name!r} at {layer!r} was asked for; there are {known}.")
+        raise EvaluationError(f"no gradient of {shown(name)} at {shown(layer)} was asked for; there are {known}.")
 
     @property
     def _first(self) -> Row:

@@ -216,7 +216,7 @@ def limit_claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Cla
     known = set(sampler.labels)
     for name, value in stated.items():
         if name in LETTERS:
-            value, error = value if isinstance(value, tuple) else (value, None)
+            value, error = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
             found += _entries(sampler, name, value, error)
         elif name in known:
             found.append(on_one_number(name, value))

@@ -10,7 +10,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.number import standard_error
-from tplimits.program.nodes.given import seed_number, whole_number
+from tplimits.program.nodes.given import seed_number
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
@@ -22,6 +22,7 @@ from tplimits.regimes.kernels.numbers.request import (
     dropped,
     of_tables,
     refuse_infinite,
+    sampling_of,
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.symmetry import symmetric
@@ -51,12 +52,11 @@ def drawn(
     progress: Progress = None,
 ) -> dict[tuple[int, int], KernelPair]:
     """Kernels between the batches (1, 1), (1, 2) or (2, 2) of a request, from the same draws."""
-    count, many = whole_number(draws), whole_number(replicates)
-    if count is None or many is None or many < 2 or count < many:
+    count, many, base = sampling_of(draws, replicates, seed).values()
+    if many < 2 or count < many:
         raise EvaluationError(
             f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more."
         )
-    base = seed_number(seed, EvaluationError)
     if asked.cost.is_too_much:
         refuse_long_draws(asked.cost, count, asked.derivation.network.name, asked.constants)
     kernels = ("nngp",) if asked.derivation.no_ntk else KERNELS

@@ -15,6 +15,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.pages.matrices import report_of
 from tplimits.pages.report import Report, Reported
 from tplimits.program.nodes.entries import size_symbol
+from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.disguised import require_settled
 from tplimits.regimes.kernels.numbers.inputs import (
@@ -37,6 +38,15 @@ if TYPE_CHECKING:
 
 #: the two kernels, in the order of a pair
 KERNELS = ("nngp", "ntk")
+
+
+def sampling_of(draws: Any = 1024, replicates: Any = 8, seed: Any = 0) -> dict[str, int]:
+    """How means are drawn, where they have to be; EvaluationError for what is no number of draws or no seed."""
+    return {
+        "draws": whole_from("draws", draws, 1, EvaluationError),
+        "replicates": whole_from("replicates", replicates, 1, EvaluationError),
+        "seed": seed_number(seed, EvaluationError),
+    }
 
 
 def _with_errors(pair: KernelPair | NNGPAlone, *names: str) -> str:
