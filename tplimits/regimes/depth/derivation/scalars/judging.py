@@ -63,6 +63,11 @@ class ScalarReader:
     lowering: Lowering
     env: Mapping[Expr, int]
 
+    @property
+    def around(self) -> None:
+        """Scalars of a block read no averages over other neurons."""
+        return None
+
     def tolerance(self, expr: Expr) -> float:
         """Rounding of constant arrays."""
         return DATA_TOLERANCE
