@@ -15,7 +15,7 @@ def program(average, spread=1.0, mean=0.0, divided=lambda a, x: tp.tanh(a * x) *
 
     def subject(x: tp.Vector, y: tp.Vector, b: tp.Vector):
         β = tp.neuron("β")
-        y = (mean + spread * y).named("y")
+        y = (mean + spread * y).named("shifted")
         return avg(divided(avg(average(y, b[β], y[β]), over=β), x))
 
     return tp.program(subject)
