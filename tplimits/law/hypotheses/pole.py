@@ -52,10 +52,9 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
 
 def _magnified(reader: Reader, body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
     """What a pole divides by, where it tends to 0 beside a power of n on its own scale: 1/(√n s) is a pole of √n s."""
-    is_small = node.is_Pow and sympy.expand(reader.limit(argument)) == 0
-    # of sin(√n s) √n t/(√n s) the powers outside cancel, of |√n s|/(√n s) all do
-    products = [p for p in found(body, sympy.Mul) if node in p.args] if is_small else []
-    raised = [p for p in products if p.has(N) or not reader.limit(p).has(N)]
+    is_small = node.is_Pow and body.has(N) and sympy.expand(reader.limit(argument)) == 0
+    # of sin(√n s) √n t/(√n s) the powers outside cancel
+    raised = [p for p in found(body, sympy.Mul) if node in p.args and p.has(N)] if is_small else []
     scales = (N**power * argument for power in _SCALES) if raised else ()
     magnified = next((a for a in scales if sympy.expand(reader.limit(a)) != 0), None)
     if magnified is not None:

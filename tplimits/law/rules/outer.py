@@ -22,7 +22,6 @@ from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
 from tplimits.law.hypotheses.zero import cancelled, is_nothing_by_halves
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
-from tplimits.law.rules.cancelled_powers import of_quotients
 from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
@@ -49,8 +48,6 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
         whole = in_widths_of_n(whole, state.program)
         refuse_sharp(state.program, key[0], whole)
         body = without_n(state, key, whole)
-    body = of_quotients(state, key, body)
-    if body is not whole:
         _judge_hidden(state, key, whole, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
@@ -92,8 +89,6 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
         whole = in_widths_of_n(whole, state.program)
         body = without_n(state, key, whole)
-    body = of_quotients(state, key, body)
-    if body is not whole:
         _judge_hidden(state, key, whole, body)
     value, _ = _substituted(state, key, body, {})
     if whole != body:  # off its limit at every width

@@ -71,24 +71,24 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
 
     raised = brought_up(body, tends)
     if raised != body or divides_fluctuations(body, tends):
-        return with_fluctuations(state, key, raised)
+        return _with_fluctuations(state, key, raised)
     # first without averages around their limits: most bodies have negative powers alone and end here
     body = scaled_out(body, growing=False)
     if N not in parts.found(body, Symbol):
         return body
     # 1 + n s² is divided by n as it stands unless averages in s absorb it
     if any(key_of(entry) in state.scalars for part in outgrown(body) for entry in entries(part)):
-        return with_fluctuations(state, key, body)
+        return _with_fluctuations(state, key, body)
     # at_infinity refuses positive powers with ValueError; only then may fluctuations have to absorb them
     with contextlib.suppress(ValueError):
         found = at_infinity(body)
         # a jump at what still holds n and tends to 0 would be read at 0, where its value is a convention
         _refuse_scales(state, key, body, JUMPS)
         return found
-    return with_fluctuations(state, key, body)
+    return _with_fluctuations(state, key, body)
 
 
-def with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
+def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞ with averages around their limits, which absorb its positive powers of n."""
     order = brought_out([body], (N,))
     centred, averages = _around_limits(state, body, order)
@@ -104,7 +104,7 @@ def with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
             means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
             opened = _opened(state, body)
             if opened != body:
-                return with_fluctuations(state, key, opened)
+                return _with_fluctuations(state, key, opened)
             refuse_unexpanded(state.program.where(key[0]), centred)
             term = BodyReader(state, {}).shown(error.args[0])
             raise _refused(state, key, term, means) from None

@@ -13,7 +13,6 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
-from tplimits.law.rules.cancelled_powers import divides_by_signed
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.magnified import brought_out, brought_up
 from tplimits.law.rules.powers import KINKED, refuse_unexpanded, scaled_out, series_limit
@@ -88,9 +87,7 @@ class Recursion(Brackets):
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         widths = {N, *map(width_symbol, self.program.widths)}
-        self._brought_out = brought_out(bodies, widths)
-        quotients = (divides_by_signed(body, lambda e: self.judged.is_nonnegative(e.source)) for body in bodies)
-        self._scaled = any(body.has(*widths) for body in bodies) or any(quotients)
+        self._scaled, self._brought_out = any(body.has(*widths) for body in bodies), brought_out(bodies, widths)
         for position in tangent.behind(outputs):
             self.walk(position)
 
