@@ -161,8 +161,8 @@ class _Builder:
         if not scaled:
             return set()
         bodies = (s.body for s in self.instructions if isinstance(s, (OuterNonlin, ScalarNonlin)))
-        places = (a for body in bodies for node, a in singular_places(body) if node.is_Pow)
-        bare = {e.source for a in places if not widths & found(a, Symbol) for e in entries(a)}
+        lost = (body for body in bodies if not widths & found(body, Symbol))
+        bare = {e.source for body in lost for node, a in singular_places(body) if node.is_Pow for e in entries(a)}
         return {u for u in scaled if not bare.isdisjoint(e.source for e in entries(self.inlined[u]))}
 
     def _build(self) -> None:
