@@ -25,7 +25,7 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.law.hypotheses.bounds import bounds, keeps_off, never_negative
-from tplimits.program.nodes.branches import SIDES, mixes_neurons
+from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
@@ -263,6 +263,12 @@ def _added(argument: Expr) -> frozenset[Entry]:
     """The scalars that are added to what reads vectors."""
     terms = (t for t in sympy.Add.make_args(argument) if not any(map(_is_vector, entries(t))))
     return frozenset(e for t in terms for e in entries(t))
+
+
+def mixes_neurons(node: Expr) -> bool:
+    """Whether what decides on the side of a bent function reads several neurons."""
+    condition = CONDITIONS[type(node)](*node.args)
+    return len({e.neuron for e in entries(condition)} - {NO_NEURON}) > 1
 
 
 def shifts(body: Expr) -> list[sympy.Pow]:

@@ -26,11 +26,12 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds, never_negative
+from tplimits.law.hypotheses.displaced import mixes_neurons
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.signs import Signs, without_names
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.law.hypotheses.zero import LONG, has_flat, vanishes
-from tplimits.program.nodes.branches import CONDITIONS, SIDES, mixes_neurons
+from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
 from tplimits.program.nodes.kinds import OuterNonlin

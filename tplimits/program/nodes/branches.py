@@ -8,7 +8,6 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import holds
 
 #: what functions with branches are on these, wherever their arguments stand
@@ -36,12 +35,6 @@ CONDITIONS: dict[type, Callable[..., Expr]] = {
 _KINKS: dict[type, type[Expr]] = {functions.step: functions.relu, sympy.sign: sympy.Abs}
 #: nodes of a difference that is divided
 _SHORT = 100
-
-
-def mixes_neurons(node: Expr) -> bool:
-    """Whether what decides on the side of a bent function reads several neurons."""
-    condition = CONDITIONS[type(node)](*node.args)
-    return len({e.neuron for e in entries(condition)} - {NO_NEURON}) > 1
 
 
 def without_jump(node: functions.where) -> Expr | None:
