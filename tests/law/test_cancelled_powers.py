@@ -50,6 +50,23 @@ def test_means_and_variances(case, name):
     assert abs(values.mean() - found.value - 0.15) > 5 * error  # a wrong twin
 
 
+@pytest.mark.parametrize("name", [False, True])
+def test_means_over_two_widths(name):
+    """tanh(1 + S/T) of one over n and one over k, k/n = 3; the inline one had been refused."""
+
+    def subject(y: tp.Vector["k"], R: tp.Matrix["k", "n"], x: tp.Vector, m: tp.Vector):
+        s = twice(lambda: tp.sqrt(tp.n) * avg(m + x / 2), "s" * name)
+        t = twice(lambda: tp.sqrt(tp.width("k")) * avg(y), "t" * name)
+        return tp.tanh(1 + tp.tanh(s() / t()))
+
+    found = tp.derive(tp.program(subject)).evaluate(ratios={"k": 3})["return"]
+    S, T = np.random.default_rng(5).normal(size=(2, 400_000)) * np.array([[np.sqrt(1.25)], [1.0]])
+    values = np.tanh(1 + np.tanh(S / T))
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - found.value) < 5 * error
+    assert abs(np.tanh(1 + np.tanh(S / T / 3**0.5)).mean() - found.value) > 5 * error  # a wrong twin: √n for √k
+
+
 @pytest.mark.parametrize("train", [("v",), None])
 @pytest.mark.parametrize("case", OF_TWO)
 def test_kernels_are_those_by_name(case, train):

@@ -23,6 +23,7 @@ from tplimits.program.nodes.entries import (
     DataIndex,
     Entry,
     Lookup,
+    N,
     axis_symbol,
     canonical_bound_axes,
     divides_by_vectors,
@@ -161,7 +162,9 @@ class _Builder:
         if not scaled:
             return set()
         bodies = (s.body for s in self.instructions if isinstance(s, (OuterNonlin, ScalarNonlin)))
-        lost = (body for body in bodies if not widths & found(body, Symbol))
+        # a quotient of two widths is a number
+        as_one = (body.xreplace(dict.fromkeys(widths, N)) for body in bodies)
+        lost = (body for body in as_one if N not in found(body, Symbol))
         bare = {e.source for body in lost for node, a in singular_places(body) if node.is_Pow for e in entries(a)}
         return {u for u in scaled if not bare.isdisjoint(e.source for e in entries(self.inlined[u]))}
 
