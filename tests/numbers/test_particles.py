@@ -13,7 +13,7 @@ import tplimits as tp
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
-from tplimits.numbers.particles import ParticleExecution, observed, replicate
+from tplimits.numbers.replicates import Draws, observed
 
 
 @tp.program
@@ -100,13 +100,12 @@ def test_particles_meet_the_limit_and_white_ones_are_quieter(program):
     for label, observable in zip(exact, limit.observables, strict=True):
         runs = {}
         for conditioning in ("white", "lazy"):
-            rng = (numpy.random.default_rng([r, 5]) for r in range(60))
+            draws = Draws(program, (observable,), conditioning == "white", {}, {})
+            seeds = [numpy.random.SeedSequence([r, 5]) for r in range(60)]
             if conditioning == "white":
-                runs[conditioning] = [float(replicate(program, [observable], 512, g, True, {}, {})[0]) for g in rng]
+                runs[conditioning] = [float(draws.replicate(512, seed)[0]) for seed in seeds]
             else:
-                runs[conditioning] = [
-                    observed(ParticleExecution(program, 512, g, False).run(), observable) for g in rng
-                ]
+                runs[conditioning] = [observed(draws.execution(512, seed).run(), observable) for seed in seeds]
         white, lazy = numpy.array(runs["white"]), numpy.array(runs["lazy"])
         z = (white.mean() - exact[label].value) / (white.std(ddof=1) / math.sqrt(60))
         assert abs(z) < 4  # two-sided 6e-5, for each of five observables

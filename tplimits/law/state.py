@@ -148,7 +148,7 @@ class Derivation:
             return self.kets[key_of(entry)].expr if key_of(entry) in self.kets else entry
 
         known = (lambda e: key_of(e) in self.exact), (lambda e: key_of(e) in self.nonnegative)
-        return Surroundings(self.program, limit, inside, *known, ket)
+        return Surroundings(self.program, limit, inside, *known, ket, self.gaussians)
 
     def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
         """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""

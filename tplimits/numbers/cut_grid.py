@@ -112,9 +112,10 @@ def _cut(
         pieces = edges.shape[-1] - 1
         _affordable(weights.size * (smooth if pieces == 1 else pieces * piece), cutting.rank)
         if pieces == 1:
-            line = numpy.linspace(-radius, radius, smooth)
+            # the step as a quotient: a difference of two nodes is off by a hundred roundings
+            line, step = numpy.linspace(-radius, radius, smooth, retstep=True)
             u = numpy.broadcast_to(line, (*nodes.shape[:2], smooth))
-            w = numpy.full(smooth, line[1] - line[0])
+            w = numpy.full(smooth, step)
         else:
             # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else legendre

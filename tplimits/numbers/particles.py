@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,26 +18,31 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.bounds import may_lie_far_out
-from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
-from tplimits.numbers.number import Number, standard_error
 from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol, with_names
 from tplimits.program.nodes.evaluate import evaluate as evaluated
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
-from tplimits.program.nodes.running_errors import may_be_lost, refuse_rounding
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.running_errors import RunningErrors, may_be_lost, refuse_rounding
 from tplimits.program.parts import holds
-from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from tplimits.law.kets import Key
     from tplimits.program.nodes.program import Program
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets
@@ -47,9 +50,7 @@ _MOST_EVALUATIONS = 20_000_000
 #: the share of one particle in a mean above which the spread of particles says nothing of its error
 _LARGEST_SHARE = 0.25
 #: particles at which rounding is bounded
-_SEEN = 256
-#: relative rounding of a replicate: programs that white particles do exactly have no other error
-_ROUNDING = 1e-14
+SEEN = 256
 CONDITIONINGS = ("white", "lazy")
 
 
@@ -64,8 +65,12 @@ class ParticleExecution(Execution):
         white: bool,
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
+        settled: Mapping[Key, float] = MappingProxyType({}),
+        off_by_rounding: bool = False,
     ) -> None:
         super().__init__(program, particles, 1, rng, ratios, given)
+        #: numbers of scalars that are not read off the particles; whether bodies are moved by their rounding
+        self.settled, self.off_by_rounding = settled, off_by_rounding
         for width in program.widths:  # negative powers of a width vanish in the limit
             # so that 1/n is 0 whatever the number of particles is
             self.leaves[width_symbol(width)] = math.inf
@@ -122,7 +127,7 @@ class ParticleExecution(Execution):
         if not holds(body, *JUMPS):  # which move in training
             self._looked_at.add(body)
         last = max((numpy.shape(v)[-1] for v in known.values() if numpy.ndim(v)), default=1)
-        few = slice(None, None, max(1, last // _SEEN))
+        few = slice(None, None, max(1, last // SEEN))
         some = {leaf: v[..., few] if numpy.ndim(v) and v.shape[-1] == last else v for leaf, v in known.items()}
         shape = numpy.broadcast_shapes(*map(numpy.shape, some.values()))
         weights = numpy.full(shape, 1 / max(1, math.prod(shape)))
@@ -131,10 +136,29 @@ class ParticleExecution(Execution):
     def _name(self, entry: Entry) -> str:
         return self.program[entry.source].name
 
+    def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
+        """The bound of rounding, where values are asked for that are off by as much."""
+        if not (self.off_by_rounding and may_be_lost(body)):
+            return 0.0
+        shape = numpy.broadcast_shapes(*map(numpy.shape, known.values()))
+        return RunningErrors(known, numpy.ones(shape), evaluated).of(body)[1]
+
     def average(self, s: Avg) -> Array:
         if self.may_lie_far_out:
             refuse_unseen(self._vector(s), s.name)
-        return super().average(s)
+        return self._settled(super().average(s))
+
+    def scalar(self, s: ScalarNonlin) -> Array:
+        return self._settled(super().scalar(s))
+
+    def _settled(self, array: Array) -> Array:
+        """The array of the next instruction, a scalar, with the entries that are known."""
+        known = {index: value for (p, index), value in self.settled.items() if p == len(self.arrays)}
+        if known:
+            array = numpy.array(array)
+        for index, value in known.items():
+            array[(0, *index)] = value
+        return array
 
     def outer(self, s: OuterNonlin) -> Array:
         if not s.slots:
@@ -191,105 +215,3 @@ def refuse_share(of_one: Array, particles: int, name: str) -> None:
 def lies_far_out(program: Program) -> bool:
     """Whether a function of vectors may have a mean that lies further out than particles look."""
     return any(isinstance(s, OuterNonlin) and may_lie_far_out(s.body) for s in program)
-
-
-def observed(execution: Execution, observable: Observable) -> float:
-    """The value of an observable in one draw."""
-    arrays = execution.arrays
-    if isinstance(observable, BracketObservable):
-        (p, i), (q, j) = observable.left, observable.right
-        return float(numpy.mean(arrays[p][(0, *i)] * arrays[q][(0, *j)]))
-    position, index = observable.key
-    return float(arrays[position][(0, *index)])
-
-
-def replicate(
-    program: Program,
-    observables: Sequence[Observable],
-    particles: int,
-    rng: numpy.random.Generator,
-    white: bool,
-    ratios: Mapping[str, float],
-    constants: Mapping[str, Any],
-) -> Array:
-    """One replicate, with the bias of order 1/M removed by the jackknife.
-
-    A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
-    any more noise, since the halves share it.
-    """
-    whole = ParticleExecution(program, particles, rng, white, ratios, constants)
-    # halves of the same particles, from the same normal columns: their noise is that of the whole
-    runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
-    values = []
-    for run in runs:
-        run.run()
-        values.append(numpy.array([observed(run, o) for o in observables]))
-        run.arrays = []
-    with numpy.errstate(invalid="ignore"):  # what is infinite in all of them is refused by name
-        return 2 * values[0] - (values[1] + values[2]) / 2
-
-
-def _seeded_replicate(
-    program: Program,
-    observables: Sequence[Observable],
-    particles: int,
-    white: bool,
-    ratios: Mapping[str, float],
-    constants: Mapping[str, Any],
-    seed: numpy.random.SeedSequence,
-) -> Array:
-    rng = numpy.random.Generator(numpy.random.SFC64(seed))
-    return replicate(program, observables, particles, rng, white, ratios, constants)
-
-
-@dataclass(frozen=True)
-class Particles:
-    """How means are taken over joint samples of kets: as it was asked for, and not yet looked at."""
-
-    particles: Any
-    replicates: Any
-    seed: Any
-    conditioning: Any
-    executor: Executor | None = None
-    progress: Progress = None
-
-    def checked(self) -> None:
-        """EvaluationError for settings that are none."""
-        word_of("conditioning", self.conditioning, CONDITIONINGS, EvaluationError)
-        whole_from("particles", self.particles, 16, EvaluationError)
-        whole_from("replicates", self.replicates, 2, EvaluationError)
-        seed_number(self.seed, EvaluationError)
-        working_executor(self.executor, EvaluationError)
-
-
-def evaluate(
-    program: Program,
-    observables: Sequence[Observable],
-    asked: Particles,
-    ratios: Mapping[str, float],
-    constants: Mapping[str, Any],
-) -> dict[str, Number]:
-    """Means over replicates with their standard errors; the same seed gives the same numbers on any executor."""
-    asked.checked()
-    particles, replicates, white = int(asked.particles), int(asked.replicates), asked.conditioning == "white"
-    job = partial(_seeded_replicate, program, tuple(observables), particles, white, ratios, constants)
-    seeds = numpy.random.SeedSequence(asked.seed).spawn(replicates)
-    rows = []
-    with reporting(asked.progress) as report:
-        report.plan(replicates, "particles")
-        try:
-            for row in map(job, seeds) if asked.executor is None else asked.executor.map(job, seeds):
-                rows.append(row)
-                report.advance(1)
-        except MemoryError:
-            raise EvaluationError(f"particles={particles}: they do not fit into memory; give fewer.") from None
-    values = numpy.array(rows)
-    result = {}
-    for o, column in zip(observables, values.T, strict=True):
-        if not numpy.isfinite(column).all():
-            raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
-        rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))
-        # equal replicates, as of what white particles do exactly, would claim no error at all
-        error = math.hypot(float(standard_error(column)), rounding)
-        result[o.label] = Number(float(column.mean()), error, "particles", degrees=replicates - 1)
-    return result

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import mpmath
+import numpy as np
 import pytest
 import sympy
 
+import tplimits as tp
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
@@ -73,3 +75,40 @@ def test_a_condition_on_another_variable_bounds_nothing():
     assert tail(where(y, x, exp(x)), LAW).kind is Growth.EXPONENTIAL
     assert tail(where(x + y, x, exp(x)), LAW).kind is Growth.EXPONENTIAL
     assert tail(where(x + y, x, exp(x + y)), LAW).kind is Growth.POLYNOMIAL
+
+
+#: a step or a relu beside the same of the opposite argument, and the mean by one integral over z ~ N(0.7, 1)
+MIRRORED = {
+    "steps": (lambda z: 1 / (tp.step(z) + 2 * tp.step(-z)), lambda z: np.where(z > 0, 1, 0.5)),
+    "relus": (
+        lambda z: tp.relu(z) / (tp.relu(z) + 3 * tp.relu(-z)),
+        lambda z: np.where(z > 0, 1.0, 0.0),
+    ),
+    "of a difference": (
+        lambda z: z * z / (tp.step(z - 1) + 4 * tp.step(1 - z)),
+        lambda z: np.where(z > 1, z**2, z**2 / 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MIRRORED)
+def test_sides_of_opposite_arguments_go_together(case):
+    """1/(step(z) + step(−z)) is never divided by 0: it had been refused."""
+    function, same = MIRRORED[case]
+
+    def subject(z: tp.Vector, m: tp.Vector):
+        return tp.avg(function(z + 0.7) * m * m)
+
+    found = tp.derive(tp.program(subject)).evaluate()["return"].value
+    z = np.linspace(-9, 9, 1_800_001) + 5e-6
+    truth = np.sum(same(z + 0.7) * np.exp(-z * z / 2)) / np.sqrt(2 * np.pi) * 1e-5
+    assert found == pytest.approx(truth, abs=1e-5)
+    assert abs(found - 1.01 * truth) > 1e-4
+
+
+def test_opposite_sides_of_what_may_be_0_stay_a_pole():
+    def subject(z: tp.Vector):
+        return tp.avg(1 / (tp.step(tp.relu(z)) + tp.step(-tp.relu(z))))
+
+    with pytest.raises(tp.TplimitsError, match="moment not established"):
+        tp.derive(tp.program(subject)).evaluate()

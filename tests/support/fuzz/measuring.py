@@ -17,7 +17,8 @@ NOT_FINITE, RESTLESS, VANISHING, SETTLED = "not finite", "does not settle", "som
 
 def _runs(program: tp.Program, n: int, draws: int, options: dict[str, Any]) -> dict[str, np.ndarray]:
     with np.errstate(all="ignore"):
-        runs = [program.run(n=n, seed=1000 * k + n, ratios=options.get("ratios")) for k in range(draws)]
+        data = {"ξ": options["X1"][0]} if "X1" in options else {}  # of a network the first input
+        runs = [program.run(n=n, seed=1000 * k + n, ratios=options.get("ratios"), **data) for k in range(draws)]
         return {name: np.stack([np.asarray(run[name]) for run in runs]) for name in runs[0]}
 
 

@@ -51,7 +51,7 @@ def returning(case: Case, name: str, result: str) -> Case:
 
 def not_reached(case: Case, limit: Any, agrees: Agrees) -> str:
     """Why networks that are rejected are not near the limit; "" where nothing is known."""
-    if case.regime == "width" and small_vector(case, agrees):
+    if case.regime in ("width", "kernels") and small_vector(case, agrees):
         return "a vector below its spread"
     if case.regime == "training" and _JUMPING.search(case.options["limit"]) and jumps_within(case, limit):
         return "updates jump within the spread of outputs"
@@ -63,15 +63,30 @@ def small_vector(case: Case, agrees: Agrees) -> str | None:
     for name, size in sizes_of_vectors(made(case), case.options).items():
         if f"\n    {name} = " not in case.source:
             continue
-        alone = returning(case, name, f"tp.avg({name}*{name})")
+        alone = _square_of(case, name)
         try:
             limit = derived(alone)
-            told = limit.evaluate()["return"].value
+            told = _told_square(alone, limit)
         except tp.TplimitsError:
             continue
         if 2 * told < size and agrees(alone, limit):
             return name
     return None
+
+
+def _square_of(case: Case, name: str) -> Case:
+    """The case up to a vector, with its square as the result; of a network read out by another vector."""
+    if case.regime == "width":
+        return returning(case, name, f"tp.avg({name}*{name})")
+    alone = returning(case, name, f"last*{name}")
+    return replace(alone, source=alone.source.replace("def subject(", "def subject(last: tp.Vector, "))
+
+
+def _told_square(alone: Case, limit: Any) -> float:
+    if alone.regime == "width":
+        return float(limit.evaluate()["return"].value)
+    given = asked(alone, _LOOK)
+    return float(np.ravel(limit.evaluate(given.pop("X1"), **given).nngp)[0])
 
 
 def jumps_within(case: Case, limit: Any) -> bool:

@@ -17,18 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.law.hypotheses.bounds import bounds, keeps_off, never_negative
+from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
     from tplimits.program.nodes.program import Program
 
 #: signs of every second displacement, and of the others: a pole may be on one side of the limit alone
@@ -56,11 +60,24 @@ class Surroundings:
     nonnegative: Callable[[Entry], bool]
     #: the random variable of a vector, or the entry where none is known
     ket: Callable[[Entry], Expr] = lambda entry: entry
+    #: what these are functions of
+    gaussians: Randomness | None = None
     turns: tuple[_Displacement, ...] = field(init=False, repr=False)
     _polar: dict[Entry, bool] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "turns", tuple(_Displacement(self, signs) for signs in _TURNS))
+
+    @cached_property
+    def may_be_empty(self) -> frozenset[int]:
+        """Averages over other neurons of what is flat on one side of something that reads several of them."""
+        averages = {p: s.body for p, s in enumerate(self.program) if isinstance(s, OuterNonlin) and s.slots}
+        return frozenset(p for p, body in averages.items() if any(map(mixes_neurons, found(body, *SIDES))))
+
+    @cached_property
+    def beside_empty(self) -> frozenset[int]:
+        """Instructions that such averages stand above."""
+        return frozenset().union(*(networkx.descendants(self.program.graph, p) for p in self.may_be_empty))
 
     def bodies(self, body: Expr) -> list[Expr]:
         """A body with what moves on one side of its limit, on the other, …; none where nothing moves, or no pole."""
@@ -246,6 +263,12 @@ def _added(argument: Expr) -> frozenset[Entry]:
     """The scalars that are added to what reads vectors."""
     terms = (t for t in sympy.Add.make_args(argument) if not any(map(_is_vector, entries(t))))
     return frozenset(e for t in terms for e in entries(t))
+
+
+def mixes_neurons(node: Expr) -> bool:
+    """Whether what decides on the side of a bent function reads several neurons."""
+    condition = CONDITIONS[type(node)](*node.args)
+    return len({e.neuron for e in entries(condition)} - {NO_NEURON}) > 1
 
 
 def shifts(body: Expr) -> list[sympy.Pow]:

@@ -20,6 +20,7 @@ from sympy import Expr
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses import emptied
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import singular_places
@@ -42,12 +43,13 @@ _NOT_FINITE: tuple[type, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
     _refuse_coincidences(reader, body, where)
+    empty = _beside_empty(reader, body, where)
     # of poles inside of others the inner ones first: beside them the outer ones have no value
     inside_out = sorted(singular_places(body), key=lambda place: len(singular_places(place[1])))
     places = [
         _place(reader, body, node, a) for node, alone in inside_out for a in _magnified(reader, body, node, alone)
     ]
-    return kept_from_zero(reader, "pole", places, where)
+    return [*kept_from_zero(reader, "pole", places, where), *empty]
 
 
 def _magnified(reader: Reader, body: Expr, node: Expr, argument: Expr) -> Iterator[Expr]:
@@ -105,6 +107,15 @@ def _refuse_coincidences(reader: Reader, body: Expr, where: str) -> None:
                     f"the neuron itself, and there `{_told(reader, argument)}` is 0. Keep it away from zero, as by "
                     "adding a constant to its square."
                 )
+
+
+def _beside_empty(reader: Reader, body: Expr, where: str) -> list[Doubt]:
+    """NoLimitError where a body is divided by an average that is empty for some neurons; the doubts."""
+    if reader.around is None or not reader.around.may_be_empty:
+        return []
+    alone = ((node, place) for node in _exposed(body) for place in singular_places(node))
+    exposed = dict.fromkeys((node, a) for node, (part, a) in alone if part == node and reads_vectors(a))
+    return [d for node, a in exposed for d in emptied.are_left(reader, node, a, _told(reader, node), where)]
 
 
 def _told(reader: Reader, expr: Expr) -> str:

@@ -56,7 +56,8 @@ def by_branches(
         if isinstance(node, sympy.sign) and not analysis.almost_never_zero(node.args[0]):
             sides = (*sides, sympy.S.Zero)
         told = known | {condition_of(node)}
-        everywhere = [put_in(expr, {node: side}, {}) for side in sides]
+        mirrored = _mirrored(node, expr) if analysis.almost_never_zero(node.args[0]) else {}
+        everywhere = [put_in(expr, {node: side, **mirrored.get(k, {})}, {}) for k, side in enumerate(sides)]
         tried = [(everywhere, known)]
         # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line
         if growth.kind is Growth.EXPONENTIAL or isinstance(node, where):
@@ -67,6 +68,22 @@ def by_branches(
             if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
                 return whole
     return growth
+
+
+def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:
+    """On the sides of step(c), relu(c), … what the same function of −c is, which is on the other one; c is not 0.
+
+    >>> from tplimits.program.nodes.functions import step
+    >>> x = sympy.Symbol("x", real=True)
+    >>> _mirrored(step(x), 1 / (step(x) + step(-x)))
+    {0: {step(-x): 0}, 1: {step(-x): 1}}
+    """
+    other = node.func(-node.args[0]) if len(node.args) == 1 else node
+    # −sign(x) and |x| are no other functions
+    if other == node or type(other) is not type(node) or not expr.has(other):
+        return {}
+    first, second = SIDES[type(node)](*other.args)
+    return {0: {other: second}, 1: {other: first}}
 
 
 def pieces(sides: Sequence[Expr], node: Expr, varies: Callable[[Expr], bool]) -> list[Expr]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sympy import Expr, Symbol
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.displaced import Surroundings
 
 #: of a question
 Answer = TypeVar("Answer")
@@ -95,6 +98,10 @@ class Numbers(Protocol):
 
 class Reader(Protocol):
     """A body and the limits of what it reads: for the hypotheses on jumps, poles and roots."""
+
+    @property
+    def around(self) -> Surroundings | None:
+        """What is known of the entries of the program; None where nothing is averaged that other neurons bend."""
 
     def tolerance(self, expr: Expr) -> float:
         """What counts as zero beside intervals: rounding of decimal numbers and data that a part of the body reads."""

@@ -26,7 +26,7 @@ from tplimits.program.parts import found
 #: digits to which the limit of a scalar is told from a negative number
 _DIGITS = 40
 #: roots of these powers and higher ones lose half of the digits of a zero at most; an error that is told as none
-_STEEP, _KNOWN = sympy.S.Half, 1e-3
+_STEEP, _KNOWN = sympy.S.Half, 1e-6
 
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:

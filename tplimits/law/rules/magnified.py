@@ -107,13 +107,18 @@ def _of_limits(factor: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
 
 def divides_fluctuations(body: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
     """Whether a product has a negative power of n beside a pole at the limit of scalars, as 1/(√n s) with s → 0 has."""
-
-    def vanishes(base: Expr) -> bool:
-        limits = {e: tends(e) for e in entries(base)}
-        return bool(limits) and None not in limits.values() and cancelled(sympy.expand(base.xreplace(limits))) == 0
-
     for product in found(body, sympy.Mul) if N in found(body, Symbol) else ():
         below = [f.base for f in product.args if f.is_Pow and f.exp.could_extract_minus_sign()]
-        if N in below and any(vanishes(base) for base in below if base != N):
+        if N in below and any(_vanishes(base, tends) for base in below if base != N):
             return True
     return False
+
+
+def is_magnified(body: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
+    """Whether a power of n stands in a pole at the limit of scalars: (√n s + √n t)/|√n s + √n t| is read at √n s."""
+    return any(node.is_Pow and a.has(N) and _vanishes(a, tends) for node, a in singular_places(body))
+
+
+def _vanishes(base: Expr, tends: Callable[[Entry], Expr | None]) -> bool:
+    limits = {e: tends(e) for e in entries(base)}
+    return bool(limits) and None not in limits.values() and cancelled(sympy.expand(base.xreplace(limits))) == 0

@@ -21,7 +21,7 @@ from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import cancelled, vanishes
 from tplimits.law.kets import key_of
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
-from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations
+from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations, is_magnified
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.rules.removable import continued, smooth
 from tplimits.law.rules.small import in_powers_of_n, led_in_powers_of_n, smoothed_out
@@ -75,7 +75,7 @@ def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     # first without averages around their limits: most bodies have negative powers alone and end here
     body = scaled_out(body, growing=False)
     if N not in parts.found(body, Symbol):
-        return body
+        return _with_fluctuations(state, key, raised) if is_magnified(raised, tends) else body
     # 1 + n s² is divided by n as it stands unless averages in s absorb it
     if any(key_of(entry) in state.scalars for part in outgrown(body) for entry in entries(part)):
         return _with_fluctuations(state, key, body)

@@ -19,6 +19,7 @@ from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.parts import longer, put_in, remembered
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.displaced import Surroundings
     from tplimits.law.state import Derivation
 
 
@@ -36,6 +37,11 @@ class BodyReader:
     swap: Mapping[Expr, Expr]
     #: parts with these limits put in, as far as they are known
     done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def around(self) -> Surroundings:
+        """What is known of the entries of the program."""
+        return self.state.around
 
     def tolerance(self, expr: Expr) -> float:
         """1e-12 where rounded numbers take part."""
@@ -103,7 +109,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""
-        return bounds_through(expr, self.own_bounds, self.state.around.opened)
+        return bounds_through(expr, self.own_bounds, self.around.opened)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""

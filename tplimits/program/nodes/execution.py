@@ -184,7 +184,7 @@ class Execution(Setting, Walker[Array]):
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
         self.look_at_rounding(body, known)
-        value = numpy.asarray(evaluate(body, known), dtype=numpy.float64)
+        value = numpy.asarray(evaluate(body, known) + self.rounding(body, known), dtype=numpy.float64)
         if value.ndim:
             summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
             value = value.reshape(value.shape[: summed.start] + value.shape[summed.stop :])
@@ -195,6 +195,10 @@ class Execution(Setting, Walker[Array]):
 
     def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """Nothing: a run at finite width is what double precision makes of it."""
+
+    def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
+        """What is added to a body: nothing."""
+        return 0.0
 
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
         """A sum whose summands data put at their places, with dimensions (draw, *grid, *neurons)."""

@@ -16,17 +16,19 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.nodes.display_names import display_names
-from tplimits.program.nodes.domains import where_chosen
+from tplimits.program.nodes.domains import singular_places, where_chosen
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
     DataIndex,
     Entry,
     Lookup,
+    N,
     axis_symbol,
     canonical_bound_axes,
     divides_by_vectors,
     entries,
+    width_symbol,
 )
 from tplimits.program.nodes.functions import step, where
 from tplimits.program.nodes.hidden_domains import HiddenDomains
@@ -137,6 +139,9 @@ class _Builder:
     def build(self) -> None:
         """The instructions, those of maps included whose domains would be lost in their users."""
         self._build()
+        if scaled := self._scaled_below_poles():
+            self.roots |= scaled
+            self._build()
         while new := list(self.domains.found(self.roots, self._resolve)):
             for user, part in new:
                 if part == user or self.trace.values[part].neurons:
@@ -148,6 +153,20 @@ class _Builder:
             # what is read twice may cancel: log x − log x
             if self.where[part] not in self.instructions[self.where[user]].operands:
                 self.domains.refuse(user, part)
+
+    def _scaled_below_poles(self) -> set[int]:
+        """Scalars times powers of a width that a quotient loses: |√n s|/(√n s) is |s|/s, and S/T a pole at s/t."""
+        widths = set(map(width_symbol, self.trace.widths))
+        values = ((uid, self.trace.values[uid]) for uid in self.inlined)
+        scaled = [u for u, v in values if not v.width and not v.neurons and widths & found(v.expr, Symbol)]
+        if not scaled:
+            return set()
+        bodies = (s.body for s in self.instructions if isinstance(s, (OuterNonlin, ScalarNonlin)))
+        # a quotient of two widths is a number
+        as_one = (body.xreplace(dict.fromkeys(widths, N)) for body in bodies)
+        lost = (body for body in as_one if N not in found(body, Symbol))
+        bare = {e.source for body in lost for node, a in singular_places(body) if node.is_Pow for e in entries(a)}
+        return {u for u in scaled if not bare.isdisjoint(e.source for e in entries(self.inlined[u]))}
 
     def _build(self) -> None:
         self.instructions: list[Instruction] = []

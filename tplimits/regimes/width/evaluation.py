@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,19 +14,21 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, shown
 from tplimits.law import targets
+from tplimits.law.hypotheses.reader import Unreadable
 from tplimits.law.hypotheses.sampled import may_have_no_error, no_error, told
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable, keys
 from tplimits.law.observables import observables as all_observables
+from tplimits.law.rules.read_at_kinks import scalars_at_kinks
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
 from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.number import Number, all_finite
-from tplimits.numbers.particles import Particles
-from tplimits.numbers.particles import evaluate as by_draws
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import EvaluationPlan, plan
-from tplimits.numbers.precision import Unsettled
+from tplimits.numbers.precision import SPREADS, Unsettled
+from tplimits.numbers.replicates import Particles
+from tplimits.numbers.replicates import evaluate as by_draws
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import constant_symbol, entries
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 _COARSE = 1e-3
 #: a closed form less accurate than this is weighed against the integral it was made from
 _ROUGH = 1e-9
+#: the largest error of a scalar that is read off the law where particles take means
+_KNOWN = 1e-9
 METHODS = ("auto", "exact", "quadrature", "particles")
 
 
@@ -102,11 +107,23 @@ def evaluate(
                 "method='exact' or 'quadrature'."
             )
         _refuse_without_error(program, state, chosen, values)
-        return by_draws(program, chosen, asked, ratios, constants)
+        return by_draws(program, chosen, asked, ratios, constants, _settled(state, chosen, values))
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
     return all_finite(found.numbers(_chosen(observables, only)))
+
+
+def _settled(state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
+    """Numbers of the scalars that kinks and roots at 0 rest on, 0 where they are it within their errors."""
+    positions = sorted({position for o in chosen for position, _ in keys(o)})
+    numbers: dict[Key, float] = {}
+    for key in scalars_at_kinks(state, positions, partial(intervals.values, state.engine, constants=values)):
+        with contextlib.suppress(Unreadable):
+            (number,) = intervals.intervals(state.engine, [state.scalars[key]], values)
+            if number.error <= _KNOWN * max(1.0, abs(number.value)):
+                numbers[key] = 0.0 if abs(number.value) <= SPREADS * number.error else number.value
+    return numbers
 
 
 def _refuse_without_error(

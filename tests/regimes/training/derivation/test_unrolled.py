@@ -9,7 +9,7 @@ import trained_networks as finite
 
 import tplimits as tp
 from tplimits.law.observables import observables
-from tplimits.numbers.particles import replicate
+from tplimits.numbers.replicates import Draws
 
 _DATA = np.random.default_rng(5)
 X, Y = _DATA.standard_normal((3, 2)), _DATA.standard_normal(3)
@@ -122,7 +122,8 @@ def test_both_ways_to_particles_agree(network, steps):
     asked = {"error": tp.squared_error(Y.reshape(3, *outputs)), "lr": 0.1, "steps": steps}
     program = limit.unrolled(X, **asked)
     wanted = [o for o in observables(program) if o.label.startswith(f"return[{steps}]")]
-    draws = np.array([replicate(program, wanted, 384, np.random.default_rng([2, k]), True, {}, {}) for k in range(6)])
+    common = Draws(program, tuple(wanted), True, {}, {})
+    draws = np.array([common.replicate(384, np.random.SeedSequence([2, k])) for k in range(6)])
     run = limit.evaluate(X, particles=2048, **asked)
     error = np.hypot(draws.std(axis=0, ddof=1) / np.sqrt(6), run.stderr[steps].ravel())
     assert (np.abs(draws.mean(axis=0) - run.f[steps].ravel()) < 4 * error).all()

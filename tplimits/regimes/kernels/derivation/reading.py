@@ -39,6 +39,11 @@ class BodyReader:
     state: Recursion
     of_gradient: bool = False
 
+    @property
+    def around(self) -> None:
+        """Averages of what is bent by several neurons are refused."""
+        return None
+
     def tolerance(self, expr: Expr) -> float:
         """1e-12 where rounded numbers take part; the rounding of inputs is in the intervals."""
         return self.state.judged.rounded.tolerance(expr)

@@ -62,6 +62,11 @@ class ScalarReader:
     lowering: Lowering
     env: Mapping[Expr, int]
 
+    @property
+    def around(self) -> None:
+        """Scalars of a block read no averages over other neurons."""
+        return None
+
     def tolerance(self, expr: Expr) -> float:
         """None: numbers are exact, and what is rounding of an array alone is zero."""
         return 0.0
