@@ -75,6 +75,8 @@ class ParticleExecution(Execution):
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program, self.data)
         self.may_lie_far_out = lies_far_out(program)
+        #: at how many particles rounding is bounded
+        self.seen = _SEEN
         self._looked_at: set[Expr] = set()
 
     def part(self, number: int, of: int) -> ParticleExecution:
@@ -117,12 +119,12 @@ class ParticleExecution(Execution):
 
     def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
-        if not may_be_lost(body) or body in self._looked_at:
+        if not self.seen or not may_be_lost(body) or body in self._looked_at:
             return
         if not holds(body, *JUMPS):  # which move in training
             self._looked_at.add(body)
         last = max((numpy.shape(v)[-1] for v in known.values() if numpy.ndim(v)), default=1)
-        few = slice(None, None, max(1, last // _SEEN))
+        few = slice(None, None, max(1, last // self.seen))
         some = {leaf: v[..., few] if numpy.ndim(v) and v.shape[-1] == last else v for leaf, v in known.items()}
         shape = numpy.broadcast_shapes(*map(numpy.shape, some.values()))
         weights = numpy.full(shape, 1 / max(1, math.prod(shape)))
@@ -211,13 +213,15 @@ def replicate(
     white: bool,
     ratios: Mapping[str, float],
     constants: Mapping[str, Any],
+    seen: int = _SEEN,
 ) -> Array:
-    """One replicate, with the bias of order 1/M removed by the jackknife.
+    """One replicate, with the bias of order 1/M removed by the jackknife; rounding is bounded at `seen` particles.
 
     A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
     any more noise, since the halves share it.
     """
     whole = ParticleExecution(program, particles, rng, white, ratios, constants)
+    whole.seen = seen
     # halves of the same particles, from the same normal columns: their noise is that of the whole
     runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
     values = []
@@ -237,9 +241,10 @@ def _seeded_replicate(
     ratios: Mapping[str, float],
     constants: Mapping[str, Any],
     seed: numpy.random.SeedSequence,
+    seen: int,
 ) -> Array:
     rng = numpy.random.Generator(numpy.random.SFC64(seed))
-    return replicate(program, observables, particles, rng, white, ratios, constants)
+    return replicate(program, observables, particles, rng, white, ratios, constants, seen)
 
 
 @dataclass(frozen=True)
@@ -274,11 +279,13 @@ def evaluate(
     particles, replicates, white = int(asked.particles), int(asked.replicates), asked.conditioning == "white"
     job = partial(_seeded_replicate, program, tuple(observables), particles, white, ratios, constants)
     seeds = numpy.random.SeedSequence(asked.seed).spawn(replicates)
+    # all replicates have one law: the first looks at what rounding makes of it for all of them
+    seen = [_SEEN * replicates, *(0,) * (replicates - 1)]
     rows = []
     with reporting(asked.progress) as report:
         report.plan(replicates, "particles")
         try:
-            for row in map(job, seeds) if asked.executor is None else asked.executor.map(job, seeds):
+            for row in map(job, seeds, seen) if asked.executor is None else asked.executor.map(job, seeds, seen):
                 rows.append(row)
                 report.advance(1)
         except MemoryError:

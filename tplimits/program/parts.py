@@ -104,6 +104,12 @@ def _lines(classes: frozenset[type]) -> frozenset[type]:
     return frozenset(line for c in classes for line in c.__mro__)
 
 
+@remembered(_MOST)
+def symbols(expr: Expr) -> frozenset[sympy.Symbol]:
+    """Its free symbols."""
+    return frozenset(expr.free_symbols)
+
+
 def put_for(expr: Expr, whole: Expr, symbol: Expr) -> Expr:
     """A symbol for a function, also where a sum has taken in its terms.
 
