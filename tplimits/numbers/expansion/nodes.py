@@ -78,22 +78,26 @@ def mapped(function: Callable[..., Any], *fields: Field) -> Field:
     if all(f.dims == first for f in fields):
         return Field(first, numpy.asarray(function(*(f.values for f in fields)), dtype=numpy.float64))
     dims = union(*fields)
-    _refuse_large(*((f.dims, f.values.shape) for f in fields))
+    _refuse_large(*fields)
     return Field(dims, numpy.asarray(function(*(aligned(f, dims) for f in fields)), dtype=numpy.float64))
 
 
-def _refuse_large(*fields: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """TooLarge where a function of all variables of some fields, by their variables and shapes, has no room."""
+def _refuse_large(*fields: Field) -> None:
+    """TooLarge where a function of all variables of some fields has no room."""
     sizes: dict[int, int] = {}
-    for dims, shape in fields:
-        sizes.update(zip(dims, shape, strict=True))
+    for f in fields:
+        sizes.update(zip(f.dims, f.values.shape, strict=True))
+    sizes.pop(STACKED, None)
     if math.prod(sizes.values()) > MOST_ENTRIES:
         raise TooLarge
 
 
 def contracted(a: Field, b: Field) -> Field:
     """Σ_k a_k b_k of stacked fields."""
-    _refuse_large(*((f.dims[1:], f.values.shape[1:]) for f in (a, b)))
+    _refuse_large(a, b)
+    first, second = a.dims[1:], b.dims[1:]
+    if not first or not second or first[-1] < second[0]:  # of nothing in common: a product of matrices
+        return Field(first + second, numpy.asarray(numpy.tensordot(a.values, b.values, axes=(0, 0))))
     both = union(a, b)
     letters = ["".join(chr(ord("a") + both.index(d)) for d in dims) for dims in (a.dims, b.dims, both[1:])]
     return Field(both[1:], numpy.asarray(numpy.einsum("{},{}->{}".format(*letters), a.values, b.values)))
@@ -198,6 +202,7 @@ class Frame:
     bends: str = ""
     #: of each variable, the marks that a kink has been found to lie on
     taken: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _joint: dict[tuple[int, ...], Field] = field(default_factory=dict)
 
     @property
     def tolerance(self) -> float:
@@ -281,10 +286,12 @@ class Frame:
 
     def weight(self, dims: tuple[int, ...]) -> Field:
         """The joint weights of nodes of some variables, parents among them."""
-        found = constant(1.0)
-        for d in dims:
-            found = times(found, Field(self.variables[d].dims, self.variables[d].weights))
-        return found
+        if dims not in self._joint:
+            found = constant(1.0)
+            for d in dims:
+                found = times(found, Field(self.variables[d].dims, self.variables[d].weights))
+            self._joint[dims] = found
+        return self._joint[dims]
 
 
 def _even(number: int, axis: str, step: float) -> Variable:
