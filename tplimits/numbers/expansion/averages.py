@@ -262,7 +262,8 @@ class Averages:
         """C_ik + r_i r_k; n^(−1/2) stands last, at ROOT."""
         left, right = numpy.array(rows), numpy.array(columns)
         # E of a product of two that are off by n^(−1/2): means count like fluctuations at order 1/n
-        return numpy.asarray(self._covariance[left[:, None], right] + numpy.outer(self._roots[left], self._roots[right]))
+        found: Array = self._covariance[left[:, None], right] + numpy.outer(self._roots[left], self._roots[right])
+        return found
 
     def product(self, u: Jet, w: Jet) -> Jet:
         """u w."""

@@ -16,8 +16,8 @@ from tplimits.numbers.expansion.nodes import STACKED, Field, constant, mapped, p
 class Slopes(Mapping[int, Field]):
     """Derivatives by averages, of which a program has hundreds: those of the same variables are one array.
 
-    `stacks` tells which averages the first dimension of an array stands for, in order.  A derivative may have parts in several
-    stacks, and is their sum: what averages do with derivatives is linear in them.
+    `stacks` tells which averages the first dimension of an array stands for, in order.  A derivative may have parts in
+    several stacks, and is their sum: what averages do with derivatives is linear in them.
     """
 
     stacks: tuple[tuple[tuple[int, ...], Field], ...] = ()
