@@ -75,9 +75,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
     if growth.established and (boxed or inner != value):
-        state.judged[value] = (
-            _judged(state, key, value if boxed else inner, value, growth) if symbols(value) else value
-        )
+        state.judged[value] = _judged(state, key, value if boxed else inner, value, growth) if symbols(value) else value
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
     state.steps.append(Step(rule, lambda: _labels(state, body), text, REFERENCE, lambda: remarks))

@@ -28,6 +28,7 @@ from tplimits.numbers.expansion.nodes import (
     STACKED,
     Field,
     Frame,
+    along_first,
     constant,
     contracted,
     mapped,
@@ -254,8 +255,8 @@ class Averages:
             for columns, right in b.stacks:
                 c = self._seconds(rows, columns)
                 if c.any():
-                    seen = numpy.tensordot(c, left.values, axes=(0, 0))
-                    total = plus(total, contracted(Field(left.dims, seen), right))
+                    seen = Field(left.dims, along_first(c, left.values))
+                    total = plus(total, contracted(seen, right))
         return total
 
     def _seconds(self, rows: Sequence[int], columns: Sequence[int]) -> Array:

@@ -97,10 +97,16 @@ def contracted(a: Field, b: Field) -> Field:
     _refuse_large(a, b)
     first, second = a.dims[1:], b.dims[1:]
     if not first or not second or first[-1] < second[0]:  # of nothing in common: a product of matrices
-        return Field(first + second, numpy.asarray(numpy.tensordot(a.values, b.values, axes=(0, 0))))
+        return Field(first + second, along_first(a.values, b.values))
     both = union(a, b)
     letters = ["".join(chr(ord("a") + both.index(d)) for d in dims) for dims in (a.dims, b.dims, both[1:])]
     return Field(both[1:], numpy.asarray(numpy.einsum("{},{}->{}".format(*letters), a.values, b.values)))
+
+
+def along_first(a: Array, b: Array) -> Array:
+    """Σ_k a_k ⊗ b_k: what numpy.tensordot does in ten times as long, where arrays are small."""
+    found = a.reshape(len(a), -1).T @ b.reshape(len(b), -1)
+    return found.reshape(a.shape[1:] + b.shape[1:])
 
 
 def plus(a: Field | None, b: Field | None) -> Field | None:
@@ -265,7 +271,8 @@ class Frame:
             place = dims.index(d)
             weights = self.variables[d].weights
             if weights.ndim == 1:
-                values = numpy.tensordot(values, weights, axes=(place, 0))
+                values = numpy.moveaxis(values, place, -1)
+                values = (values.reshape(-1, len(weights)) @ weights).reshape(values.shape[:-1])
             else:
                 # weights that depend on parents: these have to be there still, so later variables go first
                 values = (values * aligned(Field(self.variables[d].dims, weights), tuple(dims))).sum(axis=place)
