@@ -4,8 +4,9 @@ import numpy
 import pytest
 
 from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.fields import Field, constant, times
 from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes
-from tplimits.numbers.expansion.nodes import Field, Frame, constant, times
+from tplimits.numbers.expansion.nodes import Frame
 
 RNG = numpy.random.default_rng(3)
 SIZES = {1: 3, 2: 4}

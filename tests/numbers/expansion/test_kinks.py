@@ -8,9 +8,10 @@ import numpy
 import pytest
 
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.fields import Field, mapped, times
 from tplimits.numbers.expansion.jets import Jet, Slopes
 from tplimits.numbers.expansion.kinks import Kinks, _Zero
-from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, mapped, times
+from tplimits.numbers.expansion.nodes import APART, OTHER, Frame, Moved, Split, Variable
 from tplimits.program.nodes.rules import density
 
 LINE = numpy.linspace(-9, 9, 61)

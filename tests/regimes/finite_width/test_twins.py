@@ -5,9 +5,9 @@ from expanded import tied, tied_relu, vanishing
 
 import tplimits as tp
 from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.fields import constant
 from tplimits.numbers.expansion.jets import Slopes, number
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import constant
 from tplimits.regimes.finite_width.limit import FiniteWidthLimit
 
 pytestmark = pytest.mark.sampling

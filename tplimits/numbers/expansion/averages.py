@@ -21,21 +21,10 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.numbers.expansion.fields import STACKED, Field, along_first, constant, contracted, mapped, plus, times
 from tplimits.numbers.expansion.influences import Influences
 from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes, number, power_of, summed
-from tplimits.numbers.expansion.nodes import (
-    OTHER,
-    STACKED,
-    Field,
-    Frame,
-    along_first,
-    constant,
-    contracted,
-    mapped,
-    moved,
-    plus,
-    times,
-)
+from tplimits.numbers.expansion.nodes import OTHER, Frame, moved
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.jets import Given

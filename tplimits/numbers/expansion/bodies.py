@@ -18,9 +18,9 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.vanishing import FORM
 from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.fields import Field, aligned, constant, mapped, union
 from tplimits.numbers.expansion.jets import Jet, Slopes, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
-from tplimits.numbers.expansion.nodes import Field, aligned, constant, mapped, union
 from tplimits.numbers.expansion.several import of_several
 from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.numbers.expansion.nodes import STACKED, Field, constant, mapped, plus, times
+from tplimits.numbers.expansion.fields import STACKED, Field, constant, mapped, plus, times
 
 
 @dataclass(frozen=True, eq=False)

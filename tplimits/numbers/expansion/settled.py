@@ -22,8 +22,8 @@ from sympy import Expr, Rational, S, Symbol
 
 from tplimits.arrays import Array
 from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.fields import constant
 from tplimits.numbers.expansion.jets import Jet, number
-from tplimits.numbers.expansion.nodes import constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,8 +12,8 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
+from tplimits.numbers.expansion.fields import Field, mapped, plus, times
 from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes
-from tplimits.numbers.expansion.nodes import Field, mapped, plus, times
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
