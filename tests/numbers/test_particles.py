@@ -10,6 +10,7 @@ import scipy.stats
 import sympy
 
 import tplimits as tp
+from tplimits.numbers import particles
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
@@ -341,3 +342,39 @@ def test_what_is_infinite_is_refused_without_a_warning():
     limit = tp.derive(program, assume=("moment of _2",))
     with pytest.raises(tp.EvaluationError, match="`return` is not finite in some replicate"):
         limit.evaluate(method="particles", particles=100, replicates=4)
+
+
+def test_rounding_is_looked_at_in_one_replicate_for_all(monkeypatch):
+    """They have one law: as many particles are looked at as all of them would, and their numbers are the same."""
+
+    @tp.program
+    def steep(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.tanh(x + y) * (x - y))
+
+    limit = tp.derive(steep)
+    judged = []
+    refused = particles.refuse_rounding
+
+    def counted(body, known, weights, *rest):
+        judged.append(weights.size)
+        refused(body, known, weights, *rest)
+
+    monkeypatch.setattr(particles, "refuse_rounding", counted)
+    found = limit.evaluate("particles", particles=1 << 14, replicates=8, seed=0)["return"]
+    assert judged and min(judged) == 8 * 256
+    once = len(judged)
+    assert limit.evaluate("particles", particles=1 << 14, replicates=4, seed=0)["return"].error > 0
+    assert len(judged) == 2 * once
+    monkeypatch.setattr(ParticleExecution, "look_at_rounding", lambda *_: None)
+    assert limit.evaluate("particles", particles=1 << 14, replicates=8, seed=0)["return"] == found
+
+
+def test_a_jump_that_rounding_decides_is_refused_by_particles():
+    """step(1 − tanh² 30x − 10⁻²⁰) is 1 where |x| < .79; doubles have 1 − tanh² = 0 from .64 on."""
+
+    @tp.program
+    def lost(x: tp.Vector):
+        return tp.avg(tp.step(1 - tp.tanh(30 * x) ** 2 - 1e-20))
+
+    with pytest.raises(tp.EvaluationError, match="double precision"):
+        tp.derive(lost).evaluate("particles", seed=0)

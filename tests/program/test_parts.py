@@ -3,9 +3,9 @@
 import pytest
 import sympy
 
-from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.entries import Entry, GaussMean
 from tplimits.program.nodes.functions import relu, step
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, put_in, symbols
 
 X = sympy.symbols("x:12", real=True)
 LINEAR = sum((i - 3) * x for i, x in enumerate(X))
@@ -39,6 +39,13 @@ def test_values_are_put_in_as_sympy_does_it(body, head):
     assert put_in(several, dict.fromkeys(X, sympy.Integer(0)), {}) == several.xreplace(
         dict.fromkeys(X, sympy.Integer(0))
     )
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_free_symbols_are_those_of_sympy(body):
+    mean = GaussMean(body * X[7], X[1])
+    for expr in (body, mean, mean**2 + X[1], sympy.Integral(body, (X[0], 0, X[11])) * X[2], sympy.Integer(2)):
+        assert symbols(expr) == expr.free_symbols
 
 
 PRODUCTS = [

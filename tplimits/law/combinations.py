@@ -14,7 +14,7 @@ from tplimits.law.expanding import expanded, is_long, times, total, with_sech
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, NamedMoments
 from tplimits.program.nodes.hidden_jumps import hidden_jumps, slope
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found, holds, symbols
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -66,11 +66,10 @@ class Combinations(NamedMoments):
             return self.gaussians.is_random(expr)
         if expr.is_number:
             return False
-        free = expr.free_symbols
         if over is not None:
             # a box mean counts as random: its own boxes may have to be merged with those integrated over
             return not over.isdisjoint(self.gaussians.of(expr)) or holds(expr, BoxMean)
-        return any(self.gaussians.is_random(s) for s in free) or holds(expr, BoxMean)
+        return any(map(self.gaussians.is_random, symbols(expr))) or holds(expr, BoxMean)
 
     def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
         """Σ coefficient · ket, with like terms collected."""
@@ -117,8 +116,8 @@ class Combinations(NamedMoments):
         """The chain rule through names of long factors."""
         if atom in self.gaussians.long:
             return self._long_derivative(atom, symbol)
-        parts = [slope(atom, symbol)] if symbol in atom.free_symbols else []
-        for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
+        parts = [slope(atom, symbol)] if symbol in symbols(atom) else []
+        for name in sorted((s for s in symbols(atom) if s in self.gaussians.long), key=lambda s: s.name):
             # the chain rule goes through names: free symbols alone do not show the variables behind them
             if symbol in self.gaussians.long[name].variables:
                 parts.append(slope(atom, name) * self._long_derivative(name, symbol))

@@ -26,7 +26,7 @@ from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
 from tplimits.law.turning import Turning
 from tplimits.program.nodes.functions import elementary
-from tplimits.program.parts import found
+from tplimits.program.parts import found, symbols
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -142,7 +142,7 @@ class Expectations(Combinations):
             if (
                 scope is None
                 and copies > 1
-                and any(isinstance(self.moments.get(s), OpenMoment) for s in value.free_symbols)
+                and any(isinstance(self.moments.get(s), OpenMoment) for s in symbols(value))
             ):
                 return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
             return value

@@ -17,7 +17,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import divisors, hidden_jumps
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found, holds, symbols
 
 #: (position of the matrix, indices along its finite axes, transposed)
 View = tuple[int, tuple[int, ...], bool]
@@ -92,15 +92,15 @@ class Gaussians:
 
     def of(self, expr: Expr) -> set[Symbol]:
         """The Gaussian variables an expression depends on, through names of long factors too."""
-        return self._reached(expr.free_symbols)
+        return self._reached(symbols(expr))
 
     def everywhere(self, expr: Expr) -> set[Symbol]:
         """The same, boxed variables included."""
         return self._reached(found(expr, Symbol))
 
-    def _reached(self, symbols: Iterable[Symbol]) -> set[Symbol]:
+    def _reached(self, read: Iterable[Symbol]) -> set[Symbol]:
         reached: set[Symbol] = set()
-        for s in symbols:
+        for s in read:
             if s in self.source:
                 reached.add(s)
             elif s in self.long:
@@ -150,7 +150,7 @@ class Gaussians:
     def copied(self, expr: Expr, box: int) -> tuple[Expr, set[Symbol]]:
         """The expression with its free variables replaced by their copies in a box, and those copies."""
         copies: dict[Expr, Expr] = {}
-        for s in sorted(expr.free_symbols, key=lambda s: s.name):
+        for s in sorted(symbols(expr), key=lambda s: s.name):
             if s in self.source:
                 copies[s] = self.copy(s, box)
             elif s in self.long:

@@ -47,7 +47,7 @@ class Number:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval of the given level: Student's t for particles, value ± error otherwise."""
-        half = float(scipy.stats.t.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
+        half = float(scipy.special.stdtrit(self.degrees, (1 + level) / 2)) * self.error if self.degrees else self.error
         return self.value - half, self.value + half
 
 

@@ -80,6 +80,8 @@ class ParticleExecution(Execution):
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program, self.data)
         self.may_lie_far_out = lies_far_out(program)
+        #: at how many particles rounding is bounded
+        self.rounding_at = SEEN
         self._looked_at: set[Expr] = set()
 
     def part(self, number: int, of: int) -> ParticleExecution:
@@ -122,12 +124,12 @@ class ParticleExecution(Execution):
 
     def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
-        if not may_be_lost(body) or body in self._looked_at:
+        if not self.rounding_at or not may_be_lost(body) or body in self._looked_at:
             return
         if not holds(body, *JUMPS):  # which move in training
             self._looked_at.add(body)
         last = max((numpy.shape(v)[-1] for v in known.values() if numpy.ndim(v)), default=1)
-        few = slice(None, None, max(1, last // SEEN))
+        few = slice(None, None, max(1, last // self.rounding_at))
         some = {leaf: v[..., few] if numpy.ndim(v) and v.shape[-1] == last else v for leaf, v in known.items()}
         shape = numpy.broadcast_shapes(*map(numpy.shape, some.values()))
         weights = numpy.full(shape, 1 / max(1, math.prod(shape)))

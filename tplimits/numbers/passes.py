@@ -31,6 +31,7 @@ from tplimits.numbers.precision import (
 )
 from tplimits.numbers.quadrature import Quadrature
 from tplimits.program.nodes.evaluate import as_number, constant_mean, evaluate
+from tplimits.program.parts import symbols
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -131,7 +132,7 @@ def _zero_within_error(
 ) -> Expr | None:
     """A number in a mean, or a covariance, that moves by as much as it is; None where there is none."""
     for expr in step.coefficients():
-        if not all(here[s] == moved[s] for s in expr.free_symbols):
+        if not all(here[s] == moved[s] for s in symbols(expr)):
             value, other = (float(evaluate(expr, dict(known))) for known in (here, moved))
             if abs(value) <= SPREADS * abs(other - value):
                 return expr
@@ -142,7 +143,7 @@ def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
     if expr.is_Symbol and expr in known:
         return float(known[expr])
     # a double is exact at 17 digits; the arithmetic behind it has more
-    precise = {s: sympy.Float(known[s], 17) for s in expr.free_symbols if s in known}
+    precise = {s: sympy.Float(known[s], 17) for s in symbols(expr) if s in known}
     return double(high_precision(expr, precise, noise=SINGULAR), expr)
 
 

@@ -19,7 +19,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.parts import remembered
+from tplimits.program.parts import remembered, symbols
 
 #: digits carried for closed values, so that cancellation in a formula does not show
 _DIGITS = 40
@@ -54,7 +54,7 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
 
     A correlation of integrated moments can pass 1 by rounding where a Gram is singular.
     """
-    read = {s: sympy.sympify(known[s]) for s in expr.free_symbols if s in known}
+    read = {s: sympy.sympify(known[s]) for s in symbols(expr) if s in known}
     value = _digits(expr, tuple(sorted(read.items(), key=lambda item: item[0].name)))
     if value.is_Number and value.is_finite:
         return value
@@ -129,7 +129,7 @@ def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[S
         for head, argument in nodes:
             values = numpy.atleast_1d(numpy.asarray(evaluate(argument, known, memo), dtype=float))
             spread = float(numpy.max(abs(values - values[0]))) if numpy.isfinite(values).all() else 0.0
-            moved = bool(argument.free_symbols & set(variants))
+            moved = not symbols(argument).isdisjoint(variants)
             # an exact zero is meant at a jump, sign(0) = 0; at a pole or a logarithm it is none the less a singular
             # point
             if abs(values[0]) <= SPREADS * spread and (moved or head not in _JUMPS):
@@ -140,7 +140,8 @@ def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[S
                 )
 
 
-def _singular_nodes(expr: Expr) -> list[tuple[str, Expr]]:
+@remembered(4096)
+def _singular_nodes(expr: Expr) -> tuple[tuple[str, Expr], ...]:
     """(what it is, its argument) of the jumps, logarithms, poles and roots in an expression."""
     found = []
     for node in sympy.preorder_traversal(expr):
@@ -150,4 +151,4 @@ def _singular_nodes(expr: Expr) -> list[tuple[str, Expr]]:
             found.append(("log", node.args[0]))
         elif isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive):
             found.append(("a power with exponent " + str(node.exp), node.base))
-    return [(head, a) for head, a in dict.fromkeys(found) if a.free_symbols]
+    return tuple((head, a) for head, a in dict.fromkeys(found) if a.free_symbols)

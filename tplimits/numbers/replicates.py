@@ -58,13 +58,14 @@ class Draws:
             self.program, particles, rng, self.white, self.ratios, self.constants, self.settled, moved
         )
 
-    def replicate(self, particles: int, seed: numpy.random.SeedSequence) -> Array:
-        """One replicate, with the bias of order 1/M removed by the jackknife.
+    def replicate(self, particles: int, seed: numpy.random.SeedSequence, seen: int = SEEN) -> Array:
+        """One replicate, with the bias of order 1/M removed by the jackknife; rounding is bounded at `seen` particles.
 
         A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
         any more noise, since the halves share it.
         """
         whole = self.execution(particles, seed)
+        whole.rounding_at = seen
         # halves of the same particles, from the same normal columns: their noise is that of the whole
         runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
         values = []
@@ -120,11 +121,13 @@ def evaluate(
     draws = Draws(program, tuple(observables), white, ratios, constants, settled)
     job = partial(draws.replicate, particles)
     seeds = numpy.random.SeedSequence(asked.seed).spawn(replicates)
+    # all replicates have one law: the first looks at what rounding makes of it for all of them
+    seen = [SEEN * replicates, *(0,) * (replicates - 1)]
     rows = []
     with reporting(asked.progress) as report:
         report.plan(replicates, "particles")
         try:
-            for row in map(job, seeds) if asked.executor is None else asked.executor.map(job, seeds):
+            for row in map(job, seeds, seen) if asked.executor is None else asked.executor.map(job, seeds, seen):
                 rows.append(row)
                 report.advance(1)
         except MemoryError:

@@ -104,6 +104,15 @@ def _lines(classes: frozenset[type]) -> frozenset[type]:
     return frozenset(line for c in classes for line in c.__mro__)
 
 
+@remembered(_MOST)
+def symbols(expr: Expr) -> frozenset[sympy.Symbol]:
+    """Its free symbols."""
+    if not expr.args or type(expr).free_symbols is not sympy.Basic.free_symbols:  # what binds some tells the others
+        return frozenset(expr.free_symbols)
+    inside = {symbols(a) for a in expr.args}
+    return inside.pop() if len(inside) == 1 else frozenset().union(*inside)
+
+
 def put_for(expr: Expr, whole: Expr, symbol: Expr) -> Expr:
     """A symbol for a function, also where a sum has taken in its terms.
 
@@ -123,6 +132,10 @@ def put_for(expr: Expr, whole: Expr, symbol: Expr) -> Expr:
 
 def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
     """The expression with values put in, as `xreplace` does it; `done` remembers parts, for the same values."""
+    return _put_in(expr, values, done) if values else expr
+
+
+def _put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
     value = values.get(expr)
     if value is not None:
         return value
@@ -130,7 +143,8 @@ def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> E
         return expr
     value = done.get(expr)
     if value is None:
-        args = [put_in(a, values, done) for a in expr.args]
+        # most parts are leaves
+        args = [_put_in(a, values, done) if a.args else values.get(a, a) for a in expr.args]
         changed = any(a is not b for a, b in zip(args, expr.args, strict=True))
         value = done[expr] = rebuilt(expr, args) if changed else expr
     return value

@@ -57,7 +57,7 @@ def tolerance(value: float, error: float, scale: float, size: float | None = Non
 
 def quantiles(level: float, claims: int) -> float:
     """z(1 − level/2m) + z(power): how many standard errors apart a wrong claim must lie."""
-    return float(scipy.stats.norm.isf(level / (2 * claims)) + scipy.stats.norm.isf(1 - POWER))
+    return -float(scipy.special.ndtri(level / (2 * claims)) + scipy.special.ndtri(1 - POWER))
 
 
 @dataclass(frozen=True)

@@ -228,13 +228,13 @@ class Fit:
         z = (self.intercept - value) / total
         # one error: Student's law itself, without a search
         if not error or not abs(z) < math.inf:
-            return z, float(2 * scipy.stats.t.sf(abs(z), self.dof))
+            return z, float(2 * scipy.special.stdtr(self.dof, -abs(z)))
         laws = (((self.stderr / total) ** 2, self.dof), ((error / total) ** 2, degrees))
 
         # in the logarithm of p: p itself spans a hundred powers of ten
         def beyond(power: float) -> float:
             tail = 10.0**power / 2
-            return sum(share * float(scipy.stats.t.isf(tail, dof)) for share, dof in laws if share) - abs(z)
+            return sum(-share * float(scipy.special.stdtrit(dof, tail)) for share, dof in laws if share) - abs(z)
 
         if beyond(_LEAST_POWER) < 0:
             return z, 10.0**_LEAST_POWER
@@ -266,7 +266,7 @@ def fit(moments: SampleMoments, series: Series, term: float = 0.0) -> Fit:
         slopes=tuple(map(float, estimates[1 : series.parameters])),
         chi2=chi2,
         chi2_dof=chi2_dof,
-        lack=float(scipy.stats.chi2.sf(chi2, chi2_dof)) if chi2_dof else 1.0,
+        lack=float(scipy.special.chdtrc(chi2_dof, chi2)) if chi2_dof else 1.0,
     )
 
 

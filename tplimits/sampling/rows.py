@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-import scipy.stats
+import scipy
 
 from tplimits.sampling.design import quantiles, tolerance
 from tplimits.sampling.estimate import (
@@ -133,7 +133,7 @@ def beyond_misfit(moments: SampleMoments, claim: Claim, shared: float = 0.0) -> 
     # the noise of both ends of the range adds up at worst
     error = math.hypot((1 + left) * math.sqrt(noise[-1]), 2 * left * math.sqrt(noise.max()), claim.error, shared)
     degrees = min(min(moments.draws) - 1, claim.degrees)
-    return min(1.0, 2 * float(scipy.stats.t.sf(gap / error, degrees)))
+    return min(1.0, 2 * float(scipy.special.stdtr(degrees, -gap / error)))
 
 
 def slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:

@@ -41,7 +41,7 @@ def test_random_programs(seed, monkeypatch):
 
 def test_a_rule_with_a_mistake_is_seen(monkeypatch):
     from tplimits.numbers.expansion.averages import Averages
-    from tplimits.numbers.expansion.nodes import constant
+    from tplimits.numbers.expansion.fields import constant
 
     prepared = Prepared(KNOWN["tied"][0], size=12)
     expected = by_weights(prepared)[1]

@@ -7,7 +7,8 @@ import pytest
 import scipy.special
 
 from tplimits.numbers.expansion import cells
-from tplimits.numbers.expansion.nodes import Field, Frame
+from tplimits.numbers.expansion.fields import Field
+from tplimits.numbers.expansion.nodes import Frame
 from tplimits.numbers.expansion.resolutions import STEPS
 
 

@@ -8,9 +8,10 @@ import numpy
 import pytest
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.numbers.expansion.jets import Jet
+from tplimits.numbers.expansion.fields import Field, mapped, times
+from tplimits.numbers.expansion.jets import Jet, Slopes
 from tplimits.numbers.expansion.kinks import Kinks, _Zero
-from tplimits.numbers.expansion.nodes import APART, OTHER, Field, Frame, Moved, Split, Variable, mapped, times
+from tplimits.numbers.expansion.nodes import APART, OTHER, Frame, Moved, Split, Variable
 from tplimits.program.nodes.rules import density
 
 LINE = numpy.linspace(-9, 9, 61)
@@ -145,7 +146,7 @@ def test_on_points_that_are_spread_a_kink_must_stay_where_it_is(slopes, fine):
         d if isinstance(d, Field) else Field((1,) if numpy.ndim(d) else (), numpy.asarray(d, dtype=float))
         for d in slopes
     ]
-    x = Jet(Field((1,), LEFT), dict(enumerate(fields)))
+    x = Jet(Field((1,), LEFT), Slopes.of(dict(enumerate(fields))))
     kinks = Kinks(Frame(0.3, divides=False), "f")
     if fine:
         assert kinks.delta(x) is None
@@ -223,7 +224,7 @@ def test_arguments_that_are_zero_for_a_share_of_neurons(moves):
     values = numpy.array([-1.0, -2.0, 0.0, 3.0, 4.0])
     for at, share in ((values, True), (numpy.array([*values, 5.0]), False)):
         slope = Field((1,), numpy.where(at == 0, 1.0 * moves, at))
-        for x in (Jet(Field((1,), at), {0: slope}), Jet(Field((1,), at), {}, slope)):
+        for x in (Jet(Field((1,), at), Slopes.of({0: slope})), Jet(Field((1,), at), shift=slope)):
             neurons = Variable(1, "n", (), at, numpy.full(len(at), 1 / len(at)))
             kinks = Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")
             if share and moves:
@@ -237,7 +238,7 @@ def test_nodes_between_places_that_fall_together_are_no_share_of_neurons():
     """A quarter of the nodes at the kink, with the weight of a piece of no length."""
     at = numpy.array([-1.0, 0.0, 1e-9, 2.0, 3.0])
     neurons = Variable(1, "n", (), at, numpy.array([0.3, 1e-9, 1e-9, 0.4, 0.3]))
-    x = Jet(Field((1,), at), {0: Field((1,), at + 1)})
+    x = Jet(Field((1,), at), Slopes.of({0: Field((1,), at + 1)}))
     Kinks(Frame(0.3, frozenset({1}), {}, {1: neurons}), "f")._refuse_flat(x)
 
 
@@ -305,7 +306,7 @@ def test_scalars_and_what_touches_its_kink():
     frame, u, g = frame_with()
     kinks, one = Kinks(frame, "f"), Field((), numpy.array(1.0))
     for at, refused in ((0.0, True), (5e-7, True), (-5e-7, True), (1e-5, False), (-0.3, False)):
-        x = Jet(Field((), numpy.array(at)), {0: one})
+        x = Jet(Field((), numpy.array(at)), Slopes.of({0: one}))
         if refused:
             with pytest.raises(NoLimitError, match="a scalar that moves"):
                 kinks.delta(x)

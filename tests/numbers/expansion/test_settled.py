@@ -14,7 +14,7 @@ import tplimits as tp
 from tplimits.errors import NoLimitError
 from tplimits.numbers.expansion.covariances import fixed
 from tplimits.numbers.expansion.explicit import Explicit, turned
-from tplimits.numbers.expansion.nodes import constant
+from tplimits.numbers.expansion.fields import constant
 from tplimits.numbers.expansion.settled import Settled, _absolute, _Power, _product
 from tplimits.regimes.depth.expanded.layers import Layers
 

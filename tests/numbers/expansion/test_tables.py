@@ -10,7 +10,7 @@ import pytest
 import tplimits as tp
 from tplimits.law.observables import observables
 from tplimits.numbers.expansion import tables
-from tplimits.numbers.expansion.nodes import TooLarge
+from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.resolutions import Expanded
 from tplimits.numbers.expansion.tables import Asked, numbers_of
 from tplimits.program.nodes.entries import size_symbol

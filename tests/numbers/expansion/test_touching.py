@@ -5,7 +5,8 @@ import pytest
 
 import tplimits as tp
 from tplimits.errors import NoLimitError
-from tplimits.numbers.expansion.nodes import Field, Frame
+from tplimits.numbers.expansion.fields import Field
+from tplimits.numbers.expansion.nodes import Frame
 from tplimits.numbers.expansion.touching import touches
 
 #: of a vector y and scalars s → 0, t → 1

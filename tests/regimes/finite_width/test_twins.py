@@ -5,9 +5,9 @@ from expanded import tied, tied_relu, vanishing
 
 import tplimits as tp
 from tplimits.numbers.expansion.averages import Averages
-from tplimits.numbers.expansion.jets import number
+from tplimits.numbers.expansion.fields import constant
+from tplimits.numbers.expansion.jets import Slopes, number
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import constant
 from tplimits.regimes.finite_width.limit import FiniteWidthLimit
 
 pytestmark = pytest.mark.sampling
@@ -32,7 +32,7 @@ def without_diagonal(monkeypatch):
     right = Averages.cross
 
     def cross(self, x, axis, of=lambda piece: piece):
-        kept = {i: d for i, d in x.slopes.items() if i < 0 or ", over " not in self.known[i].label}
+        kept = Slopes.of({i: d for i, d in x.slopes.items() if i < 0 or ", over " not in self.known[i].label})
         return right(self, type(x)(x.value, kept, x.shift), axis, of)
 
     monkeypatch.setattr(Averages, "cross", cross)

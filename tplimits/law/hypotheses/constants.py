@@ -21,7 +21,7 @@ from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, of_sum
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.parts import put_in
+from tplimits.program.parts import holds, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -55,7 +55,7 @@ def outermost(expr: Expr) -> Iterator[GaussMean]:
     if isinstance(expr, GaussMean):
         yield expr
         return
-    for part in expr.args:
+    for part in expr.args if holds(expr, GaussMean) else ():
         yield from outermost(part)
 
 

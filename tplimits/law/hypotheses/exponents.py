@@ -16,7 +16,6 @@ from tplimits.law.closed_forms.integrand import eigenvalues
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.parts import found, holds, put_in
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def in_exponentials(expr: Expr) -> Expr:
     return put_in(sympy.expand(put_in(whole, below, {})), {name: pole for pole, name in below.items()}, {})
 
 
-def in_logarithms(argument: Expr, gaussians: Randomness) -> list[Expr]:
+def in_logarithms(argument: Expr, almost_never_zero: Callable[[Expr], bool]) -> list[Expr]:
     """What log(argument) grows no faster than the sum of; nothing where that is not seen.
 
     |log Π f| ≤ Σ |log f|, and |log Σ t| ≤ log k + Σ |log t| for k positive terms: the logarithm of what has no moments
@@ -90,7 +89,7 @@ def in_logarithms(argument: Expr, gaussians: Randomness) -> list[Expr]:
     """
     argument = sympy.factor_terms(argument)
     parts = argument.args if isinstance(argument, (sympy.Add, sympy.Mul)) else (argument,)
-    if not all(never_negative(p) and almost_never_zero(p, gaussians) for p in parts):
+    if not all(never_negative(p) and almost_never_zero(p) for p in parts):
         return []
     exponents = [p.as_base_exp() for p in parts]
     found = [power if base == S.Exp1 else power * sympy.log(sympy.Abs(base)) for base, power in exponents]

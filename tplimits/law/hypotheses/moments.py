@@ -244,12 +244,12 @@ class _Analysis:
     def _logarithm(self, argument: Expr) -> Tail:
         if left := self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided"):
             return left
-        inner = self.growth(argument)
+        inner, opened = self.growth(argument), without_names(argument, self.gaussians)
         if not inner.established:  # a logarithm of a pole may be integrable
             doubt = inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-            terms = [] if inner.unreal else in_logarithms(without_names(argument, self.gaussians), self.gaussians)
+            terms = [] if inner.unreal else in_logarithms(opened, self.almost_never_zero)
             return of_sum(list(map(self.growth, terms))) if terms else doubt
-        argument = without_names(argument, self.gaussians)
+        argument = opened
         named = any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
         smooth = not named and not argument.has(*_JUMPING, functions.relu)
         if smooth or bounds(argument)[0] > 0 or locus(argument, self.gaussians) is not None:

@@ -15,7 +15,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
-from tplimits.program.nodes.branches import CONDITIONS, SIDES
+from tplimits.program.nodes.branches import CONDITIONS, SIDES, with_condition
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.functions import relu, where
 from tplimits.program.parts import found, put_in
@@ -96,7 +96,8 @@ def pieces(sides: Sequence[Expr], node: Expr, varies: Callable[[Expr], bool]) ->
     """
     condition = CONDITIONS[type(node)](*node.args)
     first, second, *boundary = sides
-    read = [_where_positive(first, condition, varies), _where_positive(second, -condition, varies)]
+    above, below = (side * relu(side * condition) for side in (1, -1))
+    read = [with_condition(first, condition, above, varies), with_condition(second, condition, below, varies)]
     return [*read, *boundary]
 
 
@@ -104,17 +105,3 @@ def condition_of(node: Expr) -> Expr:
     """What tells the sides of a node apart, whichever of them is called the first."""
     condition: Expr = CONDITIONS[type(node)](*node.args)
     return -condition if condition.could_extract_minus_sign() else condition
-
-
-def _where_positive(expr: Expr, condition: Expr, varies: Callable[[Expr], bool]) -> Expr:
-    """The expression with relu(c) for a condition c, by one term of it, a variable where there is one."""
-    terms = {term: factor for factor, term in (t.as_coeff_Mul() for t in sympy.Add.make_args(condition))}
-    moving = sorted((t for t in terms if varies(t)), key=lambda t: (not t.is_Symbol, str(t)))
-    for term in moving[:1]:
-        rest = condition - terms[term] * term
-        read = sympy.expand((relu(condition) - rest) / terms[term])
-        # a symbol beside a variable may be 0: multiples of the two together are looked for
-        beside = {m: {*m.args} - {*term.args} for m in found(expr, sympy.Mul) if {*term.args} <= {*m.args}}
-        multiples = {m: left for m, left in beside.items() if term.is_Mul and all(f.is_Atom for f in left)}
-        expr = put_in(expr, {term: read, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
-    return expr

@@ -35,7 +35,7 @@ from tplimits.law.state import Derivation, Use
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.functions import JUMPS, elementary
 from tplimits.program.nodes.rounding import DATA_TOLERANCE
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found, holds, symbols
 
 HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")
 DOT = Reference(f"{MASTER}, Eq. (2.19)", "yang2023tensor")
@@ -141,7 +141,7 @@ def _coefficient(state: Derivation, hat: Symbol, partners: list[Use], x: Expr, d
         if _ambiguous(state, derivative) or _diverges(state, derivative):
             raise NotAFunction
         value = state.engine.mean(derivative)
-        opened = [state.engine.moments.get(s) for s in value.free_symbols]
+        opened = [state.engine.moments.get(s) for s in symbols(value)]
         # points of a quadrature never meet a delta: the number would be that of the integrand without it
         if any(isinstance(m, OpenMoment) and state.gaussians.has_delta(m.integrand) for m in opened):
             raise NotAFunction
@@ -238,4 +238,4 @@ def _rank_open(state: Derivation, uses: Sequence[Use]) -> bool:
     if len(uses) > 12:  # a long table: leave the question to the numbers
         return True
     covariances = [state.engine.covariance(newest, u.hat) for u in uses]
-    return any(isinstance(state.engine.moments.get(s), OpenMoment) for c in covariances for s in c.free_symbols)
+    return any(isinstance(state.engine.moments.get(s), OpenMoment) for c in covariances for s in symbols(c))

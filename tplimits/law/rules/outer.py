@@ -27,7 +27,7 @@ from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, singular_places
 from tplimits.program.nodes.entries import OWN, GaussMean, entries
-from tplimits.program.parts import found, holds, longer, put_in
+from tplimits.program.parts import found, holds, longer, put_in, symbols
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
@@ -75,9 +75,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
     if growth.established and (boxed or inner != value):
-        state.judged[value] = (
-            _judged(state, key, value if boxed else inner, value, growth) if value.free_symbols else value
-        )
+        state.judged[value] = _judged(state, key, value if boxed else inner, value, growth) if symbols(value) else value
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
     state.steps.append(Step(rule, lambda: _labels(state, body), text, REFERENCE, lambda: remarks))
@@ -103,7 +101,7 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     whole = smoothed(state, whole, order=1)
     # only of what does not hold a width itself: there the limit is another argument, which the body shows
     places = (*singular_places(whole), *ends_of_domains(whole))
-    hidden = [(node, a) for node, a in places if not state.widths & a.free_symbols and not body.has(node)]
+    hidden = [(node, a) for node, a in places if state.widths.isdisjoint(symbols(a)) and not body.has(node)]
     # 1/(√n s) with s → 0 is the pole of a Gaussian, which the body shows as well
     shown = [a for _, a in (*singular_places(body), *ends_of_domains(body))] if hidden else []
     lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))

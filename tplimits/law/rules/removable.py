@@ -65,7 +65,7 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
     # signs and moduli of scalars last: of |tanh(s v)/s| the quotient is to be continued as a whole
     split = apart(found, tends, moves)
     found = found if split == found else _continued(split, tends, moves, order)
-    return found.xreplace(back)
+    return put_in(found, back, {})
 
 
 def _continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int) -> Expr:

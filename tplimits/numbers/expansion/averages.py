@@ -21,20 +21,10 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.numbers.expansion.fields import STACKED, Field, along_first, constant, contracted, mapped, plus, times
 from tplimits.numbers.expansion.influences import Influences
-from tplimits.numbers.expansion.jets import Jet, number, power_of, stacked_slopes, summed
-from tplimits.numbers.expansion.nodes import (
-    OTHER,
-    STACKED,
-    Field,
-    Frame,
-    constant,
-    contracted,
-    mapped,
-    moved,
-    plus,
-    times,
-)
+from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes, number, power_of, summed
+from tplimits.numbers.expansion.nodes import OTHER, Frame, moved
 
 if TYPE_CHECKING:
     from tplimits.numbers.expansion.jets import Given
@@ -75,7 +65,8 @@ class Averages:
     influences: dict[tuple[str, tuple[int, ...]], Influences] = field(default_factory=dict)
     #: every average that was asked for, in order: its value, and its number where it fluctuates
     calls: list[tuple[float, int | None]] = field(default_factory=list)
-    _covariance: Array = field(default_factory=lambda: numpy.zeros((16, 16)))
+    _covariance: Array = field(default_factory=lambda: numpy.zeros((1, 1)))
+    _roots: Array = field(default_factory=lambda: numpy.ones(1))
 
     @property
     def covariance(self) -> Array:
@@ -101,10 +92,8 @@ class Averages:
         self.calls.append((value, None if fixed else len(self.known)))
         if fixed:
             return number(value)
-        slopes: dict[int, float] = {}
-        for dims, (found, stacked) in stacked_slopes(x.slopes).items():
-            means = self.frame.mean(Field((STACKED, *dims), stacked), dims).values
-            slopes.update(zip(found, means.tolist(), strict=True))
+        means = x.slopes.through(lambda stack: self.frame.mean(stack, stack.dims[1:]))
+        slopes = {i: float(d.values) for i, d in means.items()}
         own = mapped(lambda v: v - value, x.value)
         cross = self.cross(x, axis)
         shift = (0.0 if x.shift is None else self.frame.expectation(x.shift)) + self.frame.expectation(cross)
@@ -117,12 +106,12 @@ class Averages:
         """
         total: Field | None = None
         for (place, _), influence in self.influences.items():
-            for dims, (rows, slopes) in stacked_slopes(x.slopes).items() if place == axis else ():
+            for rows, stack in x.slopes.stacks if place == axis else ():
                 both = [(k, influence.rows[i]) for k, i in enumerate(rows) if i in influence.rows]
                 if both:
                     mine, theirs = map(list, zip(*both, strict=True))
                     pieces = of(influence.of(theirs))
-                    total = plus(total, self._given(Field((STACKED, *dims), slopes[mine]), pieces))
+                    total = plus(total, self._given(Field(stack.dims, stack.values[mine]), pieces))
         return constant(0.0) if total is None else Field(total.dims, total.values / self.ratios[axis])
 
     def _given(self, d: Field, pieces: Field) -> Field:
@@ -144,7 +133,7 @@ class Averages:
         value = over(x.value)
         if self.values_only:
             return Jet(value)
-        slopes = {i: over(d) for i, d in x.slopes.items()}
+        slopes: dict[int, Field] = {}
         shift = None if x.shift is None else over(x.shift)
         shift = plus(shift, self.cross(x, axis, self.frame.other))
         centred = mapped(numpy.subtract, x.value, value)
@@ -153,7 +142,7 @@ class Averages:
             made = self.registered(label, axis, moved(g, -OTHER), {}, 0.0, 0.0)
             (j,) = made.slopes
             slopes[j] = f
-        return Jet(value, slopes, shift)
+        return Jet(value, all_slopes([x.slopes.through(over), Slopes.of(slopes)]), shift)
 
     def _separated(self, both: Field, own: tuple[int, ...], others: tuple[int, ...]) -> Iterator[tuple[Field, Field]]:
         """A function of two neurons as Σ_k f_k g_k, by singular values for the weights of the nodes."""
@@ -195,7 +184,7 @@ class Averages:
             row[k] = covariances.get(k, 0.0) + sum(d * row[i] for i, d in a.slopes.items() if i != ROOT)
         row[j] = variance
         self._covariance[j, : j + 1] = self._covariance[: j + 1, j] = row
-        return Jet(constant(0.0), {j: constant(1.0)})
+        return Jet(constant(0.0), Slopes.of({j: constant(1.0)}))
 
     def registered(
         self, label: str, axis: str, own: Field, slopes: Mapping[int, float], value: float, shift: float
@@ -214,22 +203,20 @@ class Averages:
         row = self._row(j, kept, own, axis)
         self._covariance[j, : j + 1] = row
         self._covariance[: j + 1, j] = row
-        return Jet(constant(value), {j: constant(1.0)}, constant(shift) if shift else None)
+        return Jet(constant(value), Slopes.of({j: constant(1.0)}), constant(shift) if shift else None)
 
     def _row(self, j: int, slopes: Mapping[int, float], own: Field, axis: str) -> Array:
         """C_jk for k ≤ j: that of its slopes with earlier ones, and its own part with their influence."""
         row = numpy.zeros(j + 1)
-        for i, d in slopes.items():
-            if i != ROOT:
-                row[:j] += d * self._covariance[i, :j]
+        before = [i for i in slopes if i != ROOT]
+        by = numpy.array([slopes[i] for i in before])
+        row[:j] = by @ self._covariance[before, :j]
         rho = self.ratios[axis]
         for (place, dims), influence in self.influences.items():
             if place == axis:
                 # influences on other axes are made of other neurons: independent, no part of the covariance
                 row[list(influence.rows)] += self._products(own, dims, influence) / rho
-        for i, d in slopes.items():
-            if i != ROOT:
-                row[j] += d * row[i]
+        row[j] += by @ row[before]
         return row
 
     def _products(self, own: Field, dims: tuple[int, ...], influence: Influences) -> Array:
@@ -238,41 +225,42 @@ class Averages:
         return influence.table @ given.values.ravel()
 
     def _grow(self, count: int) -> None:
-        if count > len(self._covariance):
-            larger = numpy.zeros((2 * count, 2 * count))
-            larger[: len(self._covariance), : len(self._covariance)] = self._covariance
-            self._covariance = larger
+        before = len(self._roots) - 1
+        if count > before:  # the last row and column are those of n^(−1/2)
+            larger, roots = numpy.zeros((2 * count + 1, 2 * count + 1)), numpy.zeros(2 * count + 1)
+            larger[:before, :before] = self._covariance[:before, :before]
+            roots[:before], roots[ROOT] = self._roots[:before], 1.0
+            self._covariance, self._roots = larger, roots
+        self._roots[count - 1] = self.known[count - 1].root
 
     def root(self, i: int) -> float:
         """The coefficient of n^(−1/2) in the mean of an average, or of n^(−1/2) itself."""
         return 1.0 if i == ROOT else self.known[i].root
 
-    def inner(self, a: Mapping[int, Field], b: Mapping[int, Field]) -> Field | None:
+    def inner(self, a: Slopes, b: Slopes) -> Field | None:
         """⟨d, d'⟩ = Σ_ik d_i (C_ik + r_i r_k) d'_k with r the means of order n^(−1/2)."""
         total: Field | None = None
-        for dims, (rows, left) in stacked_slopes(a).items():
-            for others, (columns, right) in stacked_slopes(b).items():
+        for rows, left in a.stacks:
+            for columns, right in b.stacks:
                 c = self._seconds(rows, columns)
                 if c.any():
-                    seen = numpy.tensordot(c, left, axes=(0, 0))
-                    total = plus(total, contracted(Field((STACKED, *dims), seen), Field((STACKED, *others), right)))
+                    seen = Field(left.dims, along_first(c, left.values))
+                    total = plus(total, contracted(seen, right))
         return total
 
     def _seconds(self, rows: Sequence[int], columns: Sequence[int]) -> Array:
-        """C_ik + r_i r_k."""
+        """C_ik + r_i r_k; n^(−1/2) stands last, at ROOT."""
+        left, right = numpy.array(rows), numpy.array(columns)
         # E of a product of two that are off by n^(−1/2): means count like fluctuations at order 1/n
-        found: Array = numpy.outer([float(self.root(i)) for i in rows], [self.root(k) for k in columns])
-        inner = numpy.ix_([i != ROOT for i in rows], [k != ROOT for k in columns])
-        known = numpy.ix_([i for i in rows if i != ROOT], [k for k in columns if k != ROOT])
-        found[inner] += self._covariance[known]
+        found: Array = self._covariance[left[:, None], right] + numpy.outer(self._roots[left], self._roots[right])
         return found
 
     def product(self, u: Jet, w: Jet) -> Jet:
         """u w."""
         left = u.through(lambda f: times(f, w.value))
-        slopes, shift = dict(left.slopes), left.shift
-        for i, d in w.slopes.items():
-            slopes[i] = summed(slopes.get(i), times(d, u.value))
+        slopes, shift = left.slopes, left.shift
+        if w.slopes:
+            slopes = all_slopes([slopes, w.slopes.times(u.value)])
         if w.shift is not None:
             shift = plus(shift, times(w.shift, u.value))
         # E uw = E u E w + Cov(u, w): the covariance is of order 1/n, a shift
@@ -282,13 +270,11 @@ class Averages:
 
     def sum(self, *jets: Jet) -> Jet:
         """A sum."""
-        value, slopes, shift = jets[0].value, dict(jets[0].slopes), jets[0].shift
+        value, shift = jets[0].value, jets[0].shift
         for x in jets[1:]:
             value = summed(value, x.value)
-            for i, d in x.slopes.items():
-                slopes[i] = summed(slopes.get(i), d)
             shift = plus(shift, x.shift)
-        return Jet(value, slopes, shift)
+        return Jet(value, all_slopes(x.slopes for x in jets), shift)
 
     def scaled(self, x: Jet, factor: float) -> Jet:
         """A number times x."""
@@ -311,11 +297,10 @@ class Averages:
 
     def function(self, x: Jet, value: Field, first: Field, second: Field | None) -> Jet:
         """F(x), from F, F' and F'' at its value; None where F'' is zero."""
-        slopes = {i: times(first, d) for i, d in x.slopes.items()}
         shift = None if x.shift is None else times(first, x.shift)
         if second is not None and x.slopes:
             # Ito: E F(x) moves by ½ F″ Var x
             inner = self.inner(x.slopes, x.slopes)
             if inner is not None:
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
-        return Jet(value, slopes, shift)
+        return Jet(value, x.slopes.times(first), shift)

@@ -18,9 +18,9 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.vanishing import FORM
 from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
-from tplimits.numbers.expansion.jets import Jet, number
+from tplimits.numbers.expansion.fields import Field, aligned, constant, mapped, union
+from tplimits.numbers.expansion.jets import Jet, Slopes, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
-from tplimits.numbers.expansion.nodes import Field, aligned, constant, mapped, union
 from tplimits.numbers.expansion.several import of_several
 from tplimits.numbers.expansion.singular import written
 from tplimits.program.nodes import functions
@@ -131,9 +131,9 @@ class Bodies:
         if self.size is not None:
             return number(ratios * self.size ** float(power))
         if power == -sympy.S.Half:
-            return Jet(constant(0.0), {ROOT: constant(ratios)})
+            return Jet(constant(0.0), Slopes.of({ROOT: constant(ratios)}))
         if power == -1:
-            return Jet(constant(0.0), {}, constant(ratios))
+            return Jet(constant(0.0), shift=constant(ratios))
         if power.is_number and power < -1:
             return number(0.0)
         raise NoLimitError(

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.numbers.expansion.nodes import Field, Frame, aligned
+from tplimits.numbers.expansion.fields import Field, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tplimits.numbers.expansion.nodes import Frame
 
 
 #: derivatives over cells and at their ends that differ by this share are those of what bends in between

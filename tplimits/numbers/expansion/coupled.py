@@ -19,9 +19,10 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.numbers.expansion.averages import Averages
+from tplimits.numbers.expansion.fields import Field, mapped
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
-from tplimits.numbers.expansion.nodes import Field, Frame, Variable, mapped
+from tplimits.numbers.expansion.nodes import Frame, Variable
 from tplimits.numbers.expansion.programs import Pass
 from tplimits.numbers.expansion.samples import Spread
 from tplimits.numbers.number import standard_error

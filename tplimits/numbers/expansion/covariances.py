@@ -17,8 +17,8 @@ import numpy
 from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
 from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.jets import Given, Jet
-from tplimits.numbers.expansion.nodes import Frame, TooLarge
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.resolutions import Divisions, divided, drawn_size
 from tplimits.numbers.expansion.samples import Samples
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tplimits.law.kets import Key
+    from tplimits.numbers.expansion.nodes import Frame
     from tplimits.numbers.expansion.reading import Use
     from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.kinds import InitialVector

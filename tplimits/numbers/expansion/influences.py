@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.numbers.expansion.nodes import STACKED, Field
+from tplimits.numbers.expansion.fields import STACKED, Field
 
 #: rows are made this many times more than there are
 _AHEAD = 1.5

@@ -16,20 +16,9 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.fields import Field, aligned, mapped, plus, times
 from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, zero_of
-from tplimits.numbers.expansion.nodes import (
-    APART,
-    OTHER,
-    SLIGHT,
-    Field,
-    Frame,
-    Moved,
-    Split,
-    aligned,
-    mapped,
-    plus,
-    times,
-)
+from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Frame, Moved, Split
 from tplimits.numbers.expansion.plateaus import Mask, flat_nodes, plateaus
 from tplimits.numbers.expansion.touching import touches
 

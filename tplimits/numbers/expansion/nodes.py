@@ -1,9 +1,7 @@
 """Nodes of base variables: what a neuron is made of, with weights.
 
-A *field* is a function of the base variables of one neuron, held at nodes: an array with a dimension for each variable
-that it depends on, and no others, so that what depends on few variables stays small whatever the program holds.  The
-nodes of a variable may depend on earlier ones, its parents: there they are divided where a kink of the program lies.
-At such a place stands one more node of hardly any weight, on which Dirac's delta is a number.
+The nodes of a variable may depend on earlier ones, its parents: there they are divided where a kink of the program
+lies.  At such a place stands one more node of hardly any weight, on which Dirac's delta is a number.
 """
 
 from __future__ import annotations
@@ -11,16 +9,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.expansion.fields import MOST_ENTRIES, STACKED, Field, TooLarge, aligned, constant, times, union
 from tplimits.program.nodes.rules import density, hermite, legendre, panels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 #: what a node on a kink weighs beside the density there; the delta is 1 over this
@@ -31,84 +30,6 @@ _REACH = 9.0
 _MOST_HERMITE = 40
 #: nodes of Legendre's
 _MOST_LEGENDRE = 128
-#: entries of the largest field
-MOST_ENTRIES = 2_500_000
-
-
-class TooLarge(Exception):
-    """A field would have more than `MOST_ENTRIES` entries."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """Values at nodes: `dims` are variables by number, increasing, and `values` has a dimension for each."""
-
-    dims: tuple[int, ...]
-    values: Array
-
-    @property
-    def size(self) -> float:
-        """The largest absolute value."""
-        return float(numpy.max(numpy.abs(self.values))) if self.values.size else 0.0
-
-
-def constant(value: float) -> Field:
-    """A field that depends on nothing."""
-    return Field((), numpy.asarray(value, dtype=numpy.float64))
-
-
-def aligned(one: Field, dims: tuple[int, ...]) -> Array:
-    """The values with a dimension of length 1 for each of `dims` that the field does not depend on."""
-    if one.dims == dims:
-        return one.values
-    own = iter(one.values.shape)
-    return one.values.reshape([next(own) if d in one.dims else 1 for d in dims])
-
-
-def union(*fields: Field) -> tuple[int, ...]:
-    """All variables that some fields depend on."""
-    if len(fields) == 2 and fields[0].dims == fields[1].dims:
-        return fields[0].dims
-    return tuple(sorted(set().union(*(f.dims for f in fields))))
-
-
-def mapped(function: Callable[..., Any], *fields: Field) -> Field:
-    """A function of fields, node by node."""
-    first = fields[0].dims
-    if all(f.dims == first for f in fields):
-        return Field(first, numpy.asarray(function(*(f.values for f in fields)), dtype=numpy.float64))
-    dims = union(*fields)
-    _refuse_large(*((f.dims, f.values.shape) for f in fields))
-    return Field(dims, numpy.asarray(function(*(aligned(f, dims) for f in fields)), dtype=numpy.float64))
-
-
-def _refuse_large(*fields: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """TooLarge where a function of all variables of some fields, by their variables and shapes, has no room."""
-    sizes: dict[int, int] = {}
-    for dims, shape in fields:
-        sizes.update(zip(dims, shape, strict=True))
-    if math.prod(sizes.values()) > MOST_ENTRIES:
-        raise TooLarge
-
-
-def contracted(a: Field, b: Field) -> Field:
-    """Σ_k a_k b_k of stacked fields."""
-    _refuse_large(*((f.dims[1:], f.values.shape[1:]) for f in (a, b)))
-    both = union(a, b)
-    letters = ["".join(chr(ord("a") + both.index(d)) for d in dims) for dims in (a.dims, b.dims, both[1:])]
-    return Field(both[1:], numpy.asarray(numpy.einsum("{},{}->{}".format(*letters), a.values, b.values)))
-
-
-def plus(a: Field | None, b: Field | None) -> Field | None:
-    """A sum; None is zero."""
-    if a is None or b is None:
-        return b if a is None else a
-    return mapped(numpy.add, a, b)
-
-
-def times(a: Field, b: Field) -> Field:
-    """A product."""
-    return mapped(numpy.multiply, a, b)
 
 
 @dataclass(frozen=True)
@@ -139,8 +60,6 @@ class Split(Exception):
 
 #: numbers of variables of a second neuron, and of means over variables that no neuron has, begin here
 OTHER, APART = 10_000, 1_000_000
-#: the number of a first dimension along which fields of the same variables are stacked
-STACKED = -2
 
 
 def moved(one: Field, by: int) -> Field:
@@ -198,6 +117,7 @@ class Frame:
     bends: str = ""
     #: of each variable, the marks that a kink has been found to lie on
     taken: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _joint: dict[tuple[int, ...], Field] = field(default_factory=dict)
 
     @property
     def tolerance(self) -> float:
@@ -260,7 +180,8 @@ class Frame:
             place = dims.index(d)
             weights = self.variables[d].weights
             if weights.ndim == 1:
-                values = numpy.tensordot(values, weights, axes=(place, 0))
+                values = numpy.moveaxis(values, place, -1)
+                values = (values.reshape(-1, len(weights)) @ weights).reshape(values.shape[:-1])
             else:
                 # weights that depend on parents: these have to be there still, so later variables go first
                 values = (values * aligned(Field(self.variables[d].dims, weights), tuple(dims))).sum(axis=place)
@@ -281,10 +202,12 @@ class Frame:
 
     def weight(self, dims: tuple[int, ...]) -> Field:
         """The joint weights of nodes of some variables, parents among them."""
-        found = constant(1.0)
-        for d in dims:
-            found = times(found, Field(self.variables[d].dims, self.variables[d].weights))
-        return found
+        if dims not in self._joint:
+            found = constant(1.0)
+            for d in dims:
+                found = times(found, Field(self.variables[d].dims, self.variables[d].weights))
+            self._joint[dims] = found
+        return self._joint[dims]
 
 
 def _even(number: int, axis: str, step: float) -> Variable:

@@ -8,11 +8,15 @@ Zeros in y alone see the first part.  On a plateau the function is one of the ot
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.numbers.expansion.nodes import Field, Frame, aligned
+from tplimits.numbers.expansion.fields import Field, aligned
+
+if TYPE_CHECKING:
+    from tplimits.numbers.expansion.nodes import Frame
 
 Mask = NDArray[numpy.bool_]
 #: what moves by less than this does not move, and a share of neurons that may as well be none

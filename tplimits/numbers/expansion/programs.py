@@ -17,9 +17,9 @@ from tplimits.law.kets import key_of
 from tplimits.law.unroll import indices, label
 from tplimits.numbers.expansion.bodies import Bodies
 from tplimits.numbers.expansion.explicit import Explicit
+from tplimits.numbers.expansion.fields import mapped
 from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.kinks import Kinks
-from tplimits.numbers.expansion.nodes import Frame, mapped
 from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.numbers.expansion.singular import continued, opened, reached, refuse_growth, refuse_singular
 from tplimits.numbers.expansion.still import is_still
@@ -35,6 +35,7 @@ from tplimits.program.parts import put_in
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.numbers.expansion.averages import Averages
+    from tplimits.numbers.expansion.nodes import Frame
     from tplimits.numbers.expansion.settled import Series
     from tplimits.program.nodes.program import Program
 

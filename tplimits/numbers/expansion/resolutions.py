@@ -13,17 +13,8 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import ROOT, Averages
-from tplimits.numbers.expansion.nodes import (
-    MOST_ENTRIES,
-    Field,
-    Frame,
-    Moved,
-    Rough,
-    Singular,
-    Split,
-    TooLarge,
-    aligned,
-)
+from tplimits.numbers.expansion.fields import MOST_ENTRIES, Field, TooLarge, aligned
+from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Singular, Split
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
 from tplimits.program.nodes.kinds import MatMul

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy
 
-from tplimits.numbers.expansion.nodes import Field, Frame, Variable
+from tplimits.numbers.expansion.fields import Field
+from tplimits.numbers.expansion.nodes import Frame, Variable
 from tplimits.numbers.sobol import normal_points
 
 

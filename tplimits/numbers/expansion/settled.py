@@ -22,8 +22,8 @@ from sympy import Expr, Rational, S, Symbol
 
 from tplimits.arrays import Array
 from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.fields import constant
 from tplimits.numbers.expansion.jets import Jet, number
-from tplimits.numbers.expansion.nodes import constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ class Settled:
             return number(0.0)
         made = self._law(x, float(p), sign, refuse)
         if order == -1:
-            return Jet(constant(0.0), {}, constant(made.mean))
+            return Jet(constant(0.0), shift=constant(made.mean))
         if order != -S.Half:
             raise refuse(f"is of size n^({order}), between those that a layer of depth proportional to width can have")
         line = self.averages.scaled(x, made.line)

@@ -12,8 +12,8 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
-from tplimits.numbers.expansion.jets import Jet, summed
-from tplimits.numbers.expansion.nodes import Field, mapped, plus, times
+from tplimits.numbers.expansion.fields import Field, mapped, plus, times
+from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered
 
@@ -36,12 +36,11 @@ def of_several(averages: Averages, function: Expr, jets: Mapping[Symbol, Jet], l
         return mapped(values, *fields)
 
     moving = [name for name in names if not jets[name].is_fixed]
-    slopes: dict[int, Field] = {}
+    slopes: list[Slopes] = []
     shift: Field | None = None
     for name in moving:
         first = on(_derivative(function, (name,)))
-        for i, d in jets[name].slopes.items():
-            slopes[i] = summed(slopes.get(i), times(first, d))
+        slopes.append(jets[name].slopes.times(first))
         if (mine := jets[name].shift) is not None:
             shift = plus(shift, times(first, mine))
         for other in moving:
@@ -49,7 +48,7 @@ def of_several(averages: Averages, function: Expr, jets: Mapping[Symbol, Jet], l
             if inner is not None:
                 second = on(_derivative(function, tuple(sorted((name, other), key=names.index))))
                 shift = plus(shift, mapped(lambda s, q: s * q / 2, second, inner))
-    return Jet(on(function), slopes, shift)
+    return Jet(on(function), all_slopes(slopes), shift)
 
 
 @remembered(1 << 10)

@@ -19,8 +19,8 @@ from sympy import Dummy, Expr, Integer, Mul, Symbol
 from tplimits.law.gaussians import Gaussians, independent
 from tplimits.law.hypotheses.vanishing import FORM, function_of, integrable, locus
 from tplimits.law.hypotheses.zero import vanishes
+from tplimits.numbers.expansion.fields import mapped
 from tplimits.numbers.expansion.jets import Jet, summed
-from tplimits.numbers.expansion.nodes import mapped
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.parts import found, remembered
 

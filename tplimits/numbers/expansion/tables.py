@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.hypotheses import universality
 from tplimits.law.observables import Observable, observables
 from tplimits.law.unroll import indices
-from tplimits.numbers.expansion.nodes import TooLarge
+from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
 from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
 from tplimits.numbers.number import Number, standard_error

@@ -8,13 +8,16 @@ on its side.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.numbers.expansion.fields import Field, aligned, mapped, plus
 from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, turn
-from tplimits.numbers.expansion.nodes import Field, Frame, aligned, mapped, plus
+
+if TYPE_CHECKING:
+    from tplimits.numbers.expansion.nodes import Frame
 
 #: least values and squared slopes this small, beside those around, are 0; nodes beyond are met by no neuron
 _ZERO, _STILL, _MET = 1e-5, 1e-6, 6.0

@@ -8,7 +8,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
-from tplimits.program.parts import holds
+from tplimits.program.parts import found, holds, put_in
 
 #: what functions with branches are on these, wherever their arguments stand
 BRANCHES: dict[type, Callable[..., tuple[Expr, Expr]]] = {
@@ -56,18 +56,32 @@ def _by_halves(c: Expr, x: Expr, y: Expr) -> Expr | None:
     >>> _by_halves(c, c, sympy.exp(c) - 1), _by_halves(c, c, sympy.exp(c))
     (relu(c) - 1 + exp(-relu(-c)), None)
     """
-    shift, rest = c.as_coeff_Add()
-    factor, variable = rest.as_coeff_Mul()
-    if variable.is_number:
+    border = with_condition(x, c, S.Zero)
+    if sympy.expand(border - with_condition(y, c, S.Zero)) != 0:
         return None
+    above, below = (side * functions.relu(side * c) for side in (1, -1))
+    return with_condition(x, c, above) + with_condition(y, c, below) - border
 
-    def at(expr: Expr, value: Expr) -> Expr:
-        return expr.xreplace({variable: (value - shift) / factor})
 
-    border = at(x, S.Zero)
-    if sympy.expand(border - at(y, S.Zero)) != 0:
-        return None
-    return at(x, functions.relu(c)) + at(y, -functions.relu(-c)) - border
+def with_condition(
+    expr: Expr, condition: Expr, value: Expr, varies: Callable[[Expr], bool] = lambda term: not term.is_number
+) -> Expr:
+    """An expression with a value for a condition, by one term of it that `varies`, a variable where there is one.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> with_condition(sympy.exp(x - 2 * y), x - 2 * y + 3, S.Zero)
+    exp(-3)
+    """
+    terms = {term: factor for factor, term in (t.as_coeff_Mul() for t in sympy.Add.make_args(condition))}
+    moving = sorted((t for t in terms if varies(t)), key=lambda t: (not t.is_Symbol, str(t)))
+    for term in moving[:1]:
+        rest = condition - terms[term] * term
+        read = sympy.expand((value - rest) / terms[term])
+        # a symbol beside a variable may be 0: multiples of the two together are looked for
+        beside = {m: {*m.args} - {*term.args} for m in found(expr, sympy.Mul) if {*term.args} <= {*m.args}}
+        multiples = {m: left for m, left in beside.items() if term.is_Mul and all(f.is_Atom for f in left)}
+        expr = put_in(expr, {term: read, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
+    return expr
 
 
 def without_jumps(expr: Expr) -> Expr:

@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes.functions import softplus
-from tplimits.program.parts import holds, rebuilt, remembered
+from tplimits.program.parts import addends, holds, rebuilt, remembered
 
 #: terms of products of numerators that are written out
 _MOST = 16
@@ -83,7 +83,7 @@ def _at_sight(exponent: Expr) -> Expr:
         if isinstance(fold, softplus) and number.is_negative:
             w, rest = fold.args[0], exponent - term
             for k in (-number, S.One):
-                left = sympy.expand(rest - k * w)
+                left = sympy.Add(*addends(rest - k * w))
                 if _moving(left) < _moving(rest):
                     return _at_sight(left) + number * fold + k * (fold - softplus(-w))
     return exponent

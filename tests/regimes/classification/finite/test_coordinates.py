@@ -272,7 +272,7 @@ def test_what_cannot_be_checked_is_refused(change, message):
 def test_the_level_is_shared_by_all_rows(monkeypatch):
     """Each of K values after each of S steps and at the start, and f: errors are Student's at level/(rows + 1)."""
     asked = []
-    monkeypatch.setattr(coordinates.student, "isf", lambda level, freedom: asked.append((level, freedom)) or 0.0)
+    monkeypatch.setattr(coordinates, "stdtrit", lambda freedom, level: asked.append((level, freedom)) or 0.0)
     check = tp.classify(2, tp.MUP, tp.SGD()).check(np.array([4, 8]), steps=3, draws=2, seed=SEED, level=0.05)
     names = {row.name for row in check.rows}
     assert len(check.rows) == len(asked) == 4 * len(names) and len(names) > 2

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from tplimits.arrays import Array
 from tplimits.errors import CheckError, shown
@@ -294,7 +294,7 @@ class _Rows:
         widths, sized, certain = moving.fitted(self.level, counted == NOTHING)
         found = measured_power(widths, sized)
         freedom = sum(map(len, sized)) - len(sized)
-        error = float(student.isf(self.level, freedom)) * found.error if found.error else 0.0
+        error = -float(stdtrit(freedom, self.level)) * found.error if found.error else 0.0
         error = error if certain else math.inf
         late = t in (0, self.steps)
         return Coordinate(

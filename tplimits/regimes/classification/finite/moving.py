@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from tplimits.arrays import Array
 
@@ -64,7 +64,7 @@ class Moving:
         """
         enough = [(n, list(s)) for n, s in zip(self.widths, self.sizes, strict=True) if len(s) >= _LEAST]
         trend = self.trend
-        if trend < -norm.isf(level) or not any(map(len, self.sizes)) or (at_zero and len(enough) < len(self.widths)):
+        if trend < ndtri(level) or not any(map(len, self.sizes)) or (at_zero and len(enough) < len(self.widths)):
             return self.widths, [[] for _ in self.widths], True
         if len(enough) < 2:
             return self.widths, [[] for _ in self.widths], False
