@@ -30,6 +30,7 @@ from tplimits.program.nodes.entries import (
 )
 from tplimits.program.nodes.functions import step, where
 from tplimits.program.nodes.hidden_domains import HiddenDomains
+from tplimits.program.nodes.identities import without_identities
 from tplimits.program.nodes.jump_signs import with_plain_signs
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -203,15 +204,29 @@ class _Builder:
             return Avg("", axes, operand=self._operand(operand), over=over)
         if kind == "outer":
             integrand, slots, names, widths = data
-            body, order = _ordered_slots(canonical_bound_axes(_real(self._written(integrand))), slots)
+            body, order = _ordered_slots(
+                canonical_bound_axes(without_identities(_real(self._written(integrand)), self._through_names)), slots
+            )
             names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
             return OuterNonlin(
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
-        body = canonical_bound_axes(_real(self._written(value.expr)))
+        body = canonical_bound_axes(without_identities(_real(self._written(value.expr)), self._through_names))
         if value.width is None:
             return ScalarNonlin("", axes, body=body)
         return OuterNonlin("", axes, body=body, over=value.width)
+
+    def _through_names(self, entry: Entry) -> Expr:
+        """A vector that is a function of one other as that function."""
+        s = self.instructions[entry.source]
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or entry.neuron not in (OWN, NO_NEURON):
+            return entry
+        if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
+            return entry
+        at = dict(zip(self.trace.indices(s.axes), entry.indices, strict=True))
+        body = s.body.xreplace(at)
+        (other,) = entries(body)
+        return body.xreplace({other: self._through_names(other)})
 
     def _operand(self, entry: Entry) -> Entry:
         resolved = self._written(entry)
