@@ -109,3 +109,16 @@ def test_domains_and_poles_stay():
     for program in (logarithm, pole):
         with pytest.raises(tp.TplimitsError, match=r"positive|tends to 0|is 0: |pole|negative"):
             tp.derive(program).evaluate()
+
+
+def test_functions_of_functions_are_read_through_so_many_names_only():
+    """Written out the last of these has 2⁴⁰ nodes."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        y = W @ x
+        for _ in range(40):
+            y = tp.tanh(y) + tp.sigmoid(y)
+        return tp.avg(y)
+
+    assert len(program) == 44

@@ -42,7 +42,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.parts import found, holds, remembered
+from tplimits.program.parts import found, holds, longer, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 #: operations of a body above which a map without a name becomes an instruction of its own
 _LONGEST = 1000
+#: nodes of a function that is read through its name where a sum may be 0
+_SHORT = 40
 #: averaged indices up to which all orders of averaging are recognised as one
 _SLOTS = 4
 
@@ -226,7 +228,9 @@ class _Builder:
         at = dict(zip(self.trace.indices(s.axes), entry.indices, strict=True))
         body = s.body.xreplace(at)
         (other,) = entries(body)
-        return body.xreplace({other: self._through_names(other)})
+        spread = self._through_names(other)
+        # y = tanh(y) + σ(y) over and over is twice as long each time
+        return entry if longer(body, _SHORT) or longer(spread, _SHORT) else body.xreplace({other: spread})
 
     def _operand(self, entry: Entry) -> Entry:
         resolved = self._written(entry)
