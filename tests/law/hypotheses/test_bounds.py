@@ -167,3 +167,25 @@ def test_functions_of_truncated_entries_that_are_not_real_are_refused_for_that()
 
     with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
         tp.derive(subject, tp.Kernels())
+
+
+@pytest.mark.parametrize(
+    ("terms", "bounded"),
+    [
+        ([(1, None), (-1, (3, -2))], (False, True)),
+        ([(4, None), (-1, (5, 0))], (False, True)),
+        ([(-1, None), (1, (2, 1))], (True, False)),
+        ([(1, (1, 0)), (-1, (1, -3))], (True, True)),
+        ([(3, None), (-1, (2, 0))], (False, False)),
+        ([(1, (1, 0)), (1, (-1, 0)), (-2, (0.5, 0))], (True, False)),
+    ],
+)
+def test_sums_of_lines_and_their_folds_are_between_their_corners(terms, bounded):
+    """c x + Σ d softplus(a x + b): by values on a grid, and nothing is claimed of what grows."""
+    x, at = sympy.Symbol("x", real=True), np.linspace(-80, 80, 40_001)
+    expr = sympy.Add(*(d * (x if of is None else softplus(sympy.Rational(of[0]) * x + of[1])) for d, of in terms))
+    values = sum(d * (at if of is None else np.logaddexp(0, of[0] * at + of[1])) for d, of in terms)
+    low, high = bounds(expr)
+    assert low <= values.min() + 1e-9 and high >= values.max() - 1e-9
+    assert (low > -sympy.oo, high < sympy.oo) == bounded
+    assert not bounded[1] or high < values.max() + 1.4

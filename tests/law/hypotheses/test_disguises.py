@@ -103,10 +103,8 @@ def test_fluctuations_that_a_function_hides_are_refused(number, function):
 
 
 IDENTITIES = {
-    "tanh and sigmoid": lambda x: tp.tanh(x) - 2 * tp.sigmoid(2 * x) + 1,
     "double angle": lambda x: tp.sin(2 * x) - 2 * tp.sin(x) * tp.cos(x),
-    "softplus": lambda x: tp.softplus(x) - tp.softplus(-x) - x,
-    "gelu": lambda x: tp.gelu(x) - x * (1 + tp.erf(x / SQRT(2))) / 2,
+    "half of one": lambda x: tp.sin(x) ** 2 + tp.cos(x) ** 2 - 1,
 }
 
 

@@ -68,3 +68,28 @@ def test_the_value_at_the_border_counts_once():
     slope = float(mpmath.diff(lambda v: moments(1, 1, v)[0], 1))
     assert found.limit.value == pytest.approx(1 + first, abs=1e-9)
     assert found.variance.value == pytest.approx(second - first**2 + 2 * slope**2, abs=1e-8)
+
+
+@pytest.mark.parametrize("rates", [(1, -1, 1, -2), (2, -1, 3, -2)])
+def test_quotients_of_sums_of_exponentials_that_are_bounded(rates):
+    """(eᵃʰ − eᵇʰ)/(eᶜʰ + eᵈʰ), d ≤ b < a ≤ c: b = g″(1) of g(v) = E f(√v z)², the square of it."""
+    a, b, c, d = rates
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return avg(((tp.exp(a * h) - tp.exp(b * h)) / (tp.exp(c * h) + tp.exp(d * h))) ** 2)
+
+    def mean(v):
+        def integrand(z):
+            h = mpmath.sqrt(v) * z
+            f = (mpmath.exp(a * h) - mpmath.exp(b * h)) / (mpmath.exp(c * h) + mpmath.exp(d * h))
+            return f**2 * mpmath.npdf(z)
+
+        return mpmath.quad(integrand, [-12, -4, -1, 0, 1, 4, 12])
+
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    assert found.limit.value == pytest.approx(float(mean(1)), rel=1e-6)
+    curvature = float(mpmath.diff(mean, 1, 2, h=mpmath.mpf("1e-3")))
+    assert found.bias.value == pytest.approx(curvature, rel=1e-3)
+    assert found.bias.value != pytest.approx(1.05 * curvature, rel=1e-3)

@@ -77,9 +77,9 @@ def test_stable_points_with_tied_readouts_have_limits():
         lambda x, V, W, b: tp.tanh(W.T @ tp.tanh(W @ x)),
         # ⟨E x⟩⟨E tanh x⟩ joins W x at one neuron and Wᵀ tanh x at others: a variance of .13 for ⟨x|x⟩ = .098
         lambda x, V, W, b: tp.relu(W @ x) * tp.relu(W.T @ tp.tanh(x)),
-        lambda x, V, W, b: tp.tanh(x * (W @ x)),
+        lambda x, V, W, b: tp.relu(x * (W @ x)),
         lambda x, V, W, b: x + tp.tanh(W @ x),
-        lambda x, V, W, b: tp.tanh(W @ x) * tp.tanh(tp.sqrt(tp.n) * tp.avg(x * b)),
+        lambda x, V, W, b: tp.relu(W @ x) * tp.tanh(tp.sqrt(tp.n) * tp.avg(x * b)),
     ],
     ids=[
         "twice",

@@ -80,7 +80,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
-        low, high = _of_sum(expr)
+        low, high = _of_folds(expr)
         return _stationary(expr, low, high) if low.is_extended_negative and high.is_extended_positive else (low, high)
     if isinstance(expr, sympy.Mul):
         low, high = S.One, S.One
@@ -152,6 +152,34 @@ def _of_moduli(low: Expr, high: Expr) -> tuple[Expr, Expr]:
 def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
     parts = [bounds(a) for a in sympy.Add.make_args(expr)]
     return sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
+
+
+def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
+    """Of a sum of multiples of x and of softplus(a x + b), which is max(a x + b, 0) and up to log 2 more."""
+    low, high = _of_sum(expr)
+    bends = any(isinstance(a.as_coeff_Mul()[1], functions.softplus) for a in expr.args)
+    variables = (entries(expr) or expr.free_symbols) if bends else ()
+    if len(variables) != 1:
+        return low, high
+    x = _ASKED[0]
+    folds = [t.as_coeff_Mul() for t in expr.xreplace(dict.fromkeys(variables, x)).args]
+    bent = [(d, f.args[0]) for d, f in folds if isinstance(f, functions.softplus)]
+    straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, functions.softplus)))
+    if any(not g.diff(x).is_number for g in (straight, *(v for _, v in bent))):
+        return low, high
+    # how fast it grows outward
+    ends = [
+        sign * straight.diff(x) + sympy.Add(*(d * sympy.Max(sign * v.diff(x), 0) for d, v in bent)) for sign in (1, -1)
+    ]
+    folded = straight + sympy.Add(*(d * sympy.Max(v, 0) for d, v in bent))
+    places = [-v.xreplace({x: S.Zero}) / v.diff(x) for _, v in bent if v.diff(x) != 0]
+    values = [folded.subs(x, place).evalf(20) for place in places]
+    above, below = (sympy.log(2) * sympy.Add(*(d for d, _ in bent if sign * d > 0)) for sign in (1, -1))
+    if values and all(end <= 0 for end in ends):
+        high = min(high, (max(values) + above).evalf(20))
+    if values and all(end >= 0 for end in ends):
+        low = max(low, (min(values) + below).evalf(20))
+    return low, high
 
 
 def _stationary(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:

@@ -7,6 +7,10 @@ Tied readouts.  x = Σ v ⊙ F(W z, b) with centred initial vectors v, others b,
 z may depend on v, as embeddings that are read out, too.  Given v, b and z the rows of W make entries independent, of
 mean v m(b) and variance v² s(b), in which m and s depend on z by its norm: this settles, and n^(−1/2) Σ v m(b) is a sum
 of independent centred entries.  Together the variance is ⟨v²⟩⟨F²⟩ = ⟨x|x⟩.
+
+Odd readouts.  x = F(W z, b) that changes its sign with the matrices W, which are used there alone; z and b are anything
+that does not depend on W.  Given z and b the rows of W make entries independent, of mean 0 at every width, and the mean
+of their variances settles at ⟨x|x⟩: tanh(W z), b tanh(W z) with E b = 1.  So does x = F(b) of centred vectors b alone.
 """
 
 from __future__ import annotations
@@ -16,9 +20,20 @@ from typing import TYPE_CHECKING
 import networkx
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.fluctuation import Product, Written, is_average, is_place, is_safe, one_orientation, opened
+from tplimits.law.hypotheses.fluctuation import (
+    Product,
+    Written,
+    initial_only,
+    is_average,
+    is_place,
+    is_safe,
+    one_orientation,
+    opened,
+    origins_of,
+)
 from tplimits.program.nodes.entries import OWN, Entry, entries
-from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.parity import Sign, signs
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -26,12 +41,39 @@ if TYPE_CHECKING:
 
 def readout(program: Program, position: int) -> None:
     """NoLimitError where a vector that is read out is in neither class."""
-    if not is_safe(program, [position]) and not _is_tied(program, position):
+    if not (is_safe(program, [position]) or _is_tied(program, position) or _is_odd(program, position)):
         raise NoLimitError(
             f"{program.where(position)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for "
-            "x = Σ v·y with fresh readout vectors v of mean 0 (or images W y with W used there alone). Multiply what "
-            "is read out by a fresh vector."
+            "x = Σ v·y with fresh readout vectors v of mean 0 (or images W y with W used there alone, or odd functions "
+            "of these). Multiply what is read out by a fresh vector."
         )
+
+
+def _is_odd(program: Program, position: int) -> bool:
+    """Whether a vector changes its sign with matrices that are used there alone, or with all of its initial vectors."""
+    if initial_only(program, position):
+        vectors = [s for p in origins_of(program, position) if isinstance(s := program[p], InitialVector)]
+        return all(s.law.mean == 0 for s in vectors) and _sign(program, position, -1, frozenset()) == -1
+    last = frozenset(m for m in origins_of(program, position) if _is_used_last(program, m, position))
+    return any(_sign(program, position, 1, turned) == -1 for turned in (last, *(frozenset({m}) for m in sorted(last))))
+
+
+def _is_used_last(program: Program, matrix: int, position: int) -> bool:
+    """Whether images under a matrix are made alike, of what does not depend on it, and mixed with no other neurons."""
+    above = networkx.ancestors(program.graph, position)
+    behind = networkx.descendants(program.graph, matrix) & {*above, position}
+    images = [s for p in {*above, position} if isinstance(s := program[p], MatMul)]
+    mixed = any(s.operand.source in behind for s in images) or any(is_average(program, p) for p in behind)
+    return isinstance(program[matrix], InitialMatrix) and one_orientation(program, matrix) and not mixed
+
+
+def _sign(program: Program, position: int, vectors: int, turned: frozenset[int]) -> Sign:
+    """How a vector changes with the signs of matrices, and of all initial vectors where `vectors` is −1."""
+
+    def image(s: MatMul, operand: Sign) -> Sign:
+        return -operand if operand is not None and s.matrix in turned else operand
+
+    return signs(program, vectors, image, {})[position]
 
 
 def _is_tied(program: Program, position: int) -> bool:

@@ -7,7 +7,6 @@ has no moments where tanh(h) · (1/h) has all.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,9 +29,10 @@ from tplimits.program.nodes.entries import (
     entries,
     width_symbol,
 )
-from tplimits.program.nodes.functions import step, where
+from tplimits.program.nodes.functions import where
 from tplimits.program.nodes.hidden_domains import HiddenDomains
-from tplimits.program.nodes.jump_signs import with_plain_signs
+from tplimits.program.nodes.identities import without_identities
+from tplimits.program.nodes.jump_signs import with_plain_signs, with_scaled_signs
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -42,8 +42,9 @@ from tplimits.program.nodes.kinds import (
     MatMul,
     OuterNonlin,
     ScalarNonlin,
+    ordered_slots,
 )
-from tplimits.program.parts import found, holds, remembered
+from tplimits.program.parts import found, longer, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 #: operations of a body above which a map without a name becomes an instruction of its own
 _LONGEST = 1000
-#: averaged indices up to which all orders of averaging are recognised as one
-_SLOTS = 4
+#: nodes of a function that is read through its name where a sum may be 0
+_SHORT = 40
 
 
 class _Builder:
@@ -222,15 +223,35 @@ class _Builder:
             return Avg("", axes, operand=self._operand(operand), over=over)
         if kind == "outer":
             integrand, slots, names, widths = data
-            body, order = _ordered_slots(_real(self._written(integrand)), slots)
+            body, order = ordered_slots(self._body(integrand), slots)
             names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
             return OuterNonlin(
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
-        body = _real(self._written(value.expr))
+        body = self._body(value.expr)
         if value.width is None:
             return ScalarNonlin("", axes, body=body)
         return OuterNonlin("", axes, body=body, over=value.width)
+
+    def _body(self, expr: Expr) -> Expr:
+        """The same function, in a form that is real in all branches, whose jumps numbers see, without hidden zeros."""
+        # sums that are one stand by one name, in a condition and in what it chooses
+        real = where_chosen(with_plain_signs(canonical_bound_axes(self._written(expr))))
+        return canonical_bound_axes(without_identities(real, self._through_names))
+
+    def _through_names(self, entry: Entry) -> Expr:
+        """A vector that is a function of one other as that function."""
+        s = self.instructions[entry.source]
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or entry.neuron not in (OWN, NO_NEURON):
+            return entry
+        if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
+            return entry
+        at = dict(zip(self.trace.indices(s.axes), entry.indices, strict=True))
+        body = s.body.xreplace(at)
+        (other,) = entries(body)
+        spread = self._through_names(other)
+        # y = tanh(y) + σ(y) over and over is twice as long each time
+        return entry if longer(body, _SHORT) or longer(spread, _SHORT) else body.xreplace({other: spread})
 
     def _operand(self, entry: Entry) -> Entry:
         resolved = self._written(entry)
@@ -259,41 +280,12 @@ class _Builder:
             if entry.neuron not in (OWN, NO_NEURON):
                 change[OWN] = entry.neuron
             swap[entry] = self.inlined[uid].xreplace({a: b for a, b in change.items() if a != b})
-        return _with_scaled_signs(expr, swap).xreplace(swap)
-
-
-def _real(body: Expr) -> Expr:
-    """The same function, in a form that is real in all branches and whose jumps numbers see."""
-    # sums that are one stand by one name, in a condition and in what it chooses
-    return canonical_bound_axes(where_chosen(with_plain_signs(canonical_bound_axes(body))))
+        return with_scaled_signs(expr, swap).xreplace(swap)
 
 
 @remembered(1 << 12)
 def _operations(expr: Expr) -> int:
     return int(expr.count_ops())
-
-
-def _with_scaled_signs(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
-    """sign(y) as step(y) − step(−y) where a width stands in y.
-
-    Of sign(√n·θ) SymPy keeps sign(θ), though √n says at which scale θ is looked at.
-    """
-    if not holds(expr, sympy.sign):
-        return expr
-    scaled = {e for e, value in swap.items() if any(s.is_positive and not s.is_integer for s in value.free_symbols)}
-    signs = {node for node in expr.atoms(sympy.sign) if not scaled.isdisjoint(node.atoms(Entry))} if scaled else ()
-    return expr.xreplace({node: step(node.args[0]) - step(-node.args[0]) for node in signs})
-
-
-def _ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[int, ...]]:
-    """The body with its averaged indices renumbered so that the order of averaging does not matter."""
-    if len(slots) > _SLOTS:
-        return body, tuple(range(len(slots)))
-    # averaging over β1 then β2 is averaging over β2 then β1: the least of all bodies stands for them
-    orders = list(itertools.permutations(range(len(slots))))
-    bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
-    first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))
-    return bodies[first], orders[first]
 
 
 def _occurrences(expr: Expr) -> Iterator[Entry]:

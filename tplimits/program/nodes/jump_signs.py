@@ -8,10 +8,13 @@ of which 10⁻²⁰ is left at x = 0.78; sums that cancel in that way are writte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sympy
 from sympy import Expr, S
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.properties import FALLING, POSITIVE, PROPERTIES, RISING
 from tplimits.program.nodes.saturated import by_sides, taken_apart, with_digits
 from tplimits.program.parts import holds, rebuilt
@@ -85,3 +88,15 @@ def _beyond(expr: Expr) -> Expr | None:
     at = total.crossing()
     (place,), ((left, right),) = total.places, total.ends
     return None if at is None else (place - at if right.value > left.value else at - place)
+
+
+def with_scaled_signs(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    """sign(y) as step(y) − step(−y) where a width stands in y.
+
+    Of sign(√n·θ) SymPy keeps sign(θ), though √n says at which scale θ is looked at.
+    """
+    if not holds(expr, sympy.sign):
+        return expr
+    scaled = {e for e, value in swap.items() if any(s.is_positive and not s.is_integer for s in value.free_symbols)}
+    signs = {node for node in expr.atoms(sympy.sign) if not scaled.isdisjoint(node.atoms(Entry))} if scaled else ()
+    return expr.xreplace({node: functions.step(node.args[0]) - functions.step(-node.args[0]) for node in signs})

@@ -8,6 +8,7 @@ Lemma 2.6.2.  Finite named axes make every instruction a family.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
@@ -18,6 +19,9 @@ from sympy import Expr, Symbol
 from tplimits.program.nodes.entries import Entry, axis_symbol, entries, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
+
+#: averaged indices up to which all orders of averaging are recognised as one
+_SLOTS = 4
 
 
 @dataclass(frozen=True)
@@ -202,3 +206,14 @@ def moved(s: Kind, place: Callable[[int], int]) -> Kind:
     """
     s = s.changed(lambda expr: relocated(expr, place))
     return replace(s, matrix=place(s.matrix)) if isinstance(s, MatMul) else s
+
+
+def ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[int, ...]]:
+    """The body with its averaged indices renumbered so that the order of averaging does not matter."""
+    if len(slots) > _SLOTS:
+        return body, tuple(range(len(slots)))
+    # averaging over β1 then β2 is averaging over β2 then β1: the least of all bodies stands for them
+    orders = list(itertools.permutations(range(len(slots))))
+    bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
+    first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))
+    return bodies[first], orders[first]

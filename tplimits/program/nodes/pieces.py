@@ -47,6 +47,21 @@ def by_pieces(function: Expr, variable: Symbol) -> int | None:
     return None
 
 
+def pieces(function: Expr, variable: Symbol) -> list[Expr] | None:
+    """What a function is between its kinks and jumps, and its values there; None where its pieces are not known.
+
+    >>> x = Symbol("x", real=True)
+    >>> pieces(sympy.Abs(x) - x, x)
+    [-2*x, 0, 0]
+    """
+    places = _places(function, variable)
+    if places is None:
+        return None
+    edges = [-sympy.oo, *sorted(places), sympy.oo]
+    inside = [_at(function, variable, _between(low, high)) for low, high in itertools.pairwise(edges)]
+    return [*inside, *(function.subs(variable, place) for place in places)]
+
+
 def _is_neither(function: Expr, variable: Symbol) -> bool:
     """Whether values at one place show that a function is neither even nor odd, which spares the pieces."""
     here, there = (function.subs(variable, t).evalf() for t in (_SOMEWHERE, -_SOMEWHERE))

@@ -11,7 +11,7 @@ from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
-from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
+from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices, with_axes_named
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.expectations import Expectations
@@ -19,6 +19,7 @@ from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
     Data,
     Datum,
+    Moment,
     Of,
     TableEntry,
     on_first,
@@ -52,8 +53,8 @@ class Brackets(Expectations):
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def form(self, expr: Expr, side: int) -> Of:
-        """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
+    def form(self, expr: Expr, side: int, gaussian: bool = True) -> Of:
+        """A Gaussian linear form, or a function, as an entry of a node of its own; equal ones share it, on any side."""
         # written for input 1, so that the same form of either input is one node and one table
         first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
         mine = sorted(free_indices(first), key=lambda s: s.name)
@@ -69,7 +70,7 @@ class Brackets(Expectations):
             over = next((self.nodes[x.node].over for x in leaves), None)
             degree = max(self.nodes[x.node].degree for x in leaves)
             name = "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
-            self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body=body, over=over))
+            self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body, gaussian, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
 
     def image(self, like: Node, vector: Expr) -> Of:
@@ -113,6 +114,9 @@ class Brackets(Expectations):
         value = canonical_bound_axes(value)
         if value.is_number or isinstance(value, TableEntry):
             return value
+        # members of an infinite family are alike
+        free = free_indices(value)
+        axes = tuple(a for a in axes if a not in self.infinite or axis_symbol(a) in free)
         return self._entry((node,), axes, (), value, rule)
 
     def _entry(
@@ -140,6 +144,19 @@ class Brackets(Expectations):
                 f"the bracket ⟨{names}⟩ keeps the index {min(i.name for i in free)} of a sum outside that sum: "
                 "programs of this shape are not offered. Give the summand a name, as in y = …; tp.sum(y, over=…)."
             )
+
+    def bracket(self, entry: TableEntry) -> str:
+        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
+        nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
+        indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
+        return f"⟨{'|'.join(nodes)}⟩{indices}"
+
+    def shown(self, value: Expr) -> str:
+        """A mean in brackets of vectors, and as E of what is averaged."""
+        names = {e: self.bracket(e) for e in found(value, TableEntry)}
+        names |= {x: self.nodes[x.node].name for x in self.leaves(value)}
+        names |= {m: f"E[{sympy.sstr(m.integrand)}]" for m in found(value, Moment)}
+        return with_axes_named(sympy.sstr(value.xreplace({e: Symbol(name) for e, name in names.items()})))
 
     def inner(self, a: Of, b: Of) -> Expr:
         # a tangent is linear in δθ, which is fresh and centred: brackets of it with what is no tangent vanish

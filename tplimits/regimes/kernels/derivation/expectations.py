@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import sympy
 from sympy import DiracDelta, Expr, S, Symbol
@@ -14,7 +14,7 @@ from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
-from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
+from tplimits.regimes.kernels.derivation.infinite import limit_of_sum, members_summed, with_infinite_axes
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
@@ -49,19 +49,50 @@ class Expectations(Openings):
     def inner(self, a: Of, b: Of) -> Expr:
         """E of a product of two nodes."""
 
+    @abstractmethod
+    def shown(self, value: Expr) -> str:
+        """A mean as text."""
+
     def mean(self, expr: Expr) -> Expr:
         """E[expr] over everything random."""
         return self.mean_of_terms(terms(expr))
 
     def mean_of_terms(self, found: Iterable[Term]) -> Expr:
         parts = []
-        for term in found:
+        for term in [t for whole in found for t in self._with_sums_opened(whole)]:
             parts += [
                 collapsed(t.coefficient * value, t.bounds)
-                for t, value in with_infinite_axes(term, self.infinite, self.expect)
+                for t, value in with_infinite_axes(term, self.infinite, self.expect, self.shown)
                 if value != 0
             ]
         return self.settled(sympy.Add(*parts))
+
+    def _with_sums_opened(self, term: Term) -> list[Term]:
+        """The term with sums over infinite axes written out where a member, which is a part of them, stands beside.
+
+        Where a function reads them, the sum of these members is a variable, too.
+        """
+        if not (axes := {a for _, axis in term.bounds if (a := plain_axis(axis.name)) in self.infinite}):
+            return [term]
+        for i, factor in enumerate(term.factors):
+            others = (*term.factors[:i], *term.factors[i + 1 :])
+            beside = [o for o in others if any(plain_axis(x.name) in axes for x in free_indices(o))]
+            if not self._sums_over(factor, axes) or not any(
+                overlap(self._sources(factor), self._sources(o)) for o in beside
+            ):
+                continue
+            if isinstance(factor, Of):
+                spread = products([terms(self.opened(factor)), [Term(term.coefficient, term.bounds, others)]])
+            else:
+                index = next(x for x, a in term.bounds if plain_axis(a.name) in axes and x in free_indices(beside[0]))
+                limit = limit_of_sum(self, term, index)
+                spread = [limit] if limit is not None else []
+            return [t for whole in spread for t in self._with_sums_opened(whole)]
+        return [term]
+
+    def _sums_over(self, factor: Expr, axes: Collection[str]) -> bool:
+        bodies = (self.nodes[leaf.node].body for leaf in self.leaves(factor))
+        return any(body is not None and members_summed(body, axes) for body in bodies)
 
     def expect(self, factors: Sequence[Expr]) -> Expr:
         """E of a product of random factors."""

@@ -6,25 +6,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import Kron, size_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, free_indices, size_symbol
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.derivation.terms import Term, connected
 
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.expectations import Expectations
+
 
 def with_infinite_axes(
-    term: Term, infinite: frozenset[str], expect: Callable[[Sequence[Expr]], Expr]
+    term: Term,
+    infinite: frozenset[str],
+    expect: Callable[[Sequence[Expr]], Expr],
+    shown: Callable[[Expr], str],
 ) -> Iterator[tuple[Term, Expr]]:
-    """The term without its sums over infinite axes, as (term, mean of its factors)."""
+    """The term without its sums over infinite axes, as (term, mean of its factors); `shown` is a mean as text."""
     many = [(i, a) for i, a in term.bounds if plain_axis(a.name) in infinite]
     if not many:
-        yield term, expect(term.factors)
+        coefficient, value = term.coefficient, expect(term.factors)
+        for size in sizes(coefficient, infinite):
+            coefficient = leading(_on_one_side(coefficient, size), size, value, shown)
+        yield Term(coefficient, term.bounds, term.factors), value
         return
     if len({plain_axis(a.name) for _, a in many}) > 1:
         raise NoLimitError("sums over two different infinite axes in one product are not offered.")
@@ -36,12 +47,54 @@ def with_infinite_axes(
         merge = {indices[j]: indices[block[0]] for block in partition for j in block[1:]}
         factors = tuple(f.xreplace(merge) for f in term.factors)
         value = different(expect(factors), [indices[block[0]] for block in partition])
-        coefficient = term.coefficient.xreplace({size_symbol(axis + SECOND): size}).xreplace(merge)
+        coefficient = _on_one_side(term.coefficient, size).xreplace(merge)
         coefficient = different(coefficient, [indices[block[0]] for block in partition])
         if value == 0 or coefficient == 0:
             continue
         # |H|(|H| − 1)⋯ is |H|^blocks to leading order, all that is left of an infinite axis
-        yield Term(leading(coefficient * size ** len(partition), size, axis, value), rest, term.factors), value
+        yield Term(leading(coefficient * size ** len(partition), size, value, shown), rest, term.factors), value
+
+
+def members_summed(expr: Expr, infinite: Collection[str]) -> frozenset[str]:
+    """The infinite axes that an expression sums over."""
+    return (
+        frozenset(plain_axis(x.axis) for x in found(expr, AxisSum)).intersection(infinite) if infinite else frozenset()
+    )
+
+
+def unfinished(expr: Expr, infinite: Collection[str]) -> list[Symbol]:
+    """The sizes of infinite axes whose sums are finite only together with a power that stands where they are read."""
+    alone = (size_symbol(axis) for axis in sorted(members_summed(expr, infinite)))
+    return [*(size for size in alone if size not in expr.free_symbols), *grown(expr, infinite)]
+
+
+def grown(expr: Expr, infinite: Collection[str]) -> list[Symbol]:
+    """The sizes of infinite axes that stand with a positive power in an expression."""
+    if not (known := sizes(expr, infinite)):
+        return []
+    fallen = {p for p in found(expr, sympy.Pow) if p.base in known and p.exp.is_negative}
+    left = expr.xreplace(dict.fromkeys(fallen, S.One))
+    return [size for size in known if size in left.free_symbols]
+
+
+def counted(expr: Expr, infinite: Collection[str]) -> Expr:
+    """Sums over infinite axes of what is the same for every member as their number times that."""
+    sums = [x for x in found(expr, AxisSum) if plain_axis(x.axis) in infinite] if infinite else []
+    same = [x for x in sums if x.bound not in free_indices(x.summand)]
+    return expr.xreplace({x: size_symbol(plain_axis(x.axis)) * counted(x.summand, infinite) for x in same})
+
+
+def sizes(expr: Expr, infinite: Collection[str]) -> list[Symbol]:
+    """The sizes of infinite axes in an expression."""
+    if not infinite:
+        return []
+    names = {s.name.strip("|") for s in expr.free_symbols if s.name.startswith("|")}
+    return [size_symbol(axis) for axis in sorted({plain_axis(name) for name in names}.intersection(infinite))]
+
+
+def _on_one_side(coefficient: Expr, size: Symbol) -> Expr:
+    """The size of an infinite axis is one for both inputs."""
+    return coefficient.xreplace({size_symbol(size.name.strip("|") + SECOND): size})
 
 
 def different(expr: Expr, indices: Sequence[Symbol]) -> Expr:
@@ -76,21 +129,60 @@ def independent(moment: Moment) -> Expr:
     return result
 
 
-def leading(coefficient: Expr, size: Symbol, axis: str, value: Expr) -> Expr:
-    """The limit of a coefficient as the size goes to infinity."""
-    powered = sympy.powsimp(sympy.expand(coefficient))
+def leading(coefficient: Expr, size: Symbol, value: Expr, shown: Callable[[Expr], str]) -> Expr:
+    """The limit of the coefficient of a mean as the size goes to infinity."""
+    powered = sympy.powsimp(coefficient)
+    if powered.is_Add:
+        addends = sympy.expand(coefficient).args
+        return sympy.Add(*(leading(addend, size, value, shown) for addend in addends))
     free, power = powered.as_independent(size)
     if power == 1:
         return free
     base, exponent = power.as_base_exp()
     if base != size or not exponent.is_Rational:
-        raise NoLimitError(f"the power of |{axis}| in {sympy.sstr(coefficient)} is not clear.")
+        raise NoLimitError(f"the power of {size} in {shown(coefficient)} is not clear.")
     if exponent < 0:
         return S.Zero
-    # for reading: a mean as E of what is averaged
-    means = {m: Symbol(f"E[{sympy.sstr(m.integrand)}]") for m in value.atoms(Moment)}
+    axis, grown = size.name.strip("|"), str(size**exponent).replace("**", "^")
+    # a mean that is 0 at its own order may have been more at lower ones
+    times = f"times {shown(value):.120}" if value != 0 else "times a mean that vanishes only to leading order"
     raise NoLimitError(
-        f"a sum over infinitely many members of `{axis}` grows like |{axis}|^{exponent} times "
-        f"{sympy.sstr(value.xreplace(means)):.120}; divide by tp.sqrt(tp.size({axis!r})) for independent members, by "
-        "tp.size for averages."
+        f"a sum over infinitely many members of `{axis}` grows like {grown} {times}; divide by "
+        f"tp.sqrt(tp.size({axis!r})) for independent members, by tp.size for averages."
     )
+
+
+def is_of_members(state: Expectations, expr: Expr) -> bool:
+    """Whether an expression reads draws of infinite families alone: its members are independent."""
+    sources = {x for leaf in state.leaves(expr) for x in state.nodes[leaf.node].sources}
+    own = (kind == "√n" or not state.infinite.isdisjoint(state.program[p].axes) for kind, p, _ in sources)
+    return bool(sources) and all(own)
+
+
+def limit_of_sum(state: Expectations, term: Term, index: Symbol, centred: bool = False) -> Term | None:
+    """A term without its sum over the members `index` of an infinite family; None where it is not `centred`."""
+    axis = next(plain_axis(a.name) for i, a in term.bounds if i == index)
+    members = [f for f in term.factors if index in free_indices(f)]
+    size, member, bounds = size_symbol(axis), sympy.Mul(*members), tuple(b for b in term.bounds if b[0] != index)
+    # sums inside of a member, and members of two sums that stand in one function, are no sums of independent ones
+    known = index not in free_indices(term.coefficient) and is_of_members(state, member)
+    known = known and not any(i in free_indices(member) for i, _ in bounds)
+    mean = state.expect(members) if known else S.NaN
+    if centred and mean != 0:
+        return None
+    if mean is S.NaN or (mean == 0 and all(kind == "√n" for kind in _kinds(state, member))):
+        raise NoLimitError(
+            f"functions of the sum of {state.shown(member):.120} over infinitely many members of `{axis}` are not "
+            "offered: these share what they are made of, or are scalars, whose sum stays random. Put a matrix of each "
+            "member between, and leave what is shared outside of the sum."
+        )
+    outside = tuple(f for f in term.factors if f not in members)
+    if mean != 0:
+        return Term(term.coefficient * size * mean, bounds, outside)
+    side = int(next(iter(state.leaves(member))).side)
+    total = AxisSum(state.form(member, side, False), index, Symbol(axis)) / sympy.sqrt(size)
+    return Term(term.coefficient * sympy.sqrt(size), bounds, (*outside, state.form(total, side)))
+
+
+def _kinds(state: Expectations, expr: Expr) -> set[str]:
+    return {kind for leaf in state.leaves(expr) for kind, *_ in state.nodes[leaf.node].sources}

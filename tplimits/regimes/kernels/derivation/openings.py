@@ -27,8 +27,8 @@ class Openings(ABC):
     program: Program
 
     @abstractmethod
-    def form(self, expr: Expr, side: int) -> Of:
-        """A Gaussian linear form as an entry of a node of its own."""
+    def form(self, expr: Expr, side: int, gaussian: bool = True) -> Of:
+        """A Gaussian linear form, or a function, as an entry of a node of its own."""
 
     def leaves(self, expr: Expr) -> frozenset[Of]:
         return leaves(expr)

@@ -43,14 +43,15 @@ from tplimits.program.nodes.kinds import (
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import put_in
-from tplimits.regimes.kernels.derivation import logits
+from tplimits.regimes.kernels.derivation import logits, members
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.closing import with_closed_means
 from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
+from tplimits.regimes.kernels.derivation.infinite import counted, members_summed, sizes
 from tplimits.regimes.kernels.derivation.judging import Judgements
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
@@ -60,7 +61,7 @@ from tplimits.regimes.kernels.derivation.scales import (
     refuse_lower_orders,
     vanishing,
 )
-from tplimits.regimes.kernels.derivation.terms import Term, at, gathered, is_random, terms
+from tplimits.regimes.kernels.derivation.terms import at, gathered, is_random, terms
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -83,6 +84,7 @@ class Recursion(Brackets):
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.with_powers: dict[int, Expr] = {}  # vectors with powers of n, which a later one may bring out
+        self.open: dict[int, Expr] = {}  # vectors with sums over infinite axes, which a later one may divide
         self.fluctuations: list[int] = []  # those that stay in some limit
         self._apart: dict[int, Expr | None] = {}  # images given logits, with the logits in front
         self.judged = Judgements(self, assumed=tuple(assumed))
@@ -105,6 +107,7 @@ class Recursion(Brackets):
         """Read one instruction, whose operands have been read."""
         s = self.program[position]
         note_exact(self, position, s)
+        members.refuse_lower_sizes(self, position)
         if isinstance(s, InitialVector):
             self._initial_vector(position, s)
         elif isinstance(s, InitialScalar):
@@ -125,7 +128,7 @@ class Recursion(Brackets):
         elif isinstance(s, OuterNonlin):
             judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
             refuse_sharp(self.program, position, judged)
-            body = smoothed_out(self.translated(judged, s), Of, self._brought_out)
+            body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
             # those of a scalar's fluctuation are told by what the scalar is made of
             if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
                 self.with_powers[position] = scaled_out(body)
@@ -181,8 +184,11 @@ class Recursion(Brackets):
         factors = [f for t in found for f in t.factors]
         leaves = self.leaves(body)
         plain = all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found)
-        gaussian = plain and all(self.nodes[f.node].gaussian or self._averaged_out(t) for t in found for f in t.factors)
+        gaussian = plain and all(
+            self.nodes[f.node].gaussian or members.averaged_out(self, t) for t in found for f in t.factors
+        )
         degree = max((self.degree(f) for f in factors), default=0)
+        members.kept_open(self, position, body)
         sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
         if gaussian and s.width is not None and not any(logits.is_made_of(self, x) for x in leaves):
             sources = frozenset(x for x in sources if x[0] != "√n")
@@ -196,12 +202,6 @@ class Recursion(Brackets):
             over=s.width,
         )
 
-    def _averaged_out(self, term: Term) -> bool:
-        """Whether a term is a sum over infinitely many independent centred members: Gaussian whatever they are."""
-        leaf = term.factors[0]
-        over = {i for i, a in term.bounds if a.name in self.infinite}
-        return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
-
     def _matmul(self, position: int, s: MatMul) -> None:
         view = View(s.matrix, s.matrix_indices, s.transposed)
         power, _, operand = self._operand(position, s)
@@ -210,7 +210,8 @@ class Recursion(Brackets):
         random = any(logits.is_given(self, x) for x in self.leaves(operand))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
-        dot = self._dot(position, view, operand)
+        dot = self.dot(position, view, operand)
+        members.image_kept_open(self, position, hat, operand)
         if dot == 0 and power == 1:
             self.nodes[position] = hat
             return
@@ -230,7 +231,7 @@ class Recursion(Brackets):
         power, whole = vanishing(whole)
         return power, whole, self._limit(position, whole)
 
-    def _dot(self, position: int, view: View, operand: Expr) -> Expr:
+    def dot(self, position: int, view: View, operand: Expr) -> Expr:
         """The dot part of an image; a tangent whose dot part is no mean of a function has no second moment."""
         try:
             return dot_part(self, view, operand)
@@ -279,6 +280,8 @@ class Recursion(Brackets):
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
+        # beside a power of the number of members sums over them are written out
+        sized = bool(sizes(expr, self.infinite))
         data = {d: Datum(d.args[0], ONE_SIDE, *d.indices) for d in expr.atoms(DataIndex)}
         for entry in entries(expr):
             source, indices = entry.source, [i.xreplace(data) for i in entry.indices]
@@ -291,10 +294,15 @@ class Recursion(Brackets):
                 known, leaf = self.nodes[source].body, Of(Integer(source), side, *indices)
                 if source in self.with_powers:
                     swap[entry] = self.placed(self.with_powers[source], axes, leaf)
+                elif sized and source in self.open:
+                    swap[entry] = self.placed(self.open[source], axes, leaf)
+                elif sized and known is not None and members_summed(known, self.infinite):
+                    swap[entry] = self.placed(known, axes, leaf)
                 else:
                     swap[entry] = known if known is not None and known.is_number else leaf
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
-        return put_in(put_in(expr, gone, {}), swap, {})  # tangents that vanish first: their factors may be infinite
+        # tangents that vanish first: their factors may be infinite
+        return counted(put_in(put_in(expr, gone, {}), swap, {}), self.infinite)
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
@@ -317,9 +325,3 @@ class Recursion(Brackets):
     def at_infinity(self, expr: Expr) -> Expr:
         """An expression in leaves at n = ∞, √n relu(S/√n) as relu(S); ValueError where a power of n grows."""
         return at_infinity(scaled_out(expr))
-
-    def bracket(self, entry: TableEntry) -> str:
-        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
-        nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
-        indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
-        return f"⟨{'|'.join(nodes)}⟩{indices}"

@@ -1,0 +1,157 @@
+"""Sums that are 0 by an identity between functions: σ(x) − 1/(1 + e⁻ˣ), relu(x) − max(x, 0), log(1 + eˣ) − softplus(x).
+
+Two spellings are one function if their difference is 0 in one normal form: heads by their definitions, exponentials as
+powers of one, log(1 + e⁻ᵘ) as log(1 + eᵘ) − u, and piece by piece between kinks.  Left in a program, such a difference
+is rounding, which a jump, a pole or a quotient beside it makes a number of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.functions import BENT, Real, gelu, sigmoid, softplus
+from tplimits.program.nodes.pieces import pieces
+from tplimits.program.parts import found, heads, holds, longer, rebuilt, remembered
+
+#: heads with more than one spelling
+_EXPONENTIAL = frozenset({sympy.exp, sympy.log, sympy.tanh, sympy.sinh, sympy.cosh, sigmoid, softplus})
+_KINDS = (_EXPONENTIAL, frozenset({sympy.erf, sympy.erfc, gelu}), frozenset(BENT))
+#: points at which a sum is looked at first, digits of that, and what is not 0
+_POINTS, _DIGITS, _NOTHING = (sympy.Rational(7, 5), sympy.Rational(-8, 11)), 25, 1e-20
+#: nodes of a sum that is looked at
+_LONG = 120
+
+
+def without_identities(expr: Expr, written: Callable[[Entry], Expr] = lambda entry: entry) -> Expr:
+    """An expression with 0 for terms of its sums that add up to 0 as functions of one entry.
+
+    `written` is an entry as a function of another, which it has been given a name for.
+
+    >>> x, y = (Entry(sympy.Integer(i), Symbol("α", integer=True)) for i in range(2))
+    >>> other = (1 + sympy.tanh(x / 2)) / 2
+    >>> without_identities(y * (sigmoid(x) - other) / x), without_identities(y + sigmoid(x) - other) == y
+    (0, True)
+    >>> without_identities(y - sigmoid(x), lambda entry: other if entry == y else entry)
+    0
+    """
+    if not expr.args or not holds(expr, sympy.Add):
+        return expr
+    swap = {e: written(e) for e in found(expr, Entry)}
+    return _without_identities(expr, {e: w for e, w in swap.items() if e != w})
+
+
+def _without_identities(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    if isinstance(expr, Entry) or not _may_hold_one(expr.xreplace(swap)):
+        return expr
+    whole = rebuilt(expr, [_without_identities(a, swap) for a in expr.args])
+    # what is divided by, or is no number somewhere, stays, for whoever refuses it
+    expr = expr if whole.has(sympy.zoo, sympy.nan) or _domains(expr) - _domains(whole) else whole
+    if not expr.is_Add:
+        return expr
+    gone = _terms_that_cancel(tuple(t.xreplace(swap) for t in expr.args))
+    return sympy.Add(*(t for t, cancels in zip(expr.args, gone, strict=True) if not cancels)) if any(gone) else expr
+
+
+def _may_hold_one(expr: Expr) -> bool:
+    """Whether a sum stands there, and two functions that may be spellings of one another."""
+    read = heads(expr)
+    kinds = (read & kind for kind in _KINDS)
+    return sympy.Add in read and any(k and len(found(expr, *k)) > 1 for k in kinds) and not longer(expr, 10 * _LONG)
+
+
+@remembered(1 << 12)
+def _terms_that_cancel(terms: tuple[Expr, ...]) -> list[bool]:
+    """Which terms of a sum are parts of sums that are 0."""
+    gone = [False] * len(terms)
+    for entry in sorted(frozenset().union(*(found(t, Entry) for t in terms)), key=sympy.default_sort_key):
+        beside: dict[Expr, Expr] = {}
+        for rest, mine in (_apart(term, entry) for term in terms):
+            beside[rest] = beside.get(rest, S.Zero) + mine
+        nothing = {r for r, p in beside.items() if not _domains(r) and _is_nothing(p, entry)}
+        gone = [known or _apart(t, entry)[0] in nothing for known, t in zip(gone, terms, strict=True)]
+    return gone
+
+
+def _apart(term: Expr, entry: Entry) -> tuple[Expr, Expr]:
+    """What of a term does not read an entry, but for its number, and the rest."""
+    number, product = term.as_coeff_Mul()
+    rest, mine = product.as_independent(entry, as_Add=False)
+    return rest, number * mine
+
+
+def _is_nothing(part: Expr, entry: Entry) -> bool:
+    if not part.is_Add or not _may_hold_one(part) or longer(part, _LONG) or _domains(part):
+        return False
+    if found(part, Entry) != {entry}:
+        return False
+    x = Symbol("x", real=True)
+    return is_zero(part.xreplace({entry: x}), x)
+
+
+def _domains(expr: Expr) -> frozenset[Expr]:
+    """Parts that are no real numbers at some arguments, where a network has none either."""
+    roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_integer and not p.base.is_positive)
+    return frozenset([*roots, *(e for e in found(expr, sympy.log) if not e.args[0].is_positive)])
+
+
+@remembered(1 << 12)
+def is_zero(function: Expr, x: Symbol) -> bool:
+    """Whether a function of one variable is 0 everywhere, by algebra.
+
+    >>> from tplimits.program.nodes.functions import maximum, relu, where
+    >>> x = Symbol("x", real=True)
+    >>> is_zero(sympy.tanh(x) - 2 * sigmoid(2 * x) + 1, x), is_zero(maximum(x, -x) - sympy.Abs(x), x)
+    (True, True)
+    >>> elu = where(x, x, sympy.exp(x) - 1)
+    >>> is_zero(elu - relu(x) - sympy.exp(-relu(-x)) + 1, x), is_zero(relu(x) - softplus(x), x)
+    (True, False)
+    """
+    if function.free_symbols != {x}:
+        return False
+    for point in _POINTS:
+        value = value_of(function.xreplace({x: point}), _DIGITS)
+        if value is None or abs(value) > _NOTHING:
+            return False
+    parts = pieces(function, x)
+    return parts is not None and all(_is_smooth_zero(p) for p in parts)
+
+
+def _is_smooth_zero(function: Expr) -> bool:
+    try:
+        return sympy.cancel(_in_generators(function)) == 0
+    except sympy.PolynomialError:
+        return False
+
+
+def _in_generators(function: Expr) -> Expr:
+    """Powers of one exponential for each e^(r m), logarithms and error functions by one name each."""
+    written = function.replace(softplus, lambda u: sympy.log(1 + sympy.exp(u)))
+    written = written.replace(lambda e: isinstance(e, Real), lambda e: e.definition())
+    written = written.replace(sympy.erfc, lambda u: 1 - sympy.erf(u))
+    written = written.replace(sympy.log, _log)
+    written = written.rewrite((sympy.tanh, sympy.sinh, sympy.cosh), sympy.exp)
+    exponents = {e: sympy.expand(e.args[0]).as_coefficients_dict() for e in found(written, sympy.exp)}
+    denominators: dict[Expr, int] = {}
+    for exponent in exponents.values():
+        for monomial, c in exponent.items():
+            if c.is_Rational:
+                denominators[monomial] = int(sympy.ilcm(denominators.get(monomial, 1), c.q))
+    names = {monomial: sympy.Dummy(positive=True) for monomial in denominators}
+    swap = {}
+    for e, exponent in exponents.items():
+        if all(c.is_Rational for c in exponent.values()):
+            swap[e] = sympy.Mul(*(names[m] ** (c * denominators[m]) for m, c in exponent.items()))
+    return written.xreplace(swap)
+
+
+def _log(argument: Expr) -> Expr:
+    """log(1 + e⁻ᵘ) as log(1 + eᵘ) − u."""
+    one, rest = argument.as_coeff_Add()
+    if one == 1 and isinstance(rest, sympy.exp) and rest.args[0].could_extract_minus_sign():
+        return sympy.log(1 + sympy.exp(-rest.args[0])) + rest.args[0]
+    return sympy.log(argument)
