@@ -27,6 +27,18 @@ def momentum(gradients, μ):
     return sum(μ ** (len(gradients) - 1 - s) * g for s, g in enumerate(gradients))
 
 
+def scheduled(gradients, β1, β2, eps):
+    """NAdam as PyTorch writes it, with its momentum_decay = 0.004."""
+    m = v = 0.0
+    product = 1.0
+    for t, g in enumerate(gradients, start=1):
+        now, later = (β1 * (1 - 0.5 * 0.96 ** (0.004 * s)) for s in (t, t + 1))
+        m, v, product = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g, product * now
+        mean = later * m / (1 - product * later) + (1 - now) * g / (1 - product)
+        bottom = math.sqrt(v / (1 - β2**t)) + eps
+    return mean / bottom
+
+
 def rmsprop(gradients, ρ, eps):
     v = 0.0
     for g in gradients:
@@ -46,6 +58,9 @@ CASES = [
     pytest.param(tp.Adam(), lambda g: adam(g, 0.9, 0.999, 1e-8), id="Adam"),
     pytest.param(tp.Adam(β1=0.5, β2=0.25, eps=0.05), lambda g: adam(g, 0.5, 0.25, 0.05), id="smooth Adam"),
     pytest.param(tp.NAdam(eps=0.05), lambda g: adam(g, 0.9, 0.999, 0.05, ahead=True), id="NAdam"),
+    pytest.param(
+        tp.NAdam(eps=0.05, convention="torch"), lambda g: scheduled(g, 0.9, 0.999, 0.05), id="NAdam with a schedule"
+    ),
     pytest.param(tp.RMSProp(eps=0.01), lambda g: rmsprop(g, 0.99, 0.01), id="RMSProp"),
     pytest.param(tp.Adagrad(eps=0.01), lambda g: adagrad(g, 0.01), id="Adagrad"),
 ]

@@ -197,7 +197,7 @@ def test_fluctuations_are_refused():
         x = tp.sum(U * ξ, over="d")
         return v * tp.tanh(tp.avg(x * (W @ x)) * tp.sqrt(tp.n)) * x
 
-    with pytest.raises(tp.NoLimitError, match="grows with the width"):
+    with pytest.raises(tp.NoLimitError, match="grows with n and gradients through"):
         tp.derive(logits, tp.MaximalUpdate(tp.SGD()))
 
 

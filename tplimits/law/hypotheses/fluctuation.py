@@ -163,11 +163,16 @@ def diverging(where: str, average: str, mean: str, term: str, certain: bool = Tr
     )
 
 
-def growing(where: str, term: str) -> NoLimitError:
-    """The error for a positive power of n beside no average."""
+def growing(where: str, term: str, trained: bool = False) -> NoLimitError:
+    """The error for a positive power of n beside no average, or, where features are `trained`, beside any."""
+    absorbs = "gradients through what absorbs it diverge" if trained else "nothing of order 1/√n absorbs it"
+    helps = (
+        "Average without the power, as attention with logits q·k/d does."
+        if trained
+        else "Remove the positive power of n, or let it multiply an average with mean zero."
+    )
     return NoLimitError(
-        f"{where}: the term {term} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
-        "the limit). Remove the positive power of n, or let it multiply an average with mean zero."
+        f"{where}: the term {term} grows with n and {absorbs} (hypothesis: bodies are O(1) in the limit). {helps}"
     )
 
 

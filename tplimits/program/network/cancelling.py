@@ -2,8 +2,8 @@
 
 An identity holds for all parameters and data, or fails for almost all of them: the program is run on random ones, at a
 few small widths.  What is there nothing but rounding error is zero.  Functions with kinks may be zero at all of these
-without being zero: runs at parameters many times as large find them out.  Where nothing subtracts nothing is run: all
-is positive at positive parameters and data.
+without being zero: runs at parameters many times as large, or as small, find them out.  Where nothing subtracts nothing
+is run: all is positive at positive parameters and data.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 #: widths of runs; how large parameters are in the last ones, of which some may run away; by which part of them, and how
 #: often, they are moved
-_WIDTHS, _LARGE, _MOVED, _TIMES = (5, 6, 7), (30.0, 5.0, 2.0), 1e-9, 3
+_WIDTHS, _SIZES, _MOVED, _TIMES = (5, 6, 7), (30.0, 5.0, 2.0, 0.2), 1e-9, 3
 #: those of more runs where all is 0: a jump of one random number is 0 in half of them
 _MORE = range(8, 30)
 #: other widths, relative to n; the size of an axis that is left open
 _RATIO, _SIZE = 0.7, 2
-#: next to the largest number on the way: what may be rounding error, and what is none although parameters are large
+#: next to the largest number on the way: what may be rounding error, and what is none at another size of parameters
 _ROUNDING, _CERTAIN = 1e-12, 1e-9
 #: rounding errors differ by more than this part of them
 _ALIKE = 1e-3
@@ -78,7 +78,7 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
     if sum(math.prod(int(bound.size(a) or 1) for a in s.axes) for s in bound) * max(_WIDTHS) ** 2 > _MOST_ENTRIES:
         return False
     try:
-        return _is_rounding(bound) and not any(_is_large(bound, size) for size in _LARGE)
+        return _is_rounding(bound) and not any(_is_certain(bound, size) for size in _SIZES)
     except (TplimitsError, FloatingPointError):
         return False
 
@@ -115,8 +115,8 @@ def _is_rounding(program: Program) -> bool:
     return differ or (zero and not any(_sum(program, n)[0].any() for n in _MORE))
 
 
-def _is_large(program: Program, times: float) -> bool:
-    """Whether a sum is no rounding error where parameters are large, and finite there."""
+def _is_certain(program: Program, times: float) -> bool:
+    """Whether a sum is no rounding error where parameters have another size, and finite there."""
     try:
         (first, largest), (value, _) = (_sum(program, _WIDTHS[0], times, moved) for moved in (0, 1))
     except FloatingPointError:

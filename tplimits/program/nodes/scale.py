@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import sympy
 from sympy import Expr, Rational, Symbol
@@ -230,6 +230,6 @@ def is_infinite(limit: Expr) -> bool:
     return bool(limit.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo))
 
 
-def without_factor(argument: Expr) -> Expr:
+def without_factor(argument: Expr, widths: Collection[Expr] = (N,)) -> Expr:
     """The argument of a jump without the powers of n that multiply all of it."""
-    return sympy.Mul(*(f for f in sympy.Mul.make_args(argument) if f.as_base_exp()[0] != N))
+    return sympy.Mul(*(f for f in sympy.Mul.make_args(argument) if f.as_base_exp()[0] not in widths))

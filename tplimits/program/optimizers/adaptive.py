@@ -25,7 +25,9 @@ from tplimits.program.optimizers.recursion import (
 from tplimits.program.optimizers.stepping import TIME, G
 
 β1, β2, ε, ρ = sympy.symbols("β1 β2 ε ρ", real=True)
-m, v = state_symbol("m"), state_symbol("v")
+m, v, p = state_symbol("m"), state_symbol("v"), state_symbol("p")
+#: PyTorch's schedule of β1 in NAdam nears its end like 0.96^(t/250), momentum_decay = 0.004
+_FALLING, _SLOWLY = sympy.Rational(24, 25), 250
 CONVENTIONS = INSIDE, TORCH = "inside", "torch"
 
 
@@ -112,6 +114,10 @@ class NAdam(Adam):
 
         m̂ = β1 m/(1 − β1^(t+2)) + (1 − β1) g/(1 − β1^(t+1)),  otherwise as Adam
 
+    With convention="torch" β1 has the schedule of PyTorch's, μ_t = β1 (1 − ½ 0.96^((t+1)/250)) beside g:
+
+        p ← μ_t p,  m̂ = μ_(t+1) m/(1 − μ_(t+1) p) + (1 − μ_t) g/(1 − p),  p = 1 at the start
+
     >>> NAdam(β1=0).update([G]) == Adam(β1=0).update([G])
     True
 
@@ -120,8 +126,13 @@ class NAdam(Adam):
 
     @property
     def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
-        ahead = β1 * m / (1 - β1 ** (TIME + 2)) + (1 - β1) * G / (1 - β1 ** (TIME + 1))
-        return _means(), self._quotient(ahead, v / (1 - β2 ** (TIME + 1)))
+        square = v / (1 - β2 ** (TIME + 1))
+        if self._convention != TORCH:
+            ahead = β1 * m / (1 - β1 ** (TIME + 2)) + (1 - β1) * G / (1 - β1 ** (TIME + 1))
+            return _means(), self._quotient(ahead, square)
+        now, later = (β1 * (1 - _FALLING ** ((TIME + k) / _SLOWLY) / 2) for k in (1, 2))
+        ahead = later * m / (1 - later * p) + (1 - now) * G / (1 - p)
+        return (*_means(), OptimizerState("p", sympy.S.One, now * p)), self._quotient(ahead, square)
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,11 +11,10 @@ from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 from tplimits.program.nodes.functions import maximum, minimum, relu, step
 from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers
 from tplimits.regimes.classification.derivation.sizes import (
     Size,
     _power,
-    as_power,
-    multiplied_by_powers,
     product,
     size_of,
 )

@@ -108,3 +108,94 @@ def test_what_no_output_rests_on_refuses_nothing(unread):
     run = found.evaluate([[1.0, 0.0]], **task, particles=64, replicates=2)
     assert run.f == pytest.approx(known.evaluate([[1.0, 0.0]], **task, particles=64, replicates=2).f, abs=1e-12)
     assert tp.classify(beside, tp.NTP, tp.SGD()).regime == "operator"
+
+
+TASK = np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([1.0, -1.0])
+LR, STEPS, EPS = 0.1, 3, 0.1
+
+
+def named(function):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * function(tp.sum(U * ξ, over="d"))
+
+    return net
+
+
+def exponential(x):
+    return tp.exp(x).named("e")
+
+
+#: functions with names in them, and what they and their slopes are
+CONTINUOUS = {
+    "step(e)": (lambda x: x * tp.step(exponential(x)), lambda x: x, np.ones_like),
+    "step(1 + e)": (lambda x: x * tp.step(1 + exponential(x)), lambda x: x, np.ones_like),
+    "where(e, x, 0)": (lambda x: tp.where(exponential(x), x, 0), lambda x: x, np.ones_like),
+    "step(q + 1)": (lambda x: x * tp.step((x * x).named("q") + 1), lambda x: x, np.ones_like),
+    "step(t − 2)": (lambda x: x + tp.step(tp.tanh(x).named("t") - 2), lambda x: x, np.ones_like),
+    "(e − 1) step(x)": (
+        lambda x: (exponential(x) - 1) * tp.step(x),
+        lambda x: (np.exp(x) - 1) * (x > 0),
+        lambda x: np.exp(x) * (x > 0),
+    ),
+    "sign(x) t": (
+        lambda x: tp.sign(x) * tp.tanh(x).named("t"),
+        lambda x: abs(np.tanh(x)),
+        lambda x: np.sign(x) / np.cosh(x) ** 2,
+    ),
+    "x sign(t)": (lambda x: x * tp.sign(tp.tanh(x).named("t")), abs, np.sign),
+    "x g, g = step(x)": (lambda x: x * tp.step(x).named("g"), lambda x: np.maximum(x, 0), lambda x: 1.0 * (x > 0)),
+}
+
+
+def trained(function, slope, n=200_000, seed=3):
+    """Outputs of all steps of a network in μP under Adam, v with both signs."""
+    X, Y = TASK
+    rng = np.random.default_rng(seed)
+    U, v = np.repeat(rng.standard_normal((2, n)), 2, axis=1), np.repeat(rng.standard_normal(n), 2)
+    v[1::2] *= -1
+    states, found = [np.zeros_like(U), np.zeros_like(U), np.zeros_like(v), np.zeros_like(v)], []
+    for t in range(STEPS + 1):
+        x = X @ U
+        f = function(x) @ v / v.size
+        found.append(f)
+        χ = (f - Y) / len(Y)
+        gradients = X.T @ (χ[:, None] * slope(x) * v), χ @ function(x)
+        for k, (w, g) in enumerate(zip((U, v), gradients, strict=True)):
+            m, s = states[2 * k : 2 * k + 2]
+            m += 0.1 * (g - m)
+            s += 0.001 * (g**2 - s)
+            w -= LR * m / (1 - 0.9 ** (t + 1)) / np.sqrt(s / (1 - 0.999 ** (t + 1)) + EPS**2)
+    return np.array(found)
+
+
+def limit(function):
+    X, Y = TASK
+    asked = {"error": tp.squared_error(Y), "lr": LR, "steps": STEPS, "particles": 4096}
+    return tp.derive(named(function), tp.MaximalUpdate(tp.Adam(eps=EPS))).evaluate(X, **asked)
+
+
+@pytest.mark.parametrize("case", CONTINUOUS)
+def test_what_is_continuous_by_its_names_is_trained(case):
+    written, function, slope = CONTINUOUS[case]
+    run, networks = limit(written), trained(function, slope)
+    apart = abs(run.f - networks) / np.hypot(run.stderr, 0.004)
+    assert apart.max() < 5
+    # another function is told apart
+    assert (abs(run.f - trained(np.tanh, lambda x: 1 - np.tanh(x) ** 2)) / np.hypot(run.stderr, 0.004)).max() > 5
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * tp.step(exponential(x) - 1.5),
+        lambda x: tp.where(exponential(x) - 1, 1 + x, 0),
+        lambda x: tp.step(x).named("g") + x,
+        lambda x: (x + 1) * tp.step(x).named("g"),
+        lambda x: tp.step(x).named("g") * tp.step(x + 1),
+        lambda x: x * tp.sign(tp.tanh(x - 1).named("t")),
+    ],
+)
+def test_what_jumps_is_refused_by_its_names_too(function):
+    with pytest.raises(tp.NoLimitError, match="jumps where"):
+        tp.derive(named(function), tp.MaximalUpdate(tp.Adam(eps=EPS)))

@@ -21,4 +21,4 @@ def test_errors_fall_with_the_root_of_the_particles():
 def test_with_so_many_a_mean_is_told_from_zero(many, open_):
     factor = particles_missing(VALUES) if many != 1 else 1
     mean = VALUES.mean()
-    assert may_vanish(mean + (VALUES - mean) / np.sqrt(many * factor)) == open_
+    assert may_vanish(mean + (VALUES - mean) / np.sqrt(many * factor), np.zeros(len(VALUES))) == open_

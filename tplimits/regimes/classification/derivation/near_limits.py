@@ -7,17 +7,18 @@ log s with s → 1 is of the order of s − 1; sin(s)/s with s → 0 is 1 − s�
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import DiracDelta, Expr, S
 
 from tplimits.law.hypotheses.taylor import INNER, Series, composed, powers, times
+from tplimits.law.rules.small import led_in_powers_of_n
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
-from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.entries import AxisSum, Entry, N, entries
+from tplimits.program.nodes.scale import without_factor
 from tplimits.program.parts import found, put_in, remembered
 
 if TYPE_CHECKING:
@@ -27,19 +28,24 @@ if TYPE_CHECKING:
 JUMPS = (functions.step, sympy.sign)
 #: how many Taylor terms are read, and what small entries are multiplied by
 _ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
+#: a width at which what powers of n tend to has its sign
+_FAR = sympy.Integer(10) ** 60
 
 
 @dataclass(frozen=True)
 class Side:
-    """What a function with two sides is at the limits of scalars, and the condition that chooses it and its limit."""
+    """What a function with two sides is at the limits of scalars, and the condition that chooses it and its limit.
 
-    body: Expr
+    `body` is None where the condition tends to 0.
+    """
+
+    body: Expr | None
     condition: Expr
     limit: Expr
 
 
 def side_at(node: Expr, limits: Mapping[Entry, Expr]) -> Side | None:
-    """The side of a function on which scalars are at their limits; None where it reads others, or is at its kink.
+    """The side of a function on which scalars are at their limits; None where it reads others.
 
     >>> s, n = Entry(sympy.Integer(0), sympy.Symbol("·")), sympy.Symbol("n", positive=True)
     >>> side_at(sympy.sign(sympy.sqrt(n) * s), {s: -S.One}).body
@@ -52,38 +58,64 @@ def side_at(node: Expr, limits: Mapping[Entry, Expr]) -> Side | None:
     if not read or any(e not in limits for e in read):
         return None
     limit = condition.xreplace(dict(limits))
-    # powers of n beside a limit have its sign
-    sign = 1 if limit.is_positive else -1 if limit.is_negative else 0
-    return Side(SIDES[type(node)](*node.args)[sign < 0], condition, limit) if sign else None
+    far = limit.xreplace({N: _FAR})
+    far = far if far.is_nonzero is not None else sympy.N(far)
+    sign = 1 if far.is_positive else -1 if far.is_negative else 0
+    return Side(SIDES[type(node)](*node.args)[sign < 0] if sign else None, condition, limit)
 
 
-def at_sides(expr: Expr, limits: Mapping[Entry, Expr], stays: Callable[[Side], bool]) -> Expr:
+def at_sides(
+    expr: Expr, limits: Mapping[Entry, Expr], decided: Callable[[Side], bool], stays: Callable[[Side], bool]
+) -> Expr:
     """An expression with the sides that functions are on at the limits of scalars, where these stay on them.
 
+    The larger of two is one of them and a kink where networks are on both sides: 1 + relu(s − 1) for max(s, 1).
+
     >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
-    >>> at_sides(1 + functions.maximum(s - 3, -1), {s: S.One}, lambda side: True)
+    >>> at_sides(1 + functions.maximum(s - 3, -1), {s: S.One}, lambda side: True, lambda side: True)
     0
+    >>> at_sides(functions.maximum(s, 1) - 1, {s: S.One}, lambda side: False, lambda side: False)
+    relu(Entry(0, ·) - 1)
     """
     while limits:
         sides = {node: side_at(node, limits) for node in found(expr, *CONDITIONS)}
-        taken = {node: side.body for node, side in sides.items() if side is not None and stays(side)}
+        known = {node: side for node, side in sides.items() if side is not None}
+        taken: dict[Expr, Expr] = {}
+        for node, side in known.items():
+            if side.body is not None and decided(side):
+                taken |= {node: side.body} if stays(side) else {}
+            elif isinstance(node, (functions.maximum, functions.minimum)):
+                other, one = sorted(node.args, key=lambda a: len(entries(a)))  # numbers cancel with others around it
+                sign = 1 if isinstance(node, functions.maximum) else -1
+                taken[node] = other + sign * functions.relu(sign * (one - other))
         if not taken:
             break
         expr = put_in(expr, taken, {})
     return expr
 
 
-def without_powers_in_jumps(network: Program, limits: Mapping[int, Expr]) -> Program:
-    """The network with sign(s) for sign(√n s) where s is not 0 in the limit: the same number at every width."""
-    powers, instructions = network.known.width_symbols, []
-    for s in network:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            known = {e: limits[e.source] for e in entries(s.body) if e.source in limits}
-            jumps = [j for j in found(s.body, functions.step, sympy.sign) if side_at(j, known) is not None]
-            bare = {j: j.func(j.args[0].as_independent(*powers, as_Add=False)[0]) for j in jumps}
-            s = replace(s, body=put_in(s.body, bare, {}))
-        instructions.append(s)
-    return network.replace(instructions=tuple(instructions))
+def beside(argument: Expr, limits: Mapping[Entry, Expr]) -> Expr:
+    """A function of scalars less what it is at their limits, which it fluctuates about: these fluctuate by n^(−½).
+
+    Scalars whose limit is 0 are of the size that is counted for them.
+
+    >>> s = Entry(sympy.Integer(0), sympy.Symbol("·"))
+    >>> beside(sympy.sqrt(N) * (s - 1) - 2, {s: S.One}), beside(sympy.log(s), {s: S.One})
+    (Entry(0, ·), Entry(0, ·)/sqrt(n))
+    """
+    near = {e: limits[e] + e / sympy.sqrt(N) for e in entries(argument) if limits[e] != 0}
+    left = argument.xreplace(near) - argument.xreplace(dict(limits))
+    return sympy.expand(led_in_powers_of_n(left, 0) if near else left)
+
+
+def without_powers_in_jumps(network: Program) -> Program:
+    """The network with sign(s) for sign(√n s): the same number at every width."""
+
+    def out(body: Expr) -> Expr:
+        return put_in(body, {j: j.func(without_factor(j.args[0], widths)) for j in found(body, *JUMPS)}, {})
+
+    widths = network.known.width_symbols
+    return network.replace(instructions=tuple(s.changed(out) for s in network))
 
 
 def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:

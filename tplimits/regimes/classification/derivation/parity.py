@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.program import parts
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -48,7 +49,6 @@ from tplimits.regimes.classification.derivation.cosets import (
     span,
     spanned,
 )
-from tplimits.regimes.classification.derivation.sizes import distinct
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -265,9 +265,8 @@ class Parities:
         """
         found = 0
         for s in self.program:
-            for node in distinct(getattr(s, "body", sympy.S.Zero)):
-                read = [f for f in node.args if isinstance(f, Entry)] if isinstance(node, sympy.Mul) else []
-                for one, other in combinations(read, 2):
+            for node in parts.found(getattr(s, "body", sympy.S.Zero), sympy.Mul):
+                for one, other in combinations((f for f in node.args if isinstance(f, Entry)), 2):
                     if one.source == other.source and any(
                         self._differ(i, j, {}) for i, j in zip(one.indices, other.indices, strict=True)
                     ):

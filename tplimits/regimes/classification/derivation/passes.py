@@ -25,6 +25,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.parts import remembered
+from tplimits.regimes.classification.derivation.factors import multiplied_by_powers
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
 from tplimits.regimes.classification.derivation.parity import Parities, parities
 from tplimits.regimes.classification.derivation.sizes import (
@@ -34,7 +35,6 @@ from tplimits.regimes.classification.derivation.sizes import (
     Power,
     Size,
     largest,
-    multiplied_by_powers,
     roughened,
     size_of,
 )

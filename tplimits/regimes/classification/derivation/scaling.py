@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.program import parts
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
+from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.near_limits import left_of
 from tplimits.regimes.classification.derivation.sizes import (
     HALF,
     HOMOGENEOUS,
     Size,
-    as_power,
-    distinct,
     exponent_of,
-    multiplied_by_powers,
     size_of,
 )
 
@@ -205,7 +204,7 @@ class _Reader:
     def fluctuations_in(self, body: Expr) -> frozenset[Entry]:
         """Scalars whose limit is zero that powers of n make of order 1: of several in a product as many as it takes."""
         found: set[Entry] = set()
-        for node in (part for part in distinct(body) if isinstance(part, sympy.Mul)):
+        for node in parts.found(body, sympy.Mul):
             powers = {
                 f: exponent_of(f, self.widths) for f in node.args if f.free_symbols & self.widths and not f.has(Entry)
             }

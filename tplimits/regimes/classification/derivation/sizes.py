@@ -19,13 +19,15 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, N, entries
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, entries
 from tplimits.program.nodes.properties import SATURATING
+from tplimits.program.parts import found
 from tplimits.regimes.classification.derivation.bends import Bent, bent
 from tplimits.regimes.classification.derivation.near_limits import (
     JUMPS,
     Side,
     at_sides,
+    beside,
     left_of,
     side_at,
     vanishes_at,
@@ -117,8 +119,8 @@ def size_of(
             return CONSTANT
         if isinstance(node, AxisSum):
             return walk(node.summand)
-        if limits and (near := _at_limits(node, limits, walk)) is not None:
-            return near
+        if limits and (there := at_limits(node)) is not None:
+            return replace(_function(node, list(map(walk, node.args))), start=there.start, fallen=there.fallen)
         if (
             centred
             and isinstance(node, (sympy.Mul, sympy.Add))
@@ -129,8 +131,8 @@ def size_of(
             if arguments is not None and not isinstance(node, HOMOGENEOUS):
                 arguments.append(walk(node.args[0]))
             return near
-        if isinstance(node, (sympy.Add, *HOMOGENEOUS)) and (found := bent(node, widths)):
-            return largest([_bounded(walk(found.argument), found, widths), *map(walk, found.rest)])
+        if isinstance(node, (sympy.Add, *HOMOGENEOUS)) and (bends := bent(node, widths)) and not fluctuates(node):
+            return largest([_bounded(walk(bends.argument), bends, widths), *map(walk, bends.rest)])
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
             whole, left = largest(parts), left_of(node, vanishing) if vanishing else None
@@ -147,10 +149,42 @@ def size_of(
             return _saturated(walk(node.args[0] - 1))
         return _function(node, parts)
 
+    def fluctuation(argument: Expr) -> Power:
+        return size_of(beside(argument, limits), of_entry, widths | {N}).start
+
+    def at_limits(node: Expr) -> Size | None:
+        """Where a function of scalars starts that has moved to its other side, is not off its kink, or at a zero."""
+        if not isinstance(node, sympy.Function):
+            return None
+        side = side_at(node, limits)
+        if side is None:
+            if not vanishes_at(node, limits):
+                return None
+            start = min(Fraction(0), fluctuation(node.args[0]))
+        elif side.body is not None and decided(side):
+            return Size(walk(side.body).start)
+        elif isinstance(node, functions.where):
+            return None
+        else:
+            start = max(fluctuation(side.condition), exponent_of(side.limit, widths))
+            if isinstance(node, JUMPS) and start != NOTHING:
+                return Size(Fraction(0))
+        # a scalar is the same at all neurons
+        return Size(start, fallen=start)
+
+    def decided(side: Side) -> bool:
+        """Whether networks are on one side at the start: what fluctuates is smaller than the limit."""
+        return fluctuation(side.condition) < exponent_of(side.limit, widths)
+
+    def fluctuates(node: Expr) -> bool:
+        """Whether networks are on both sides of a kink in it."""
+        sides = (side_at(f, limits) for f in found(node, *HOMOGENEOUS)) if limits else ()
+        return any(side is not None and not (side.body is not None and decided(side)) for side in sides)
+
     def stays(side: Side) -> bool:
         return walk(side.condition).change < exponent_of(side.limit, widths)
 
-    return walk(at_sides(expr, limits, stays))
+    return walk(at_sides(expr, limits, decided, stays))
 
 
 def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:
@@ -164,31 +198,17 @@ def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[
     if not (at.is_number and at.is_real and at.is_nonzero):
         return None
     value = node.func(at)
+    inner = walk(node.args[0] - at)
+    # √n s is not small where s is
+    if inner.total >= 0:
+        return None
     # a jump or a kink is elsewhere
-    inner = Size() if isinstance(node, JUMPS) else walk(node.args[0] - at)
+    inner = Size() if isinstance(node, JUMPS) else inner
     if isinstance(node, HOMOGENEOUS) and value == 0:
         inner = Size()
     if value == 0:
         return inner
     return Size(Fraction(0), *inner.powers[1:]) if value.is_finite else None
-
-
-def _at_limits(node: Expr, limits: Mapping[Entry, Expr], walk: Callable[[Expr], Size]) -> Size | None:
-    """A function of scalars that have moved as far as its other side, or at a zero of it; None of others."""
-    if not isinstance(node, sympy.Function):
-        return None
-    side = side_at(node, limits)
-    if side is not None:
-        start = walk(side.body).start
-    elif vanishes_at(node, limits):
-        # as far as its argument is from the zero: n^(−½), as a rule, and order 1 in log(1 + n s²)
-        argument, read = node.args[0], entries(node)
-        near = {e: limits[e] + e / sympy.sqrt(N) for e in read if limits[e] != 0}
-        left = sympy.expand(argument.xreplace(near) - argument.xreplace(dict(limits)))
-        start = min(Fraction(0), walk(left).start) if argument.is_polynomial(*read) else -HALF
-    else:
-        return None
-    return replace(_function(node, list(map(walk, node.args))), start=start, fallen=NOTHING if side else start)
 
 
 def _bounded(x: Size, found: Bent, widths: frozenset[sympy.Symbol]) -> Size:
@@ -283,42 +303,7 @@ def roughened(argument: Size, height: Size) -> Power:
 
 def saturates(body: Expr) -> bool:
     """Whether a body holds a function whose slope falls as its argument grows."""
-    return any(isinstance(node, (*SATURATING, *FLATTENING)) for node in distinct(body))
-
-
-def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Power]:
-    """Entries that stand in a product with a positive power of a width, and that power; its root for squares."""
-    found: dict[Entry, Power] = {}
-    for node in distinct(body):
-        if isinstance(node, sympy.Mul):
-            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
-            power = sum(exponent_of(f, widths) for f in growing)
-            if any(exponent_of(f, widths) > 0 for f in growing):
-                for f in node.args:
-                    own = power / as_power(f) if f not in growing else power
-                    found |= {e: max(own, found.get(e, own)) for e in f.atoms(Entry)}
-    return found
-
-
-def as_power(factor: Expr) -> Fraction:
-    """k of a factor x^k with k > 1, or of a sum of scalars that is left of order k where they vanish; 1 of others."""
-    if isinstance(factor, sympy.Add):
-        left = left_of(factor, frozenset(e for e in entries(factor) if e.neuron == NO_NEURON))
-        return Fraction(left.order if left is not None else 1)
-    k = factor.exp if isinstance(factor, sympy.Pow) and factor.exp.is_Rational else sympy.S.One
-    return max(Fraction(int(k.p), int(k.q)), Fraction(1))
-
-
-def distinct(body: Expr) -> set[Expr]:
-    """All parts of an expression, each once, however often it holds them."""
-    found: set[Expr] = set()
-    left = [body]
-    while left:
-        node = left.pop()
-        if node not in found:
-            found.add(node)
-            left += node.args
-    return found
+    return any(isinstance(node, (*SATURATING, *FLATTENING)) for node in found(body, sympy.Function))
 
 
 def exponent_of(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:

@@ -240,7 +240,7 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     if len(total_of(network).program) <= LARGEST:
         network = in_one_spelling(network)
         limits = means_of(network).limits
-        network = with_zeros_apart(without_powers_in_jumps(network, limits), limits)
+        network = with_zeros_apart(without_powers_in_jumps(network), limits)
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
     if symbolic and not (scaling.readable and scaling.unique):

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr, Symbol
 
-from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.fluctuation import growing
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.powers import scaled_out
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import N
+from tplimits.program.nodes.entries import N, with_names
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
@@ -125,11 +125,9 @@ def _refuse_growth(network: Program, position: int, body: Expr) -> None:
     try:
         # powers that vanish are zero in the limit; what grows has none, nor has what a quotient hides, n s²/(1 + n s²)
         at_infinity(written)
-        if outgrown(written):
-            raise ValueError("in a denominator")
+        hidden = [N * left for left in outgrown(written)]
     except ValueError as error:
-        raise NoLimitError(
-            f"{network.where(position)} grows with the width ({error}): in the feature-learning limit every scalar is "
-            "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
-            "attention with logits q·k/d does."
-        ) from None
+        hidden = [error.args[0]]
+    for term in hidden:
+        told = with_names(term, lambda entry: network[entry.source].name, indexed=False)
+        raise growing(network.where(position), told, trained=True)

@@ -1,4 +1,7 @@
-"""Jumps of vectors in front of parameters that are trained: no limit of training is proved for them."""
+"""Jumps of vectors in front of parameters that are trained: no limit of training is proved for them.
+
+A function is read through the names in it, and through those who read it: x step(x) does not jump, whatever has a name.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,23 @@ from typing import TYPE_CHECKING
 
 import networkx
 import sympy
-from sympy import Symbol
+from sympy import DiracDelta, Expr
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.zero import positive
 from tplimits.program.network.differentiate import partials
-from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, Lookup, axis_symbol, entries, with_names
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import hidden_jumps
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin, made_of
+from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+#: a function of so many operations is read with the names in it
+_LONG = 400
 
 
 def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> None:
@@ -25,21 +34,85 @@ def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> Non
 
     Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
     """
-    axes, moved = map("jump{}".format, itertools.count()), {network.initial_names[name] for name in moving}
+    moved = {network.initial_names[name] for name in moving}
     for position in sorted(network.read):
         s = network[position]
         if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or hidden_jumps(s.body))):
             continue
-        for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
-            for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
-                read = [int(e.source) for e in entries(delta) if e.neuron != NO_NEURON]
-                # a jump of data, or of vectors that no parameter reaches, has no gradient to pass
-                if any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read):
-                    crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
-                    raise NoLimitError(
-                        f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
-                        "of which some are close to it at any width: its derivative is a delta, which gradients of "
-                        "networks leave out, and outputs move by what crosses it (hypothesis of "
-                        f"Thm {theorem}: activations with derivatives that are pseudo-Lipschitz). Use a continuous "
-                        "function, such as tanh in place of sign, or leave what it is of untrained (tp.Frozen)."
-                    )
+        found = _crossed(network, _written_out(network, position), moved)
+        if found is not None and not _is_continuous_beyond(network, position, moved):
+            told = (
+                _crossed(network, made_of(s), moved) or found
+            )  # with the names of its own line, if it jumps by itself
+            crossing = with_names(told, lambda entry: network[entry.source].name, indexed=False)
+            raise NoLimitError(
+                f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
+                "of which some are close to it at any width: its derivative is a delta, which gradients of "
+                "networks leave out, and outputs move by what crosses it (hypothesis of "
+                f"Thm {theorem}: activations with derivatives that are pseudo-Lipschitz). Use a continuous "
+                "function, such as tanh in place of sign, or leave what it is of untrained (tp.Frozen)."
+            )
+
+
+def _crossed(network: Program, body: Expr, moved: set[int]) -> Expr | None:
+    """What crosses 0 at a jump of a function that parameters move; None where there is none."""
+    axes = map("jump{}".format, itertools.count())
+    for partial in partials(body, lambda axis: axis_symbol(next(axes))):
+        slope = partial.value
+        if not slope.has(DiracDelta):
+            continue
+        # sums over axes are variables, but for those that jumps stand in
+        names = {total: sympy.Dummy(real=True) for total in slope.atoms(AxisSum) if not total.has(DiracDelta)}
+        slope = slope.xreplace(names)
+        vectors = [e for e in entries(slope) if e.neuron != NO_NEURON]
+        slope = without_vanishing_deltas(slope, [*vectors, *names.values()])
+        for delta in sorted(slope.atoms(DiracDelta), key=str):
+            argument = delta.args[0].xreplace({name: total for total, name in names.items()})
+            read = [int(e.source) for e in entries(argument) if e.neuron != NO_NEURON]
+            # a jump of data, or of vectors that no parameter reaches, has no gradient to pass
+            reached = any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read)
+            if reached and not _keeps_its_sign(argument):
+                return argument
+    return None
+
+
+def _keeps_its_sign(argument: Expr) -> bool:
+    """Whether a function is never 0, whatever it reads."""
+    low, high = bounds(argument.xreplace({e: sympy.Dummy(real=True) for e in entries(argument)}))
+    return bool(low > 0 or high < 0 or positive(argument) or positive(-argument))
+
+
+def _is_continuous_beyond(network: Program, position: int, moved: set[int]) -> bool:
+    """Whether all that read a vector are continuous functions of what it is made of."""
+    readers = set(network.graph.successors(position)) & network.read
+    if position in network.returns or not readers:
+        return False
+    for p in readers:
+        s = network[p]
+        if not isinstance(s, OuterNonlin) or s.slots:
+            return False
+        body = _written_out(network, p)
+        if any(e.source == position for e in entries(body)):
+            return False
+        if _crossed(network, body, moved) is not None and not _is_continuous_beyond(network, p, moved):
+            return False
+    return True
+
+
+def _written_out(network: Program, position: int) -> Expr:
+    """A body in which functions of vectors stand themselves where they were read by a name, but for those in sums."""
+    body = whole = made_of(network[position])
+    while True:
+        swap: dict[Entry, Expr] = {}
+        inside = {e for total in body.atoms(AxisSum) for e in entries(total.summand)}
+        for e in (e for e in entries(body) if e.neuron != NO_NEURON and e not in inside):
+            s = network[e.source]
+            # an entry whose look-up says −1 is 0, whatever the function is
+            if isinstance(s, OuterNonlin) and not s.slots and not any(i.has(Lookup) for i in e.indices):
+                at = {axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)}
+                swap[e] = s.body.xreplace(at).xreplace({OWN: e.neuron})
+        if not swap:
+            return body
+        body = body.xreplace(swap)
+        if sympy.count_ops(body) > _LONG:
+            return whole

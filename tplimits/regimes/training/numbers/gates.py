@@ -26,7 +26,8 @@ from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_sy
 from tplimits.program.nodes.functions import JUMPS, maximum, minimum, relu
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
-from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDING, Seen, particles_missing
+from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDED, Seen, particles_missing
+from tplimits.regimes.training.numbers.rounding import ROUNDING, terms_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
@@ -85,8 +86,12 @@ def seen(found: Sequence[Gate], run: Execution, count: int) -> dict[str, Array]:
     values = {}
     for number, gate in enumerate(found):
         if gate.positions[0] < count:
-            s = run.program[gate.positions[0]]
-            values[str(number)] = run.scalar(ScalarNonlin("", gate.axes, s.line, body=gate.argument))
+            s, name = run.program[gate.positions[0]], str(number)
+            body = gate.argument
+            rounding = ROUNDING * terms_of(run.program, body)
+            values[name], values[ROUNDED.format(name)] = (
+                run.scalar(ScalarNonlin("", gate.axes, s.line, body=b)) for b in (body, rounding)
+            )
     return values
 
 
@@ -131,7 +136,8 @@ def judge(
         if not open_.any():
             continue
         # enough to put the jump on one side in every replicate
-        by = 2 * float(abs(values[:, open_]).max()) + ROUNDING
+        rounding = runs.values(ROUNDED.format(number))
+        by = 2 * float((abs(values) + rounding)[:, open_].max()) or ROUNDING
         shape, axes = values.shape[values.ndim - len(gate.axes) :], tuple(a.partition(BOUND)[0] for a in gate.axes)
         above, *others = (
             again(Shifted(total.network, total.train, gate, IndexTable(by * signs, axes))) for signs in _patterns(shape)
@@ -139,9 +145,11 @@ def judge(
         for other in others:
             apart = above - other
             # replicate by replicate: both runs have the same particles, so that their noise drops out of the difference
-            if (abs(apart.mean(axis=0)) > ERRORS * standard_error(apart) + ROUNDING).any():
+            if (abs(apart.mean(axis=0)) > ERRORS * standard_error(apart) + ROUNDING * abs(above).max()).any():
                 place = tuple(numpy.argwhere(open_)[0])
-                raise EvaluationError(_landed(total, gate, place[0], values[(slice(None), *place)]))
+                raise EvaluationError(
+                    _landed(total, gate, place[0], values[(slice(None), *place)], float(rounding[(0, *place)]))
+                )
 
 
 def _patterns(shape: tuple[int, ...]) -> list[Array]:
@@ -154,13 +162,13 @@ def _patterns(shape: tuple[int, ...]) -> list[Array]:
     return [alike, -alike, mixed, -mixed]
 
 
-def _landed(total: TotalProgram, gate: Gate, t: int, values: Array) -> str:
+def _landed(total: TotalProgram, gate: Gate, t: int, values: Array, rounding: float) -> str:
     mean, error = values.mean(), float(standard_error(values))
     program = total.program
     argument = with_names(gate.argument, lambda entry: program[entry.source].name, indexed=False)
     passed = "" if gate.positions[0] < len(total.network) else "the derivative of "
     # a mean below its own error, or of rounding alone, says nothing of how large it is
-    seen = abs(mean) > error + ROUNDING
+    seen = abs(mean) > error + rounding
     told = f" ({particles_missing(values):.0f} times as many, if it is as large as that)" if seen else ""
     return (
         f"no number: training lands on a jump of {passed}a function of scalars ({program[gate.positions[0]].line}), or "

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: nodes of expressions that a width limit may read before it is given up
 _MOST = 200_000
-#: error signals of outputs that vanish but for rounding
+#: error signals of outputs that vanish but for rounding, beside the largest
 _NOTHING = 1e-9
 
 
@@ -127,7 +127,7 @@ def without_variance(
 def refuse_unknown(unknown: Mapping[str, NDArray[numpy.bool_]], signal: NDArray[numpy.float64]) -> None:
     """EvaluationError where an error signal weighs a square whose mean has no error."""
     for why, at_inputs in unknown.items():
-        if numpy.any(abs(signal[at_inputs]) > _NOTHING):
+        if numpy.any(abs(signal[at_inputs]) > _NOTHING * abs(signal).max()):
             raise EvaluationError(why)
 
 

@@ -19,6 +19,7 @@ from tplimits.numbers.number import standard_error
 from tplimits.numbers.threads import one_thread
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.numbers import checkpoint
+from tplimits.regimes.training.numbers.rounding import ROUNDING
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -27,17 +28,19 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.settings import Settings
 
 Begin = Callable[[int], checkpoint.Replicate]
-#: a mean of many replicates is zero if it is within so many of its standard errors, or below what rounding leaves
-ERRORS, ROUNDING = 4.0, 1e-12
+#: a mean of many replicates is zero if it is within so many of its standard errors
+ERRORS = 4.0
+#: how the rounding of what is seen is called beside it
+ROUNDED = "the rounding of {}"
 #: so many replicates tell a mean from zero well enough: two alone know its error within a factor of ten, no better
 ENOUGH = 8
 #: error signals are lost where one replicate's are off by more than this part of the largest ones so far
 _LOST = 0.5
 
 
-def may_vanish(values: Array) -> Array:
+def may_vanish(values: Array, rounding: Array) -> Array:
     """Where a mean over replicates, the first axis, is not told from zero: `ERRORS` of Student's errors."""
-    return abs(values.mean(axis=0)) <= _bar(len(values)) * standard_error(values) + ROUNDING
+    return abs(values.mean(axis=0)) <= _bar(len(values)) * standard_error(values) + rounding.mean(axis=0)
 
 
 def particles_missing(values: Array) -> float:
@@ -57,9 +60,9 @@ def refuse_lost(runs: Array, signals: Callable[[int], Array], steps: int) -> Non
     replicates (replicates, steps + 1, inputs, *outputs), `signals` those of a step.
     """
     apart, path = (_size(x) for x in (runs.std(axis=0, ddof=1), runs.mean(axis=0) - runs[:, 0].mean(axis=0)))
-    far = numpy.maximum.accumulate(path)
+    far, rounding = numpy.maximum.accumulate(path), ROUNDING * abs(runs).max()
     # asked only where outputs are noisy: functions of users may be slow
-    for t in map(int, numpy.flatnonzero(apart[:steps] > _LOST / 4 * far[:steps] + ROUNDING)):
+    for t in map(int, numpy.flatnonzero(apart[:steps] > _LOST / 4 * far[:steps] + rounding)):
         off, *sizes = _size(
             numpy.array([signals(t).std(axis=0, ddof=1), *(signals(s).mean(axis=0) for s in range(t + 1))])
         )
@@ -87,13 +90,17 @@ class Seen:
     runs: list[Mapping[str, Array]]
     more: Callable[[int], Mapping[str, Array]]
 
+    def values(self, name: str) -> Array:
+        """Those of one."""
+        return numpy.array([run[name] for run in self.runs if name in run])
+
     def vanishing(self, name: str) -> tuple[Array, Array]:
         """The values of one, and where their mean is not told from zero."""
         while True:
-            values = numpy.array([run[name] for run in self.runs if name in run])
+            values, rounding = self.values(name), self.values(ROUNDED.format(name))
             if not values.size:
                 return values, values.astype(bool)
-            near = may_vanish(values)
+            near = may_vanish(values, rounding)
             if not near.any() or not values[:, near].any() or len(self.runs) >= ENOUGH:
                 return values, near
             # twice as many: most are told apart by four

@@ -22,7 +22,8 @@ from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_n
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
-from tplimits.regimes.training.numbers.replicates import ROUNDING, Seen
+from tplimits.regimes.training.numbers.replicates import ROUNDED, Seen
+from tplimits.regimes.training.numbers.rounding import ROUNDING, terms_of
 
 if TYPE_CHECKING:
     from tplimits.numbers.frame import Array
@@ -76,14 +77,17 @@ def seen(found: Sequence[Singular], run: Execution, count: int) -> dict[str, Arr
     values = {}
     for number, one in enumerate(found):
         if one.position < count:
-            values[f"singular {number}"] = _value(run, one.position, one.argument)
+            name = f"singular {number}"
+            values[name], values[ROUNDED.format(name)] = _value(run, one.position, one.argument)
     return values
 
 
-def _value(run: Execution, position: int, argument: Expr) -> Array:
-    """An argument over the axes that it has; indices of sums are among them."""
-    axes = tuple(a.name for a in free_axes(argument))
-    return run.scalar(ScalarNonlin("", axes, run.program[position].line, body=argument))
+def _value(run: Execution, position: int, argument: Expr) -> tuple[Array, Array]:
+    """An argument over the axes that it has, and its rounding; indices of sums are among them."""
+    axes, line = tuple(a.name for a in free_axes(argument)), run.program[position].line
+    bodies = argument, ROUNDING * terms_of(run.program, argument)
+    value, rounding = (run.scalar(ScalarNonlin("", axes, line, body=body)) for body in bodies)
+    return value, rounding
 
 
 def judge(total: TotalProgram, runs: Seen) -> None:
@@ -233,10 +237,10 @@ def why_not_finite(run: Execution) -> str:
                 # entries of vectors pass zero at single neurons, which is not a matter of scalars
                 if not read or any(e.neuron != NO_NEURON for e in read):
                     continue
-                value = _value(run, position, argument)
+                value, rounding = _value(run, position, argument)
                 # below a root the sign counts: a negative number is as bad as 0
-                found = numpy.nanmin(value if root else abs(value))
-                if numpy.isfinite(found) and found <= ROUNDING:
+                found = numpy.nanmin((value if root else abs(value)) - rounding)
+                if numpy.isfinite(found) and found <= 0:
                     return _told(program, position, what, argument, float(found))
     return ""
 
