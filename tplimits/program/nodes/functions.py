@@ -79,17 +79,13 @@ class relu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        return x if isinstance(x, _NEVER_NEGATIVE) else _switched(x, x, S.Zero)
+        return x if isinstance(x, (sympy.Abs, sympy.exp)) else _switched(x, x, S.Zero)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return step(self.args[0])
 
     def definition(self) -> Expr:
         return self.args[0] * step(self.args[0])
-
-
-#: heads by which it is seen at once that a function is never negative
-_NEVER_NEGATIVE = (sympy.Abs, sympy.exp)
 
 
 class leaky_relu(Real):
