@@ -18,7 +18,6 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.nodes.rounding import DATA_TOLERANCE
 from tplimits.program.parts import found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
@@ -255,12 +254,12 @@ def lost_to_rounding(reader: Reader, body: Expr) -> Expr:
 
 
 def _may_be_rounding(reader: Reader, total: Expr) -> bool:
-    limit = reader.limit(total)
-    least = (t.as_coeff_Mul()[0] for t in sympy.Add.make_args(limit))
-    if limit == 0 or not all(c.is_comparable and abs(c) <= _LARGEST * DATA_TOLERANCE for c in least):
+    limit, tolerance = reader.limit(total), reader.tolerance(total)
+    # of what is no number all terms are looked at, which is quick: most are no rounding
+    terms = () if limit.is_number else (t.as_coeff_Mul()[0] for t in sympy.Add.make_args(limit))
+    if limit == 0 or not all(c.is_comparable and abs(c) <= _LARGEST * tolerance for c in terms):
         return False
-    tolerance = reader.tolerance(total)
-    return bool(tolerance) and _is_nothing_but_rounding(reader, total, limit, tolerance)
+    return _is_nothing_but_rounding(reader, total, limit, tolerance)
 
 
 def _is_nothing_but_rounding(reader: Reader, expr: Expr, limit: Expr, tolerance: float) -> bool:
