@@ -65,10 +65,20 @@ class Contraction:
         right = list(right)
         return self.joined((a, b) for a in left for b in right)
 
-    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]], keep: frozenset[int] = frozenset()) -> Sum:
-        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may."""
+    def joined(
+        self,
+        pairs: Iterable[tuple[ProductTerm, ProductTerm]],
+        keep: frozenset[int] = frozenset(),
+        shared: bool = False,
+    ) -> Sum:
+        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may.
+
+        Summed indices that both terms of a pair have are the same one if they are `shared`.
+        """
         placed_pairs = (
-            (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
+            (product(a, shifted(b, 0 if shared else next_number(a.factors), 1)), False)
+            for a, b in pairs
+            if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(placed_pairs), keep)
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
