@@ -38,7 +38,7 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.algebra.vanishing import vanishes
-from tplimits.regimes.depth.derivation.contraction import Contraction
+from tplimits.regimes.depth.derivation.contraction import Contraction, Pair
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Lowering, Taken
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 _LARGEST = 12
 #: V^αβ
 IDENTITY = (("V", (ALPHA, BETA), 0),)
-
-
-Pair = tuple[ProductTerm, ProductTerm]
 
 
 @dataclass(frozen=True)
