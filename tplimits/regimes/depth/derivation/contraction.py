@@ -44,6 +44,8 @@ _MOST_AXES = 9
 #: pairings and partitions of one sum that are gone through, a few 10⁴ in a second
 _MOST_GROUPINGS = 500_000
 
+Pair = tuple[ProductTerm, ProductTerm]
+
 
 class Contraction:
     """Means of products of one model.
@@ -65,12 +67,13 @@ class Contraction:
         right = list(right)
         return self.joined((a, b) for a in left for b in right)
 
-    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]], keep: frozenset[int] = frozenset()) -> Sum:
-        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may."""
-        placed_pairs = (
-            (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
-        )
-        found = self._averaged(self._start(placed_pairs), keep)
+    def joined(self, pairs: Iterable[Pair], keep: frozenset[int] = frozenset(), shared: bool = False) -> Sum:
+        """Σ Cov over pairs, given the matrices in `keep`; where none joins two terms, functions of scalars may.
+
+        Summed indices of one number in both terms of a pair are one if they are `shared`.
+        """
+        few = ((a, b, 0 if shared else next_number(a.factors)) for a, b in pairs if a.pert + b.pert <= self.most)
+        found = self._averaged(self._start((product(a, shifted(b, by, 1)), False) for a, b, by in few), keep)
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[ProductTerm, bool | None]]) -> Sum:

@@ -38,7 +38,7 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.algebra.vanishing import vanishes
-from tplimits.regimes.depth.derivation.contraction import Contraction
+from tplimits.regimes.depth.derivation.contraction import Contraction, Pair
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Lowering, Taken
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 _LARGEST = 12
 #: V^αβ
 IDENTITY = (("V", (ALPHA, BETA), 0),)
-
-
-Pair = tuple[ProductTerm, ProductTerm]
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class OneLayer:
 
     def _moved_mean(self, terms: Sequence[ProductTerm], scalars: frozenset[int]) -> Sum:
         found = self.contraction.mean(self.responses(terms, scalars))
-        twice = self.contraction.joined(p for t in terms for p in self._twice(t, scalars))
+        twice = self.contraction.joined((p for t in terms for p in self._twice(t, scalars)), shared=True)
         return totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]})
 
     def drift(self, mean: Orders) -> Orders:
@@ -264,7 +261,7 @@ class OneLayer:
         """Refuse noise for which a second average would have to be joined to the same scalars."""
         both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
         # a second average joined to the same scalars costs n^(−1/2) more, and is refused where that is kept
-        twice = self.contraction.joined(p for t in both for p in self._twice(t, scalars))
+        twice = self.contraction.joined((p for t in both for p in self._twice(t, scalars)), shared=True)
         found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
             raise EntangledError(

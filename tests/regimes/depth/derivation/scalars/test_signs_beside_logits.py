@@ -68,3 +68,23 @@ def test_drift(name):
     found = drift(FUNCTIONS[name])
     np.testing.assert_allclose(found, expected(name), rtol=1e-10, atol=1e-12)
     assert np.abs(found - expected(name, 1 / 3)).max() > 0.05
+
+
+@pytest.mark.parametrize("over", ["one key", "mean"])
+def test_two_signs_beside_the_logits_that_they_are_of(over):
+    """sgn(Y) sgn(Z) Y Z is |Y| |Z|, of mean (2/π) V_αα V_νν/(τ² n): the key of the signs and that of Y Z are one."""
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, PQ: tp.Matrix, PK: tp.Matrix, WV: tp.Matrix):
+        v = WV @ x
+        Y, Z = (tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ for Q, K in ((WQ, WK), (PQ, PK)))
+        F = tp.sign(Z) * tp.sign(Y) * Y * Z
+        F = tp.mean(F, over="key") if over == "mean" else F
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(F * v.rename(token="key"), over="key"))
+
+    means = 2 / np.pi * np.outer(np.diag(V), np.diag(V)) / τ**2
+    if over == "mean":
+        means = np.broadcast_to(means.mean(axis=1, keepdims=True), (M, M))
+    found = tp.derive(block, tp.Proportional()).drift_at(V)
+    np.testing.assert_allclose(found, of(np.zeros((M,) * 4), means), rtol=1e-12)
+    assert np.abs(found - of(np.zeros((M,) * 4), 1.2 * means)).max() > 0.1
