@@ -51,7 +51,9 @@ def hidden(x, a):
 
 
 @pytest.mark.parametrize("size", [1, TINY], ids=["one", "tiny"])
-@pytest.mark.parametrize("gate", [lambda s: 1 / s, lambda s: tp.log(1 + s) / s**2, lambda s: tp.step(s)], ids=["pole", "log", "step"])
+@pytest.mark.parametrize(
+    "gate", [lambda s: 1 / s, lambda s: tp.log(1 + s) / s**2, lambda s: tp.step(s)], ids=["pole", "log", "step"]
+)
 def test_what_rounding_alone_leaves_is_a_zero(gate, size):
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], a: tp.Vector, v: tp.Vector):
