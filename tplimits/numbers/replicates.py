@@ -78,7 +78,10 @@ class Draws:
 
     def rounding(self, particles: int, seed: numpy.random.SeedSequence) -> Array:
         """What observables are off by where every body is off by its rounding, of few particles."""
-        runs = [self.execution(min(particles, SEEN), seed, moved).run() for moved in (False, True)]
+        runs = [self.execution(min(particles, SEEN), seed, moved) for moved in (False, True)]
+        for run in runs:
+            run.rounding_at = 0  # replicates have looked at it
+            run.run()
         here, moved = (numpy.array([observed(run, o) for o in self.observables]) for run in runs)
         with numpy.errstate(invalid="ignore"):  # as above
             return numpy.nan_to_num(abs(moved - here), posinf=0.0)

@@ -103,9 +103,9 @@ def _domains(expr: Expr) -> frozenset[Expr]:
 def is_zero(function: Expr, x: Symbol) -> bool:
     """Whether a function of one variable is 0 everywhere, by algebra.
 
-    >>> from tplimits.program.nodes.functions import maximum, relu, where
+    >>> from tplimits.program.nodes.functions import relu, where
     >>> x = Symbol("x", real=True)
-    >>> is_zero(sympy.tanh(x) - 2 * sigmoid(2 * x) + 1, x), is_zero(maximum(x, -x) - sympy.Abs(x), x)
+    >>> is_zero(sympy.tanh(x) - 2 * sigmoid(2 * x) + 1, x), is_zero(where(x, x, -x) - sympy.Abs(x), x)
     (True, True)
     >>> elu = where(x, x, sympy.exp(x) - 1)
     >>> is_zero(elu - relu(x) - sympy.exp(-relu(-x)) + 1, x), is_zero(relu(x) - softplus(x), x)
