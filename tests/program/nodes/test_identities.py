@@ -4,9 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+import sympy
 from scipy import integrate, special, stats
 
 import tplimits as tp
+from tplimits.program.nodes.fuse import _Builder
+from tplimits.program.nodes.identities import is_zero
 
 ROOT = tp.sqrt(2)
 SPELLINGS = {
@@ -122,3 +125,32 @@ def test_functions_of_functions_are_read_through_so_many_names_only():
         return tp.avg(y)
 
     assert len(program) == 44
+
+
+def test_each_name_of_a_chain_is_read_through_once(monkeypatch):
+    """Behind a chain of 40 functions all of it had been read through at each of them."""
+    read = []
+    through = _Builder._read_through
+
+    def counted(self, entry):
+        read.append(entry)
+        return through(self, entry)
+
+    monkeypatch.setattr(_Builder, "_read_through", counted)
+
+    @tp.program
+    def program(x: tp.Vector):
+        y = x
+        for k in range(40):
+            y = tp.tanh(y + k)
+        return tp.avg(y)
+
+    assert len(program) == 42 and len(read) == len(set(read)) <= 41
+
+
+@pytest.mark.parametrize(("beside", "expected"), [(-1, True), (-1 + 1e-9, False), (-2, False)])
+def test_terms_that_are_large_beside_their_sum_are_looked_at_in_many_digits(beside, expected):
+    """e^(60x) (1 + e^(−60x)) − e^(60x) − 1: terms of size 10³⁶, whose sum is 0 or is not."""
+    x = sympy.Symbol("x", real=True)
+    function = sympy.exp(60 * x) * (1 + sympy.exp(-60 * x)) - sympy.exp(60 * x) + sympy.Rational(beside)
+    assert is_zero(function, x) is expected

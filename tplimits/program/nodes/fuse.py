@@ -44,7 +44,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
     ordered_slots,
 )
-from tplimits.program.parts import found, longer, remembered
+from tplimits.program.parts import found, longer, put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -175,6 +175,7 @@ class _Builder:
 
     def _build(self) -> None:
         self.instructions: list[Instruction] = []
+        self.spread: dict[Entry, Expr] = {}
         self.where: dict[int, int] = {}  # value -> instruction
         self.known: dict[Instruction, int] = {}  # instruction without name -> position
         self.inlined: dict[int, Expr] = {}
@@ -245,6 +246,12 @@ class _Builder:
 
     def _through_names(self, entry: Entry) -> Expr:
         """A vector that is a function of one other as that function."""
+        # of a chain of names each is read through once, not once for all behind it
+        if entry not in self.spread:
+            self.spread[entry] = self._read_through(entry)
+        return self.spread[entry]
+
+    def _read_through(self, entry: Entry) -> Expr:
         s = self.instructions[entry.source]
         if not isinstance(s, (OuterNonlin, ScalarNonlin)) or entry.neuron not in (OWN, NO_NEURON):
             return entry
@@ -255,7 +262,7 @@ class _Builder:
         (other,) = entries(body)
         spread = self._through_names(other)
         # y = tanh(y) + σ(y) over and over is twice as long each time
-        return entry if longer(body, _SHORT) or longer(spread, _SHORT) else body.xreplace({other: spread})
+        return entry if longer(body, _SHORT) or longer(spread, _SHORT) else put_in(body, {other: spread}, {})
 
     def _operand(self, entry: Entry) -> Entry:
         resolved = self._written(entry)

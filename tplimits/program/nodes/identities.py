@@ -16,13 +16,15 @@ from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import BENT, Real, gelu, sigmoid, softplus
 from tplimits.program.nodes.pieces import pieces
-from tplimits.program.parts import found, heads, holds, longer, rebuilt, remembered
+from tplimits.program.parts import found, heads, holds, longer, put_in, rebuilt, remembered
 
 #: heads with more than one spelling
 _EXPONENTIAL = frozenset({sympy.exp, sympy.log, sympy.tanh, sympy.sinh, sympy.cosh, sigmoid, softplus})
 _KINDS = (_EXPONENTIAL, frozenset({sympy.erf, sympy.erfc, gelu}), frozenset(BENT))
 #: points at which a sum is looked at first, digits of that, and what is not 0
 _POINTS, _DIGITS, _NOTHING = (sympy.Rational(7, 5), sympy.Rational(-8, 11)), 25, 1e-20
+#: what decimals leave of terms that do not cancel
+_FAR = 1e-6
 #: nodes of a sum that is looked at
 _LONG = 120
 
@@ -42,18 +44,18 @@ def without_identities(expr: Expr, written: Callable[[Entry], Expr] = lambda ent
     if not expr.args or not holds(expr, sympy.Add):
         return expr
     swap = {e: written(e) for e in found(expr, Entry)}
-    return _without_identities(expr, {e: w for e, w in swap.items() if e != w})
+    return _without_identities(expr, {e: w for e, w in swap.items() if e != w}, {})
 
 
-def _without_identities(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
-    if isinstance(expr, Entry) or not _may_hold_one(expr.xreplace(swap)):
+def _without_identities(expr: Expr, swap: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
+    if isinstance(expr, Entry) or not _may_hold_one(put_in(expr, swap, done)):
         return expr
-    whole = rebuilt(expr, [_without_identities(a, swap) for a in expr.args])
+    whole = rebuilt(expr, [_without_identities(a, swap, done) for a in expr.args])
     # what is divided by, or is no number somewhere, stays, for whoever refuses it
     expr = expr if whole.has(sympy.zoo, sympy.nan) or _domains(expr) - _domains(whole) else whole
     if not expr.is_Add:
         return expr
-    gone = _terms_that_cancel(tuple(t.xreplace(swap) for t in expr.args))
+    gone = _terms_that_cancel(tuple(put_in(t, swap, done) for t in expr.args))
     return sympy.Add(*(t for t, cancels in zip(expr.args, gone, strict=True) if not cancels)) if any(gone) else expr
 
 
@@ -112,13 +114,21 @@ def is_zero(function: Expr, x: Symbol) -> bool:
     (True, False)
     """
     if function.free_symbols != {x}:
-        return False
+        return bool(function == 0)
     for point in _POINTS:
+        if _is_far(function, x, point):
+            return False
         value = value_of(function.xreplace({x: point}), _DIGITS)
         if value is None or abs(value) > _NOTHING:
             return False
     parts = pieces(function, x)
     return parts is not None and all(_is_smooth_zero(p) for p in parts)
+
+
+def _is_far(function: Expr, x: Symbol, point: Expr) -> bool:
+    """Whether decimals tell a sum from 0 at a point; of exact numbers SymPy would ask for the sign of each function."""
+    terms = [t.xreplace({x: sympy.Float(point, _DIGITS)}) for t in sympy.Add.make_args(function)]
+    return all(t.is_Float or t.is_Rational for t in terms) and abs(sum(terms)) > _FAR * sum(map(abs, terms))
 
 
 def _is_smooth_zero(function: Expr) -> bool:
