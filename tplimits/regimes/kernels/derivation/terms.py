@@ -33,11 +33,12 @@ class Term:
 
 
 def put_together(term: Term) -> Expr:
-    """A term as an expression."""
-    found = term.coefficient * sympy.Mul(*term.factors)
+    """A term as an expression, with what no index enters in front of its sums: a power of a size may cancel there."""
+    front, coefficient = term.coefficient.as_independent(*(i for i, _ in term.bounds), as_Add=False)
+    found = coefficient * sympy.Mul(*term.factors)
     for index, axis in reversed(term.bounds):
         found = AxisSum(found, index, axis)
-    return found
+    return front * found
 
 
 ONE = Term(S.One, (), ())
