@@ -123,7 +123,7 @@ MEAN = "has no finite mean"
 MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
 
 #: where gradients have no limit either, an engine may say that first
-GROWS, CROSSED = "gradients through fluctuations such as .* diverge", "jumps where .* crosses 0"
+GROWS, CROSSED = "gradients through what absorbs it diverge", "jumps where .* crosses 0"
 OF_GRADIENTS = {
     "operator regime": {JUMP: (CROSSED,), TOUCHES: (MOMENT,)},
     "feature learning": {
@@ -410,7 +410,6 @@ UNTRAINED = {
     "image of another length": "crosses 0",
     "sign of a remainder": "crosses 0",
     "sign of what is 0 for half": "crosses 0",
-    "sign of nothing": "crosses 0",
     "root where it is a number": "moment not established",
     "power where it is a number": "crosses 0",
     "root of |θ|": "not clear of 0",

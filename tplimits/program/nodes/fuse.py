@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Integer, Symbol
+from sympy import Expr, Integer, S, Symbol
 
 from tplimits.program.nodes.display_names import display_names
 from tplimits.program.nodes.domains import singular_places, where_chosen
@@ -162,11 +162,15 @@ class _Builder:
         scaled = [u for u, v in values if not v.width and not v.neurons and widths & found(v.expr, Symbol)]
         if not scaled:
             return set()
+        sources = {e.source for u in scaled for e in entries(self.inlined[u])}
         bodies = (s.body for s in self.instructions if isinstance(s, (OuterNonlin, ScalarNonlin)))
         # a quotient of two widths is a number
         as_one = (body.xreplace(dict.fromkeys(widths, N)) for body in bodies)
         lost = (body for body in as_one if N not in found(body, Symbol))
-        bare = {e.source for body in lost for node, a in singular_places(body) if node.is_Pow for e in entries(a)}
+        divisors = (a for body in lost for node, a in singular_places(body) if node.is_Pow)
+        reads = ((a, {e: S.Zero for e in entries(a) if e.source in sources}) for a in divisors)
+        # 0 with them: 1/(eˢ + eᵗ) has no pole
+        bare = {e.source for a, read in reads if a.xreplace(read) == 0 for e in read}
         return {u for u in scaled if not bare.isdisjoint(e.source for e in entries(self.inlined[u]))}
 
     def _build(self) -> None:

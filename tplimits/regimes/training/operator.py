@@ -16,6 +16,7 @@ from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.law.at_constants import at_zeros
 from tplimits.program.network.parameters import infinite_axes
 from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
@@ -23,6 +24,7 @@ from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
+from tplimits.regimes.training.derivation.square_integrable import kets_of
 from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import operator as report
 from tplimits.regimes.training.report import operator_latex as tangent_latex
@@ -103,8 +105,12 @@ class TangentLimit(TrainingLimit):
         return report.assumptions(self.operator, self.starts_at_zero)
 
     def assuming(self, names: Sequence[str]) -> TangentLimit:
-        """The same with doubts that kernels name taken on by the user; ProgramError for a name that is no doubt."""
-        refuse_unknown_doubts(self.program, names, self.operator.kernels.recursion.judged.doubtful())
+        """The same with doubts taken on by the user, also those of gradients; ProgramError for a name that is none."""
+        known = self.operator.kernels.recursion.judged.doubtful()
+        if not set(known).issuperset(names):  # only particles ask for what gradients have
+            gradients = kets_of(TotalProgram(self.program, self.operator.trained)).judged.doubtful()
+            known = tuple(dict.fromkeys((*known, *gradients)))
+        refuse_unknown_doubts(self.program, names, known)
         return derive_tangent_limit(self.program, self.regime, tuple(dict.fromkeys((*self.operator.assumed, *names))))
 
     @cached_property

@@ -8,7 +8,7 @@ import pytest
 import shaped
 
 import tplimits as tp
-from tplimits.numbers.expansion import nodes
+from tplimits.numbers.expansion import fields, nodes
 from tplimits.numbers.expansion.covariances import fixed, full
 from tplimits.numbers.expansion.jets import Given
 from tplimits.regimes.depth.expanded.layers import Layers
@@ -100,7 +100,8 @@ def test_a_covariance_that_is_singular():
 
 def test_functions_of_more_variables_than_there_is_room_for(monkeypatch):
     """The branch meets functions of both normal variables of two tokens, here with thousands of nodes each."""
-    monkeypatch.setattr(nodes, "MOST_ENTRIES", 1000)
+    for module in (fields, nodes):
+        monkeypatch.setattr(module, "MOST_ENTRIES", 1000)
     branch = bent.branch(tp.tanh)
     with pytest.raises(tp.EvaluationError, match="has functions of more variables than a grid has room for"):
         at(branch, 2, g=0.6).moved(fixed(TWO))
