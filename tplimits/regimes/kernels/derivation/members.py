@@ -26,7 +26,7 @@ from tplimits.regimes.kernels.derivation.infinite import (
     unfinished,
 )
 from tplimits.regimes.kernels.derivation.leaves import Of, plain_axis
-from tplimits.regimes.kernels.derivation.terms import Term, put_together, terms
+from tplimits.regimes.kernels.derivation.terms import Term, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.expectations import Expectations
@@ -135,7 +135,11 @@ def with_limits_of_sums(state: Expectations, expr: Expr, centred: bool = False) 
     spread = terms(expr.xreplace({x: state.opened(x) for x in mixed}))
     found = [limit_of_sum(state, term, term.bounds[0][0], centred) for term in spread]
     known = [t for t in found if t is not None]
-    return expr if len(known) < len(found) else sympy.Add(*(put_together(t) for t in known))
+    return (
+        expr
+        if len(known) < len(found)
+        else sympy.Add(*(summed(t.coefficient * sympy.Mul(*t.factors), t.bounds) for t in known))
+    )
 
 
 def _is_mixed(state: Expectations, leaf: Of, index: Expr) -> bool:

@@ -32,15 +32,6 @@ class Term:
         return Term(self.coefficient * other.coefficient, self.bounds + other.bounds, self.factors + other.factors)
 
 
-def put_together(term: Term) -> Expr:
-    """A term as an expression, with what no index enters in front of its sums: a power of a size may cancel there."""
-    front, coefficient = term.coefficient.as_independent(*(i for i, _ in term.bounds), as_Add=False)
-    found = coefficient * sympy.Mul(*term.factors)
-    for index, axis in reversed(term.bounds):
-        found = AxisSum(found, index, axis)
-    return front * found
-
-
 ONE = Term(S.One, (), ())
 
 
