@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries, relocated, sources, with_names
+from tplimits.program.nodes.entries import Entry, entries, place_of, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -185,8 +185,7 @@ def made_of(s: Instruction) -> Expr:
 
 def standing(s: Instruction, entry: Entry) -> Expr:
     """The same where an entry of it stands, on its axes and at its neuron."""
-    at: dict[Expr, Expr] = dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True))
-    return made_of(s).xreplace(at if entry.neuron in (OWN, NO_NEURON) else {**at, OWN: entry.neuron})
+    return made_of(s).xreplace(place_of(entry, s.axes))
 
 
 def through_names(

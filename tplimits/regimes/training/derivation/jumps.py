@@ -104,12 +104,8 @@ def _written_out(network: Program, position: int) -> Expr:
 
     def opens(body: Expr) -> list[Entry]:
         inside = {e for total in body.atoms(AxisSum) for e in entries(total.summand)}
-        return [e for e in entries(body) if e not in inside and _is_map(network, e)]
+        apart = ((e, network[e.source]) for e in entries(body) if e not in inside)
+        # an entry whose look-up says −1 is 0, whatever the function is
+        return [e for e, s in apart if isinstance(s, OuterNonlin) and not s.slots and not e.has(Lookup)]
 
     return through_names(network.__getitem__, made_of(network[position]), opens, _LONG)
-
-
-def _is_map(network: Program, e: Entry) -> bool:
-    s = network[e.source]
-    # an entry whose look-up says −1 is 0, whatever the function is
-    return isinstance(s, OuterNonlin) and not s.slots and not any(i.has(Lookup) for i in e.indices)

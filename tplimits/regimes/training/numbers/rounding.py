@@ -33,14 +33,10 @@ def terms_of(program: Program, argument: Expr) -> Expr:
     """The size of the terms that a scalar is made of, as an expression in what it reads."""
 
     def opens(body: Expr) -> list[Entry]:
-        return [e for e in entries(body) if _is_function(program, e)]
+        read = ((e, program[e.source]) for e in entries(body) if not e.has(Lookup))
+        return [e for e, s in read if isinstance(s, ScalarNonlin) and not s.body.has(AxisSum)]
 
     return _terms(program, through_names(program.__getitem__, argument, opens, _LONG))
-
-
-def _is_function(program: Program, e: Entry) -> bool:
-    s = program[e.source]
-    return isinstance(s, ScalarNonlin) and not s.body.has(AxisSum) and not any(i.has(Lookup) for i in e.indices)
 
 
 def _terms(program: Program, node: Expr) -> Expr:
