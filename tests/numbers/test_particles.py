@@ -365,7 +365,7 @@ def test_rounding_is_looked_at_in_one_replicate_for_all(monkeypatch):
     once = len(judged)
     assert limit.evaluate("particles", particles=1 << 14, replicates=4, seed=0)["return"].error > 0
     assert len(judged) == 2 * once
-    monkeypatch.setattr(particles.ParticleExecution, "look_at_rounding", lambda *_: None)
+    monkeypatch.setattr(particles.ParticleExecution, "_look_at_rounding", lambda *_: None)
     assert limit.evaluate("particles", particles=1 << 14, replicates=8, seed=0)["return"] == found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.program.parts import remembered
+from tplimits.program.parts import by_products, remembered
 
 if TYPE_CHECKING:
     from tplimits.numbers.forms import Integrand
@@ -46,12 +46,8 @@ def parts_without(expr: Expr, random: frozenset[Symbol]) -> Iterator[Expr]:
     if expr.free_symbols.isdisjoint(random):
         yield expr
         return
-    alike: dict[Expr, Expr] = {}
-    for term in sympy.Add.make_args(expr):
-        number, rest = term.as_independent(*random, as_Add=False)
-        alike[rest] = alike.get(rest, S.Zero) + number
-    for rest, number in alike.items():
-        yield number
+    for rest, numbers in by_products(expr, random).items():
+        yield sympy.Add(*numbers)
         for factor in sympy.Mul.make_args(rest):
             for part in factor.args if rest != S.One else ():
                 yield from parts_without(part, random)

@@ -122,7 +122,7 @@ class ParticleExecution(Execution):
             out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
         return out
 
-    def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
+    def _look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
         if not self.rounding_at or not may_be_lost(body) or body in self._looked_at:
             return
@@ -133,13 +133,13 @@ class ParticleExecution(Execution):
         some = {leaf: v[..., few] if numpy.ndim(v) and v.shape[-1] == last else v for leaf, v in known.items()}
         shape = numpy.broadcast_shapes(*map(numpy.shape, some.values()))
         weights = numpy.full(shape, 1 / max(1, math.prod(shape)))
-        refuse_rounding(body, some, weights, evaluated, lambda e: with_names(e, self._name))
-
-    def _name(self, entry: Entry) -> str:
-        return self.program[entry.source].name
+        refuse_rounding(
+            body, some, weights, evaluated, lambda part: with_names(part, lambda entry: self.program[entry.source].name)
+        )
 
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
-        """The bound of rounding, where values are asked for that are off by as much."""
+        """The bound of rounding, where values are asked for that are off by as much; EvaluationError as above."""
+        self._look_at_rounding(body, known)
         if not (self.off_by_rounding and may_be_lost(body)):
             return 0.0
         shape = numpy.broadcast_shapes(*map(numpy.shape, known.values()))

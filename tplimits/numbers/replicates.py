@@ -49,14 +49,18 @@ class Draws:
     constants: Mapping[str, Any]
     settled: Mapping[Key, float] = field(default_factory=dict)
 
-    def execution(self, particles: int, seed: numpy.random.SeedSequence, moved: bool = False) -> ParticleExecution:
-        """One draw of so many particles, not yet run."""
+    def execution(
+        self, particles: int, seed: numpy.random.SeedSequence, seen: int = 0, moved: bool = False
+    ) -> ParticleExecution:
+        """One draw of so many particles, not yet run; rounding is bounded at `seen` of them."""
         # of its own: a sequence that streams were spawned from gives other ones
         own = numpy.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
         rng = numpy.random.Generator(numpy.random.SFC64(own))
-        return ParticleExecution(
+        found = ParticleExecution(
             self.program, particles, rng, self.white, self.ratios, self.constants, self.settled, moved
         )
+        found.rounding_at = seen
+        return found
 
     def replicate(self, particles: int, seed: numpy.random.SeedSequence, seen: int = SEEN) -> Array:
         """One replicate, with the bias of order 1/M removed by the jackknife; rounding is bounded at `seen` particles.
@@ -64,8 +68,7 @@ class Draws:
         A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
         any more noise, since the halves share it.
         """
-        whole = self.execution(particles, seed)
-        whole.rounding_at = seen
+        whole = self.execution(particles, seed, seen)
         # halves of the same particles, from the same normal columns: their noise is that of the whole
         runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
         values = []
@@ -78,10 +81,7 @@ class Draws:
 
     def rounding(self, particles: int, seed: numpy.random.SeedSequence) -> Array:
         """What observables are off by where every body is off by its rounding, of few particles."""
-        runs = [self.execution(min(particles, SEEN), seed, moved) for moved in (False, True)]
-        for run in runs:
-            run.rounding_at = 0  # replicates have looked at it
-            run.run()
+        runs = [self.execution(min(particles, SEEN), seed, moved=moved).run() for moved in (False, True)]
         here, moved = (numpy.array([observed(run, o) for o in self.observables]) for run in runs)
         with numpy.errstate(invalid="ignore"):  # as above
             return numpy.nan_to_num(abs(moved - here), posinf=0.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import sympy
@@ -182,6 +182,20 @@ def addends(expr: Expr) -> Iterator[Expr]:
     for term in sympy.Add.make_args(expr):
         expanded = sympy.expand(term, deep=False)  # asked of a sum, SymPy expands none of its terms
         yield from addends(expanded) if expanded.is_Add else (expanded,)
+
+
+def by_products(total: Expr, read: Iterable[Expr] | None = None) -> dict[Expr, list[Expr]]:
+    """The products in a sum that hold some of `read`, or any symbol, with what stands in front of each.
+
+    >>> x, y = sympy.symbols("x y")
+    >>> by_products(2 * x + x * y / 3 + 1), by_products(2 * x + x * y / 3, [y])
+    ({1: [1], x: [2], x*y: [1/3]}, {1: [2*x], y: [x/3]})
+    """
+    found: dict[Expr, list[Expr]] = {}
+    for term in sympy.Add.make_args(total):
+        number, rest = term.as_independent(*(term.free_symbols if read is None else read), as_Add=False)
+        found.setdefault(rest, []).append(number)
+    return found
 
 
 def apart(expr: Expr, read: Callable[[Expr], set[Read]]) -> tuple[Expr, list[tuple[Expr, set[Read]]]]:

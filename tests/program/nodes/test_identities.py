@@ -25,6 +25,7 @@ SPELLINGS = {
     "softplus": [
         tp.softplus,
         lambda x: tp.log(1 + tp.exp(x)),
+        lambda x: tp.log(tp.exp(x) + tp.exp(2 * x)) - x,
         lambda x: x + tp.softplus(-x),
         lambda x: tp.maximum(x, 0) + tp.log(1 + tp.exp(-tp.abs(x))),
     ],

@@ -165,7 +165,8 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
     folds = [t.as_coeff_Mul() for t in expr.xreplace(dict.fromkeys(variables, x)).args]
     bent = [(d, f.args[0]) for d, f in folds if isinstance(f, functions.softplus)]
     straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, functions.softplus)))
-    if any(not g.diff(x).is_number for g in (straight, *(v for _, v in bent))):
+    # of what is moved by a scalar or a power of n there is no number
+    if any(not g.diff(x).is_number or g.free_symbols - {x} for g in (straight, *(v for _, v in bent))):
         return low, high
     # how fast it grows outward
     ends = [
@@ -203,8 +204,8 @@ def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
     """Bounds of the factors of a product; of f·tanh(f), which is never negative, together, and of shares."""
     factors = tuple(factors)
     for divisor in factors:
-        share = _share(factors, divisor)
-        if share is not None:
+        # what is a part of one share is a part of no other
+        if divisor in factors and (share := _share(factors, divisor)):
             yield S.Zero, S.One
             factors = tuple(f for f in factors if f not in share)
     # apart the two factors would have either sign, and f·tanh(f) under a root would be refused

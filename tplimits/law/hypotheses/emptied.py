@@ -17,7 +17,7 @@ the other neurons with a part of its own that is not negative, as relu(x_α x_β
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.displaced import mixes_neurons
+from tplimits.law.hypotheses.linear import covariance_of
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.signs import Signs, without_names
 from tplimits.law.hypotheses.vanishing import almost_never_zero
@@ -54,8 +55,8 @@ def are_left(reader: Reader, node: Expr, argument: Expr, told: str, where: str) 
     left = _with_empty(around, argument, empty)
     if not empty or longer(left, LONG):
         return []
-    kets = {e: around.ket(e.xreplace({e.neuron: OWN})) for e in entries(left) if e.neuron != NO_NEURON}
-    if sympy.expand(left) != 0 and (not has_flat(left) or almost_never_zero(left.xreplace(kets), gaussians)):
+    kets = _of_one_neuron(left, around.ket)
+    if sympy.expand(left) != 0 and (not has_flat(left) or almost_never_zero(kets, gaussians)):
         return []
     names = ", ".join(dict.fromkeys(f"`{reader.shown(e)}`" for e in empty))
     certain = len(empty) == 1 and True in empty.values()
@@ -123,16 +124,15 @@ def _is_empty(around: Surroundings, entry: Entry) -> bool | None:
 
 def _is_met(around: Surroundings, side: _Side) -> bool | None:
     """Whether for every neuron, from some width on, others are on this side; None where that is not decided."""
-    same = [c.xreplace({e: e.xreplace({e.neuron: OWN}) for e in _vectors(c)}) for c in side.conditions]
-    own = all(bounds(c)[0].is_extended_positive for c in same)
-    if own and not vanishes(side.value.xreplace({e: e.xreplace({e.neuron: OWN}) for e in _vectors(side.value)})):
+    own = all(bounds(_of_one_neuron(c))[0].is_extended_positive for c in side.conditions)
+    if own and not vanishes(_of_one_neuron(side.value)):
         return True
     if len(side.conditions) != 1:
         return None
     condition = _Condition(around, side.conditions[0])
     # another factor may be 0 where the condition holds
     bent = any(e.neuron != OWN for f in found(side.value, *SIDES) for e in _vectors(f))
-    return None if condition.is_long or bent else condition.is_met()
+    return None if bent or longer(condition.expr, LONG) else condition.is_met()
 
 
 class _Condition:
@@ -148,12 +148,8 @@ class _Condition:
         self.expr: Expr = condition.xreplace({**self.kets, **limits})
         self.others = {copy for neuron, of in self.copies.items() if neuron != OWN for copy in of.values()}
 
-    @property
-    def is_long(self) -> bool:
-        return longer(self.expr, LONG)
-
     def _copied(self, around: Surroundings, entry: Entry) -> Expr:
-        ket = without_names(around.ket(entry.xreplace({entry.neuron: OWN})), self.gaussians)
+        ket = without_names(_of_one_neuron(entry, around.ket), self.gaussians)
         mine = self.copies.setdefault(entry.neuron, {})
         random = sorted((s for s in ket.free_symbols if self.gaussians.is_random(s)), key=lambda s: str(s.name))
         return ket.xreplace({s: mine.setdefault(s, sympy.Dummy(str(s), real=True)) for s in random})
@@ -203,9 +199,13 @@ class _Condition:
 
     def _deviation(self, neuron: Symbol, slopes: dict[Symbol, Expr]) -> Expr:
         """The standard deviation of a form in the variables of one neuron."""
-        names = [(s, slopes[copy]) for s, copy in self.copies.get(neuron, {}).items() if copy in slopes]
-        pairs = itertools.product(names, repeat=2)
-        return sympy.sqrt(sympy.Add(*(a * b * self.gaussians.covariance(x, y) for (x, a), (y, b) in pairs)))
+        form = {s: slopes[copy] for s, copy in self.copies.get(neuron, {}).items() if copy in slopes}
+        return sympy.sqrt(covariance_of(form, form, self.gaussians))
+
+
+def _of_one_neuron(expr: Expr, read: Callable[[Entry], Expr] = lambda entry: entry) -> Expr:
+    """A function of several neurons where they are one."""
+    return expr.xreplace({e: read(e.xreplace({e.neuron: OWN})) for e in _vectors(expr)})
 
 
 def _vectors(expr: Expr) -> set[Entry]:

@@ -12,6 +12,8 @@ from tplimits.law.hypotheses.signs import variables_in
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tplimits.law.hypotheses.reader import Randomness
 
 #: a Gram determinant above this is certainly not zero
@@ -49,7 +51,7 @@ def independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[t
     # small exponents bring large 1/a: of dependent forms the one that gives the larger w is kept
     for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
         rows = [linear(f, gaussians) or {} for f, _ in (*kept, pair)]
-        if len(rows) == 1 or _is_regular(sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])):
+        if len(rows) == 1 or _is_regular(sympy.Matrix([[covariance_of(a, b, gaussians) for b in rows] for a in rows])):
             kept.append(pair)
     return kept
 
@@ -63,5 +65,6 @@ def _is_regular(gram: sympy.Matrix) -> bool:
     return bool(det.is_positive)
 
 
-def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomness) -> Expr:
+def covariance_of(a: Mapping[Symbol, Expr], b: Mapping[Symbol, Expr], gaussians: Randomness) -> Expr:
+    """That of two forms, by the coefficients of their variables."""
     return sympy.Add(*(c * d * gaussians.covariance(x, y) for x, c in a.items() for y, d in b.items()))

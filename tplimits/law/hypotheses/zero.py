@@ -18,7 +18,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.parts import found, holds, longer, put_in, remembered
+from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
 _FLAT = functions.BENT
@@ -273,12 +273,8 @@ def _is_nothing_but_rounding(reader: Reader, expr: Expr, limit: Expr, tolerance:
 
 def _is_rounding(limit: Expr, tolerance: float) -> bool:
     """Whether the numbers before all products are rounding, those before the same product taken together."""
-    numbers: dict[Expr, Expr] = {}
-    for term in sympy.Add.make_args(limit):
-        number, rest = term.as_independent(*term.free_symbols, as_Add=False)
-        numbers[rest] = numbers.get(rest, sympy.S.Zero) + number
     # read with many digits: what cancels has no digits left in few, and is called no number
-    read = {product: value_of(number, _DIGITS) for product, number in numbers.items()}
+    read = {product: value_of(sympy.Add(*numbers), _DIGITS) for product, numbers in by_products(limit).items()}
     return all(product != 1 and value is not None and abs(value) <= tolerance for product, value in read.items())
 
 

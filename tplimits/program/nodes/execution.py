@@ -183,8 +183,8 @@ class Execution(Setting, Walker[Array]):
                 continue
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
-        self.look_at_rounding(body, known)
-        value = numpy.asarray(evaluate(body, known) + self.rounding(body, known), dtype=numpy.float64)
+        rounding = self.rounding(body, known)
+        value = numpy.asarray(evaluate(body, known) + rounding, dtype=numpy.float64)
         if value.ndim:
             summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
             value = value.reshape(value.shape[: summed.start] + value.shape[summed.stop :])
@@ -193,11 +193,8 @@ class Execution(Setting, Walker[Array]):
             lengths[0] = len(range(*own.indices(lengths[0])))
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
 
-    def look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
-        """Nothing: a run at finite width is what double precision makes of it."""
-
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
-        """What is added to a body: nothing."""
+        """What is added to a body: nothing, a run at finite width is what double precision makes of it."""
         return 0.0
 
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:

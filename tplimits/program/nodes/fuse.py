@@ -23,10 +23,10 @@ from tplimits.program.nodes.entries import (
     Entry,
     Lookup,
     N,
-    axis_symbol,
     canonical_bound_axes,
     divides_by_vectors,
     entries,
+    place_of,
     width_symbol,
 )
 from tplimits.program.nodes.functions import where
@@ -43,6 +43,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
     ordered_slots,
+    standing,
 )
 from tplimits.program.parts import found, longer, put_in, remembered
 
@@ -257,8 +258,7 @@ class _Builder:
             return entry
         if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
             return entry
-        at = dict(zip(self.trace.indices(s.axes), entry.indices, strict=True))
-        body = s.body.xreplace(at)
+        body = standing(s, entry)
         (other,) = entries(body)
         spread = self._through_names(other)
         # y = tanh(y) + σ(y) over and over is twice as long each time
@@ -285,12 +285,7 @@ class _Builder:
                 continue
             if uid not in self.inlined:
                 self.inlined[uid] = self._resolve(value.expr)
-            change: dict[Expr, Expr] = {
-                axis_symbol(axis): index for axis, index in zip(value.axes, entry.indices, strict=True)
-            }
-            if entry.neuron not in (OWN, NO_NEURON):
-                change[OWN] = entry.neuron
-            swap[entry] = self.inlined[uid].xreplace({a: b for a, b in change.items() if a != b})
+            swap[entry] = self.inlined[uid].xreplace(place_of(entry, value.axes))
         return with_scaled_signs(expr, swap).xreplace(swap)
 
 

@@ -1,7 +1,7 @@
 """Sums that are 0 by an identity between functions: σ(x) − 1/(1 + e⁻ˣ), relu(x) − max(x, 0), log(1 + eˣ) − softplus(x).
 
 Two spellings are one function if their difference is 0 in one normal form: heads by their definitions, exponentials as
-powers of one, log(1 + e⁻ᵘ) as log(1 + eᵘ) − u, and piece by piece between kinks.  Left in a program, such a difference
+powers of one, log(1 + e⁻ᵘ) as softplus(u) − u, and piece by piece between kinks.  Left in a program, such a difference
 is rounding, which a jump, a pole or a quotient beside it makes a number of.
 """
 
@@ -14,7 +14,9 @@ from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.functions import BENT, Real, gelu, sigmoid, softplus
+from tplimits.program.nodes.functions import BENT, gelu, sigmoid, softplus
+from tplimits.program.nodes.log_sums import in_doubles
+from tplimits.program.nodes.parity import reflected
 from tplimits.program.nodes.pieces import pieces
 from tplimits.program.parts import found, heads, holds, longer, put_in, rebuilt, remembered
 
@@ -105,9 +107,9 @@ def _domains(expr: Expr) -> frozenset[Expr]:
 def is_zero(function: Expr, x: Symbol) -> bool:
     """Whether a function of one variable is 0 everywhere, by algebra.
 
-    >>> from tplimits.program.nodes.functions import relu, where
+    >>> from tplimits.program.nodes.functions import maximum, minimum, relu, where
     >>> x = Symbol("x", real=True)
-    >>> is_zero(sympy.tanh(x) - 2 * sigmoid(2 * x) + 1, x), is_zero(where(x, x, -x) - sympy.Abs(x), x)
+    >>> is_zero(sympy.tanh(x) - 2 * sigmoid(2 * x) + 1, x), is_zero(maximum(x, 1) + minimum(x, 1) - x - 1, x)
     (True, True)
     >>> elu = where(x, x, sympy.exp(x) - 1)
     >>> is_zero(elu - relu(x) - sympy.exp(-relu(-x)) + 1, x), is_zero(relu(x) - softplus(x), x)
@@ -139,11 +141,9 @@ def _is_smooth_zero(function: Expr) -> bool:
 
 
 def _in_generators(function: Expr) -> Expr:
-    """Powers of one exponential for each e^(r m), logarithms and error functions by one name each."""
-    written = function.replace(softplus, lambda u: sympy.log(1 + sympy.exp(u)))
-    written = written.replace(lambda e: isinstance(e, Real), lambda e: e.definition())
+    """Powers of one exponential for each e^(r m), softplus and error functions by one name each."""
+    written = reflected(function.replace(sympy.log, lambda u: in_doubles(sympy.log(u))))
     written = written.replace(sympy.erfc, lambda u: 1 - sympy.erf(u))
-    written = written.replace(sympy.log, _log)
     written = written.rewrite((sympy.tanh, sympy.sinh, sympy.cosh), sympy.exp)
     exponents = {e: sympy.expand(e.args[0]).as_coefficients_dict() for e in found(written, sympy.exp)}
     denominators: dict[Expr, int] = {}
@@ -157,11 +157,3 @@ def _in_generators(function: Expr) -> Expr:
         if all(c.is_Rational for c in exponent.values()):
             swap[e] = sympy.Mul(*(names[m] ** (c * denominators[m]) for m, c in exponent.items()))
     return written.xreplace(swap)
-
-
-def _log(argument: Expr) -> Expr:
-    """log(1 + e⁻ᵘ) as log(1 + eᵘ) − u."""
-    one, rest = argument.as_coeff_Add()
-    if one == 1 and isinstance(rest, sympy.exp) and rest.args[0].could_extract_minus_sign():
-        return sympy.log(1 + sympy.exp(-rest.args[0])) + rest.args[0]
-    return sympy.log(argument)

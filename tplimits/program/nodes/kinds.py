@@ -9,14 +9,14 @@ Lemma 2.6.2.  Finite named axes make every instruction a family.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry, axis_symbol, entries, relocated, sources, with_names
+from tplimits.program.nodes.entries import Entry, entries, place_of, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -183,13 +183,30 @@ def made_of(s: Instruction) -> Expr:
     return s.operand
 
 
+def standing(s: Instruction, entry: Entry) -> Expr:
+    """The same where an entry of it stands, on its axes and at its neuron."""
+    return made_of(s).xreplace(place_of(entry, s.axes))
+
+
+def through_names(
+    instructions: Callable[[int], Instruction], body: Expr, opens: Callable[[Expr], Iterable[Entry]], most: int
+) -> Expr:
+    """A body with functions themselves where they were read by a name, as far as it has so many operations."""
+    while swap := {e: standing(instructions(e.source), e) for e in opens(body)}:
+        spread = body.xreplace(swap)
+        if sympy.count_ops(spread) > most:
+            break
+        body = spread
+    return body
+
+
 def as_written(instructions: Callable[[int], Instruction], expr: Expr) -> str:
     """A part of a body as text, in names of the user: what derivations call `y argument` stands as its body."""
     unnamed = {}
     for entry in entries(expr):
         s = instructions(entry.source)
         if isinstance(s, OuterNonlin) and not s.name.isidentifier():
-            unnamed[entry] = s.body.xreplace(dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+            unnamed[entry] = standing(s, entry)
     return with_names(expr.xreplace(unnamed), lambda entry: instructions(entry.source).name)
 
 

@@ -40,7 +40,7 @@ def parity(function: Expr, variable: Symbol) -> Sign:
     for sign in (1, -1):
         if turned == sign * function:
             return sign
-    here, there = map(_reflected, (function, turned))
+    here, there = map(reflected, (function, turned))
     differences = {sign: there - sign * here for sign in (1, -1)}
     for simpler in (sympy.expand, _over_one_denominator):
         for sign, difference in differences.items():
@@ -49,7 +49,7 @@ def parity(function: Expr, variable: Symbol) -> Sign:
     return by_pieces(function, variable) if holds(function, *BENT) else None
 
 
-def _reflected(function: Expr) -> Expr:
+def reflected(function: Expr) -> Expr:
     """In heads that are odd, even, or tell their value at −x by that at x."""
     written = function.replace(lambda e: isinstance(e, Real), lambda e: e.definition())
     # one of both for either sign

@@ -16,9 +16,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.parameters import parameter_places
-from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup, axis_symbol
+from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin, standing
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -65,8 +65,7 @@ def _flat(network: Program) -> Expr:
             s = network[entry.source]
             looked_up = any(isinstance(index, Lookup) for index in entry.indices)
             if isinstance(s, OuterNonlin) and not s.slots and not looked_up:
-                at = dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True))
-                swap[entry] = written(s.body.xreplace(at))
+                swap[entry] = written(standing(s, entry))
         return expr.xreplace(swap)
 
     s = network[network.returns[0]]

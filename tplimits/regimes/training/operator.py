@@ -109,7 +109,7 @@ class TangentLimit(TrainingLimit):
         known = self.operator.kernels.recursion.judged.doubtful()
         if not set(known).issuperset(names):  # only particles ask for what gradients have
             gradients = kets_of(TotalProgram(self.program, self.operator.trained)).judged.doubtful()
-            known = tuple(dict.fromkeys((*known, *gradients)))
+            known = list(dict.fromkeys((*known, *gradients)))
         refuse_unknown_doubts(self.program, names, known)
         return derive_tangent_limit(self.program, self.regime, tuple(dict.fromkeys((*self.operator.assumed, *names))))
 

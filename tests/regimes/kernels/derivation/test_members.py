@@ -131,6 +131,23 @@ def test_members_that_share_a_vector_are_no_gaussian_sum():
     assert tp.derive(beside, HEADS).evaluate(X).nngp[0, 0] == pytest.approx(C[0, 0] * 15 * C[0, 0] ** 3 / 2, rel=1e-6)
 
 
+def test_functions_of_sums_of_members_that_share_an_image_of_the_input():
+    """tanh of Σ x tanh(Q x)/√|head|, which is x t: it had been refused, as if it grew with the number of members."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        x = inputs(U, ξ)
+        return v * tp.tanh(tp.sum(x * tp.tanh(Q @ x), over="head") / root())
+
+    found = np.diag(tp.derive(network, HEADS).evaluate(X).nngp)
+    for c, value in zip(np.diag(C), found, strict=True):
+        variance = c * (WEIGHTS @ np.tanh(np.sqrt(c) * NODES) ** 2)
+        products = np.sqrt(variance) * NODES[:, None] * NODES
+        assert value == pytest.approx(WEIGHTS @ np.tanh(products) ** 2 @ WEIGHTS, rel=1e-6)
+        # that of a Gaussian sum
+        assert value != pytest.approx(WEIGHTS @ np.tanh(np.sqrt(variance) * NODES) ** 2, rel=0.05)
+
+
 def test_members_beside_functions_of_their_sum():
     """E tanh(g)² t², g and t the Gaussian sums of Q x and of tanh(Q x): they are correlated."""
 

@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.differentiate import jumps
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import (
     MatMul,
     OuterNonlin,
     ScalarNonlin,
+    standing,
 )
 from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.factors import multiplied_by_powers
@@ -254,8 +255,7 @@ def _multiplied_out(program: Program, term: Expr) -> Iterator[Expr]:
         if isinstance(factor, Entry) and factor.neuron == OWN:
             inner = program[factor.source]
             if isinstance(inner, OuterNonlin) and not inner.slots and isinstance(inner.body, sympy.Add):
-                at = {axis_symbol(a): i for a, i in zip(inner.axes, factor.indices, strict=True)}
-                yield from (term / factor * t for t in inner.body.xreplace(at).args)
+                yield from (term / factor * t for t in standing(inner, factor).args)
                 return
     yield term
 

@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, moved
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, moved, standing
 from tplimits.program.parametrization.roles import roles
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]
         plain = isinstance(e, Entry) and e.neuron == OWN and not any(i.has(Lookup) for i in e.indices)
         s = instructions[e.source] if plain else None
         if isinstance(s, OuterNonlin) and not s.slots and s.body.is_Add:
-            at = {axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)}
-            return tuple(term / e * t for part in s.body.xreplace(at).args for t in _opened(instructions, part))
+            return tuple(term / e * t for part in standing(s, e).args for t in _opened(instructions, part))
     return (term,)
 
 

@@ -35,6 +35,7 @@ from tplimits.program.nodes.kinds import (
     MatMul,
     OuterNonlin,
     ScalarNonlin,
+    standing,
 )
 from tplimits.regimes.classification.derivation.branches import FACTOR, summed
 from tplimits.regimes.classification.derivation.means import total_of
@@ -186,8 +187,7 @@ def _means_taken(program: Program, total: sympy.Expr) -> dict[sympy.Expr, sympy.
         if isinstance(s, Avg):
             of, at = program[s.operand.source], dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True))
             # the vector by its name, or written out
-            inside = dict(zip(map(axis_symbol, of.axes), s.operand.indices, strict=False))
-            written = [of.body.xreplace(inside)] if isinstance(of, OuterNonlin) and not of.slots else []
+            written = [standing(of, s.operand)] if isinstance(of, OuterNonlin) and not of.slots else []
             for vector in (s.operand, *written):
                 whole = -number * vector.xreplace(at)
                 if whole in total.args:

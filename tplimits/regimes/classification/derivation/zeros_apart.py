@@ -11,7 +11,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, entries, relocated
-from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved
+from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved, standing
 from tplimits.regimes.classification.derivation.disguise import (
     elsewhere,
     is_difference,
@@ -192,6 +192,5 @@ def _with_products(network: Program, total: Expr) -> Expr:
         inner = network[e.source]
         factors = inner.body.args if isinstance(inner, OuterNonlin) and inner.body.is_Mul and not inner.slots else ()
         if any(isinstance(f, Entry) and f.neuron == NO_NEURON for f in factors):
-            at = {axis_symbol(a): i for a, i in zip(inner.axes, e.indices, strict=True)}
-            swap[e] = sympy.Mul(*factors).xreplace(at)
+            swap[e] = standing(inner, e)
     return total.xreplace(swap)

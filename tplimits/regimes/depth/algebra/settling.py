@@ -10,7 +10,7 @@ from sympy import Expr, S
 
 from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.rounding import is_rounded
-from tplimits.program.parts import remembered
+from tplimits.program.parts import by_products, remembered
 from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
 
 
@@ -45,7 +45,7 @@ def settle(expr: Expr, beside: float) -> Expr:
 
 def _snapped(expr: Expr, beside: float) -> Expr:
     """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
-    groups = _groups(expr)
+    groups = by_products(expr)
     rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
     if not rounded:
         return expr
@@ -63,20 +63,10 @@ def _snapped(expr: Expr, beside: float) -> Expr:
     return sympy.Add(*found)
 
 
-def _groups(expr: Expr) -> dict[Expr, list[Expr]]:
-    """The numbers in a sum by what they multiply."""
-    groups: dict[Expr, list[Expr]] = {}
-    for term in sympy.Add.make_args(expr):
-        # roots are of a number: √p/2⁵³ is small by its denominator alone
-        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
-        groups.setdefault(rest, []).append(number)
-    return groups
-
-
 @remembered(1 << 12)
 def size_of(expr: Expr) -> float:
     """The largest number in a sum, if one of them comes from arrays: of what is exact zero is 0."""
-    numbers = list(itertools.chain(*_groups(sympy.expand(expr)).values()))
+    numbers = list(itertools.chain(*by_products(sympy.expand(expr)).values()))
     return max(abs(valued(n, {})) for n in numbers) if any(map(_is_rounded, numbers)) else 0.0
 
 

@@ -57,9 +57,8 @@ def with_infinite_axes(
 
 def members_summed(expr: Expr, infinite: Collection[str]) -> frozenset[str]:
     """The infinite axes that an expression sums over."""
-    return (
-        frozenset(plain_axis(x.axis) for x in found(expr, AxisSum)).intersection(infinite) if infinite else frozenset()
-    )
+    sums = found(expr, AxisSum) if infinite else ()
+    return frozenset(plain_axis(x.axis) for x in sums).intersection(infinite)
 
 
 def unfinished(expr: Expr, infinite: Collection[str]) -> list[Symbol]:
@@ -154,9 +153,13 @@ def leading(coefficient: Expr, size: Symbol, value: Expr, shown: Callable[[Expr]
 
 def is_of_members(state: Expectations, expr: Expr) -> bool:
     """Whether an expression reads draws of infinite families alone: its members are independent."""
+    return drawn_by_members(state, expr) == {True}
+
+
+def drawn_by_members(state: Expectations, expr: Expr) -> set[bool]:
+    """Whether draws that an expression reads are those of infinite families, for all of them."""
     sources = {x for leaf in state.leaves(expr) for x in state.nodes[leaf.node].sources}
-    own = (kind == "√n" or not state.infinite.isdisjoint(state.program[p].axes) for kind, p, _ in sources)
-    return bool(sources) and all(own)
+    return {kind == "√n" or not state.infinite.isdisjoint(state.program[p].axes) for kind, p, _ in sources}
 
 
 def limit_of_sum(state: Expectations, term: Term, index: Symbol, centred: bool = False) -> Term | None:

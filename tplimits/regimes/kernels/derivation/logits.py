@@ -22,7 +22,7 @@ from tplimits.program.nodes.entries import axis_symbol
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
 from tplimits.regimes.kernels.derivation.leaves import Of
-from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, put_together, summed, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -120,8 +120,8 @@ def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
             mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
             moved = any(is_given(state, x) and state.degree(x) for f in mine for x in state.leaves(f))
             value *= moved_mean(state, sympy.Mul(*mine)) if moved else state.expect(mine)
-        own = tuple(f for f, found in zip(term.factors, sides, strict=True) if found == {1})
-        parts.append(put_together(Term(value, term.bounds, own)))
+        own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
+        parts.append(summed(value * sympy.Mul(*own), term.bounds))
     return sympy.Add(*parts)
 
 

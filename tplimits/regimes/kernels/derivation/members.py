@@ -13,10 +13,11 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import AxisSum, Leaf, axis_symbol
+from tplimits.program.nodes.entries import AxisSum, Leaf, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import put_in, rebuilt
 from tplimits.regimes.kernels.derivation.infinite import (
+    drawn_by_members,
     grown,
     is_of_members,
     limit_of_sum,
@@ -25,7 +26,7 @@ from tplimits.regimes.kernels.derivation.infinite import (
     unfinished,
 )
 from tplimits.regimes.kernels.derivation.leaves import Of, plain_axis
-from tplimits.regimes.kernels.derivation.terms import Term, put_together, terms
+from tplimits.regimes.kernels.derivation.terms import Term, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.expectations import Expectations
@@ -130,8 +131,19 @@ def with_limits_of_sums(state: Expectations, expr: Expr, centred: bool = False) 
         return rebuilt(expr, [with_limits_of_sums(state, a, centred) for a in expr.args])
     if plain_axis(expr.axis) not in state.infinite:
         return AxisSum(with_limits_of_sums(state, expr.summand, centred), *expr.args[1:])
-    shared = {x for x in state.leaves(expr) if not is_of_members(state, x) and state.nodes[x.node].body is not None}
-    spread = terms(expr.xreplace({x: state.opened(x) for x in shared}))
+    mixed = {x for x in state.leaves(expr) if _is_mixed(state, x, expr.bound)}
+    spread = terms(expr.xreplace({x: state.opened(x) for x in mixed}))
     found = [limit_of_sum(state, term, term.bounds[0][0], centred) for term in spread]
     known = [t for t in found if t is not None]
-    return expr if len(known) < len(found) else sympy.Add(*(put_together(t) for t in known))
+    return (
+        expr
+        if len(known) < len(found)
+        else sympy.Add(*(summed(t.coefficient * sympy.Mul(*t.factors), t.bounds) for t in known))
+    )
+
+
+def _is_mixed(state: Expectations, leaf: Of, index: Expr) -> bool:
+    """Whether a member, or what stands for all of them, is made of what members share and of what they do not."""
+    drawn = drawn_by_members(state, leaf)
+    has_parts = drawn != {True} and (True in drawn or index in free_indices(leaf))
+    return has_parts and state.nodes[leaf.node].body is not None

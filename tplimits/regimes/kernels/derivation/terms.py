@@ -32,14 +32,6 @@ class Term:
         return Term(self.coefficient * other.coefficient, self.bounds + other.bounds, self.factors + other.factors)
 
 
-def put_together(term: Term) -> Expr:
-    """A term as an expression."""
-    found = term.coefficient * sympy.Mul(*term.factors)
-    for index, axis in reversed(term.bounds):
-        found = AxisSum(found, index, axis)
-    return found
-
-
 ONE = Term(S.One, (), ())
 
 

@@ -16,10 +16,10 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import positive
 from tplimits.program.network.differentiate import partials
-from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, Lookup, axis_symbol, entries, with_names
+from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, Lookup, axis_symbol, entries, with_names
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import hidden_jumps
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin, made_of
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin, made_of, through_names
 from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 
 if TYPE_CHECKING:
@@ -101,18 +101,11 @@ def _is_continuous_beyond(network: Program, position: int, moved: set[int]) -> b
 
 def _written_out(network: Program, position: int) -> Expr:
     """A body in which functions of vectors stand themselves where they were read by a name, but for those in sums."""
-    body = whole = made_of(network[position])
-    while True:
-        swap: dict[Entry, Expr] = {}
+
+    def opens(body: Expr) -> list[Entry]:
         inside = {e for total in body.atoms(AxisSum) for e in entries(total.summand)}
-        for e in (e for e in entries(body) if e.neuron != NO_NEURON and e not in inside):
-            s = network[e.source]
-            # an entry whose look-up says −1 is 0, whatever the function is
-            if isinstance(s, OuterNonlin) and not s.slots and not any(i.has(Lookup) for i in e.indices):
-                at = {axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)}
-                swap[e] = s.body.xreplace(at).xreplace({OWN: e.neuron})
-        if not swap:
-            return body
-        body = body.xreplace(swap)
-        if sympy.count_ops(body) > _LONG:
-            return whole
+        apart = ((e, network[e.source]) for e in entries(body) if e not in inside)
+        # an entry whose look-up says −1 is 0, whatever the function is
+        return [e for e, s in apart if isinstance(s, OuterNonlin) and not s.slots and not e.has(Lookup)]
+
+    return through_names(network.__getitem__, made_of(network[position]), opens, _LONG)

@@ -20,7 +20,7 @@ from tplimits.program.network.growing import Growing
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import Entry, axis_symbol
 from tplimits.program.nodes.functions import relu, step
-from tplimits.program.nodes.kinds import OuterNonlin
+from tplimits.program.nodes.kinds import OuterNonlin, standing
 from tplimits.program.nodes.properties import SIGNED
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Of
@@ -70,7 +70,7 @@ def _signed(growing: Growing, program: Program, entry: Entry) -> Entry:
     body: Expr = entry
     # the sign of a product is the product of the signs, and that of φ′(h) is often 1: integrals that have closed forms
     if isinstance(s, OuterNonlin) and not s.slots:
-        body = s.body.xreplace(dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+        body = standing(s, entry)
     value = sympy.Mul(*map(_sign, sympy.Mul.make_args(body)))
     axes = [i.name for i in entry.indices if isinstance(i, Symbol)]
     return growing.body(value, axes, s.width, s.line, f"sign({s.name})")

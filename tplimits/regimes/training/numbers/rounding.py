@@ -13,9 +13,9 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.nodes.entries import AxisSum, Entry, Lookup, axis_symbol, entries
+from tplimits.program.nodes.entries import AxisSum, Entry, Lookup, entries
 from tplimits.program.nodes.hidden_jumps import derivative
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, through_names
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import remembered
 
@@ -24,27 +24,19 @@ if TYPE_CHECKING:
 
 #: the part of its terms by which rounding puts a sum off
 ROUNDING = 1e-12
-#: operations of a function that is looked into by the names in it
-_LONG = 200
+#: a function of so many operations is read with the names in it
+_LONG = 400
 
 
 @remembered(1 << 10)
 def terms_of(program: Program, argument: Expr) -> Expr:
     """The size of the terms that a scalar is made of, as an expression in what it reads."""
-    return _terms(program, _written_out(program, argument))
 
+    def opens(body: Expr) -> list[Entry]:
+        read = ((e, program[e.source]) for e in entries(body) if not e.has(Lookup))
+        return [e for e, s in read if isinstance(s, ScalarNonlin) and not s.body.has(AxisSum)]
 
-def _written_out(program: Program, argument: Expr) -> Expr:
-    """A function of scalars in averages, as far as that is short."""
-    while True:
-        swap = {}
-        for e in entries(argument):
-            s = program[e.source]
-            if isinstance(s, ScalarNonlin) and not s.body.has(AxisSum) and not any(i.has(Lookup) for i in e.indices):
-                swap[e] = s.body.xreplace({axis_symbol(a): i for a, i in zip(s.axes, e.indices, strict=True)})
-        if not swap or sympy.count_ops(argument) > _LONG:
-            return argument
-        argument = argument.xreplace(swap)
+    return _terms(program, through_names(program.__getitem__, argument, opens, _LONG))
 
 
 def _terms(program: Program, node: Expr) -> Expr:

@@ -15,11 +15,15 @@ V = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]])
 M = len(V)
 
 
+def logits(x, *pairs):
+    return (tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ for Q, K in pairs)
+
+
 def drift(function):
     @tp.block
     def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, PQ: tp.Matrix, PK: tp.Matrix, WV: tp.Matrix):
         v = WV @ x
-        Y, Z = (tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ for Q, K in ((WQ, WK), (PQ, PK)))
+        Y, Z = logits(x, (WQ, WK), (PQ, PK))
         u = Y + tp.sign(Z) / tp.sqrt(tp.n)
         return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(function(u) * v.rename(token="key"), over="key"))
 
@@ -77,7 +81,7 @@ def test_two_signs_beside_the_logits_that_they_are_of(over):
     @tp.block
     def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, PQ: tp.Matrix, PK: tp.Matrix, WV: tp.Matrix):
         v = WV @ x
-        Y, Z = (tp.avg((Q @ x) * (K @ x).rename(token="key")) / τ for Q, K in ((WQ, WK), (PQ, PK)))
+        Y, Z = logits(x, (WQ, WK), (PQ, PK))
         F = tp.sign(Z) * tp.sign(Y) * Y * Z
         F = tp.mean(F, over="key") if over == "mean" else F
         return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(F * v.rename(token="key"), over="key"))
