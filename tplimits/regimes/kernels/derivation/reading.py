@@ -106,8 +106,12 @@ class BodyReader:
         if leaf.node not in known:
             # an image of zero is zero
             made_of = node.body if node.body is not None else node.operand if node.view is not None else None
-            known[leaf.node] = made_of is not None and bool(self._without_zeros(made_of) == 0)
+            known[leaf.node] = made_of is not None and (self._without_zeros(made_of) == 0 or self._cancels(made_of))
         return known[leaf.node]
+
+    def _cancels(self, expr: Expr) -> bool:
+        """Whether a sum of leaves is 0 by what they are made of: c s − k with s → 3 and k = 3 c."""
+        return bool(expr.is_Add and sympy.expand(self._written_out(expr)) == 0)
 
     def _without_zeros(self, expr: Expr) -> Expr:
         return expr.xreplace({x: S.Zero for x in self.state.leaves(expr) if self._is_zero(x)})
