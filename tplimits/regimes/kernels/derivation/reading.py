@@ -148,11 +148,26 @@ class BodyReader:
         if sympy.expand(parts[1]) == 0:
             return False
         leaves = self.state.leaves(expr)
+        if any(self._may_be_scaled_away(x) for x in self.state.leaves(parts[1])):
+            return self._has_free_part(expr)
         if not any(later(p) or self._may_be_none(p) for p in parts) and all(
             self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
         ):
             return True
         return self._has_free_part(expr)
+
+    def _may_be_scaled_away(self, expr: Expr) -> bool:
+        """Whether each term, of a leaf that is not written out as well, has a factor that data may make 0."""
+        if isinstance(expr, Of):
+            node = self.state.nodes[expr.node]
+            return node.body is not None and not node.gaussian and self._may_be_scaled_away(node.body)
+        if isinstance(expr, AxisSum):
+            return self._may_be_scaled_away(expr.summand)
+        if expr.is_Add or expr.is_Mul:
+            if not self.state.leaves(expr):
+                return not self._is_certain(expr)
+            return (all if expr.is_Add else any)(map(self._may_be_scaled_away, expr.args))
+        return isinstance(expr, TableEntry) and not self._is_certain(expr)
 
     def _may_coincide(self, expr: Expr) -> bool:
         """Whether it reads images of one matrix that may depend on each other linearly, as W(x/|x|) and W x do."""
