@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import sympy
 from sympy import Expr, S
@@ -97,13 +97,20 @@ def total(terms: Sequence[Expr]) -> Expr:
 
 def needed_by_poles(factors: Sequence[Expr], random: Callable[[Expr], bool]) -> list[Expr]:
     """Sums beside a pole at the same variables: (1 − cos x)/x² has a mean, and neither 1/x² nor cos(x)/x² has one."""
-    poles = [
-        f for f in factors if f.is_Pow and f.exp.is_number and f.exp <= _POLE and random(f.base) and _vanishes(f.base)
-    ]
+    poles = [f for f in factors if any(_is_pole(p, random) for p in _powers(f))]
     if not poles:
         return []
     reads = set().union(*(found(p, sympy.Symbol) for p in poles))
     return [f for f in factors if f.as_base_exp()[0].is_Add and f not in poles and reads & found(f, sympy.Symbol)]
+
+
+def _powers(factor: Expr) -> Iterable[Expr]:
+    """A factor that is a power, or the powers on the sides of a function that is read on one of them."""
+    return (factor,) if factor.is_Pow else found(factor, sympy.Pow) if isinstance(factor, functions.where) else ()
+
+
+def _is_pole(power: Expr, random: Callable[[Expr], bool]) -> bool:
+    return bool(power.exp.is_number and power.exp <= _POLE and random(power.base) and _vanishes(power.base))
 
 
 def _vanishes(base: Expr) -> bool:

@@ -29,12 +29,12 @@ def exponential(exponent: Expr, growth: Callable[[Expr], Tail], gaussians: Rando
         return Tail(Growth.BOUNDED)
     if inner.unreal:
         return inner
+    exponent = without_names(exponent, gaussians)  # a name may stand for x + 1, or for |x|
+    if bounds(exponent)[1] < sympy.oo:
+        return Tail(Growth.BOUNDED)
     # |exponent| ≤ a + b|g|: all moments are finite, by E exp(c|g|) < ∞ for every c
     if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
         return Tail(Growth.EXPONENTIAL, S.One)
-    exponent = without_names(exponent, gaussians)  # a name may stand for x + 1
-    if bounds(exponent)[1] < sympy.oo:
-        return Tail(Growth.BOUNDED)
     # or for a logarithm that is known to be real: exp(log(1 + x²)/2) is a power
     if inner.established and not isinstance(whole := sympy.exp(exponent), sympy.exp):
         return growth(whole)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import sympy
 from sympy import DiracDelta, Expr, S, Symbol
@@ -32,8 +32,8 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
         return body
     # δ(√n s) beside √n is 0 where s does not tend to 0, as it is in networks
     tending = {d: [(e, tends(e)) for e in entries(d)] for d in found(body, DiracDelta)}
-    limits = {d: d.args[0].xreplace(dict(read)) for d, read in tending.items() if all(v is not None for _, v in read)}
-    body = body.xreplace({d: S.Zero for d, limit in limits.items() if limit.is_nonzero})
+    known = {d: dict(read) for d, read in tending.items() if all(limit is not None for _, limit in read)}
+    body = body.xreplace({d: S.Zero for d, limits in known.items() if _keeps_off_zero(d.args[0], limits)})
     # of scalars, written as steps: of sign(√n s) SymPy keeps sign(s)
     signs = [f for f in body.atoms(sympy.sign) if all(tends(e) is not None for e in entries(f))]
     body = body.xreplace({f: step(f.args[0]) - step(-f.args[0]) for f in signs})
@@ -54,6 +54,19 @@ def brought_up(body: Expr, tends: Callable[[Entry], Expr | None]) -> Expr:
             swap = {argument: N**scale * raised} if node is None else {node: step(raised)}
             body = put_in(body, swap, {})
     return body
+
+
+def _keeps_off_zero(argument: Expr, limits: Mapping[Expr, Expr]) -> bool:
+    """Whether an argument of scalars, with their fluctuations n^(−1/2), is not 0 in leading order: √n s − 1 may be.
+
+    >>> s = Entry(S.Zero, S.Zero)
+    >>> [_keeps_off_zero(argument, {s: S.Zero}) for argument in (s - 1, sympy.sqrt(N) * s - 1, N * s - sympy.sqrt(N))]
+    [True, False, False]
+    """
+    moved = {e: limit + sympy.Dummy(real=True) / sympy.sqrt(N) for e, limit in limits.items()}
+    terms = [t.as_coeff_exponent(N) for t in sympy.Add.make_args(sympy.expand(argument.xreplace(moved)))]
+    most = max(power for _, power in terms)
+    return bool(sympy.Add(*(c for c, power in terms if power == most)).is_nonzero)
 
 
 def brought_out(bodies: Iterable[Expr], widths: Collection[Symbol]) -> int:

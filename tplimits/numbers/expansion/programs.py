@@ -113,7 +113,7 @@ class Pass(Reading[Jet]):
         self.jets[key] = number(self.numbers.scalars[key])
 
     def scalar(self, s: ScalarNonlin, key: Key) -> None:
-        body = self._unroller.at(s.body, s.axes, key[1])
+        body = self._body(s, key)
         root, rest = self._scaled_up(body)
         if root is None:
             self.jets[key] = self._read(body)
@@ -130,7 +130,7 @@ class Pass(Reading[Jet]):
         return (ratios, sympy.Mul(*rest)) if power == S.Half else (None, body)
 
     def outer(self, s: OuterNonlin, key: Key) -> None:
-        body = self._unroller.at(s.body, s.axes, key[1])
+        body = self._body(s, key)
         if not s.slots:
             self.jets[key] = self._read(body)
             return
@@ -220,7 +220,7 @@ class Pass(Reading[Jet]):
         """The body of a function of vectors, an initial vector by its law; None for others."""
         s, key = self.program[entry.source], key_of(entry)
         if isinstance(s, OuterNonlin) and not s.slots:
-            return self._unroller.at(s.body, s.axes, key[1])
+            return self._body(s, key)
         return s.law.image(Symbol(f"x {entry}", real=True)) if isinstance(s, InitialVector) else None
 
     def _grows(self, expr: Expr) -> bool:

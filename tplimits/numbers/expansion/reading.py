@@ -17,8 +17,8 @@ from tplimits.law.observables import BracketObservable, Observable, ScalarObserv
 from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.program.nodes.branches import without_jumps
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors, width_symbol
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -66,6 +66,22 @@ class Reading(Walker[None], Generic[J]):
         assert width is not None
         product = self.averages.product(self.jets[observable.left], self.jets[observable.right])
         return self.averages.average(product, width, observable.label)
+
+    def _body(self, s: OuterNonlin | ScalarNonlin, key: Key) -> Expr:
+        """The body of a function at a place, with what fluctuations √n θ stand for: √n θ/√n is a number again."""
+        body = self._unroller.at(s.body, s.axes, key[1])
+        swap: dict[Expr, Expr] = {}
+        for e in entries(body):
+            if key_of(e) in self.fluctuations:
+                named = self.program[e.source]
+                assert isinstance(named, ScalarNonlin)
+                swap[e] = self._body(named, key_of(e))
+        whole = body.xreplace(swap) if swap else body
+        # a vector that stays random is refused by the name of what does
+        is_left = (
+            swap and isinstance(s, OuterNonlin) and whole.has(*map(sympy.sqrt, map(width_symbol, self.program.widths)))
+        )
+        return body if is_left else whole
 
     def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
         self._matrices[key] = Matrix(label(s.name, s.axes, key[1]), s.rows, s.columns)
@@ -138,7 +154,7 @@ class Reading(Walker[None], Generic[J]):
         s = self.program[entry.source]
         if not isinstance(s, OuterNonlin) or s.slots:
             return None
-        body = self._unroller.at(s.body, s.axes, key_of(entry)[1])
+        body = self._body(s, key_of(entry))
         if self._grows(body):
             return None
         if body.count_ops() < _SHORT:

@@ -134,7 +134,7 @@ class _Exactly(Reading[Jet]):
         self.jets[key] = Jet(_rational(self.numbers.scalars[key]))
 
     def scalar(self, s: ScalarNonlin, key: Key) -> None:
-        body = self._in_roots(self._unroller.at(s.body, s.axes, key[1]))
+        body = self._in_roots(self._body(s, key))
         rest = body * _ROOT
         if body.is_Mul and body.as_powers_dict()[_ROOT] == -1:
             self.fluctuations[key] = self._read(rest)
@@ -144,7 +144,7 @@ class _Exactly(Reading[Jet]):
     def outer(self, s: OuterNonlin, key: Key) -> None:
         if s.slots:
             raise NoClosedForm(f"{self._where}: `{s.name}` is a function of two neurons, not expanded in closed form.")
-        self.jets[key] = self._read(self._unroller.at(s.body, s.axes, key[1]))
+        self.jets[key] = self._read(self._body(s, key))
 
     def _read(self, expr: Expr) -> Jet:
         body = decimal(self._in_roots(expr).xreplace(self._leaves))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -11,12 +11,15 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognise
+from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.functions import JUMPS, step
 from tplimits.program.nodes.properties import SMOOTHLY_CROSSING
+from tplimits.program.parts import longer
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.leaves import Of
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 #: covariances of variables
@@ -75,10 +78,28 @@ def without_deltas_at_zeros(state: Recursion, limit: Expr) -> Expr:
         return limit
     sums = [total for total in limit.atoms(AxisSum) if total.has(DiracDelta)]
     limit = limit.xreplace({t: AxisSum(without_deltas_at_zeros(state, t.summand), *t.args[1:]) for t in sums})
-    read = {x for d in deltas for x in state.leaves(d) if state.nodes[x.node].body is not None}
-    written = limit.xreplace({x: state.opened(x) for x in read})
-    gone = not without_vanishing_deltas(written, state.leaves(written)).has(DiracDelta)
+    ways = _written_out(state, limit, {x for d in deltas for x in state.leaves(d)})
+    gone = any(not without_vanishing_deltas(way, state.leaves(way)).has(DiracDelta) for way in ways)
     return limit.xreplace(deltas) if gone else limit
+
+
+def _written_out(state: Recursion, limit: Expr, places: Collection[Of]) -> Iterator[Expr]:
+    """A ket with what is inside of its deltas written out; and with the functions that its names stand for, step by
+    step: z − y with z = exp(min(y, 0)) − 1 is zero at y = 0.
+    """
+    yield limit.xreplace({x: state.opened(x) for x in places if state.nodes[x.node].body is not None})
+    while not longer(limit, LONG):
+        names = {x: state.opened(x) for x in state.leaves(limit) if _is_map(state, x)}
+        if not names:
+            break
+        limit = limit.xreplace(names)
+        yield limit
+
+
+def _is_map(state: Recursion, leaf: Of) -> bool:
+    """Whether a leaf is the name of a function of others, and no tangent."""
+    node = state.nodes[leaf.node]
+    return node.body is not None and not node.gaussian and not state.degree_of(leaf.node)
 
 
 def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> bool:

@@ -106,8 +106,12 @@ class BodyReader:
         if leaf.node not in known:
             # an image of zero is zero
             made_of = node.body if node.body is not None else node.operand if node.view is not None else None
-            known[leaf.node] = made_of is not None and bool(self._without_zeros(made_of) == 0)
+            known[leaf.node] = made_of is not None and (self._without_zeros(made_of) == 0 or self._cancels(made_of))
         return known[leaf.node]
+
+    def _cancels(self, expr: Expr) -> bool:
+        """Whether a sum of leaves is 0 by what they are made of: c s − k with s → 3 and k = 3 c."""
+        return bool(expr.is_Add and sympy.expand(self._written_out(expr)) == 0)
 
     def _without_zeros(self, expr: Expr) -> Expr:
         return expr.xreplace({x: S.Zero for x in self.state.leaves(expr) if self._is_zero(x)})
@@ -144,11 +148,26 @@ class BodyReader:
         if sympy.expand(parts[1]) == 0:
             return False
         leaves = self.state.leaves(expr)
+        if any(self._may_be_scaled_away(x) for x in self.state.leaves(parts[1])):
+            return self._has_free_part(expr)
         if not any(later(p) or self._may_be_none(p) for p in parts) and all(
             self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
         ):
             return True
         return self._has_free_part(expr)
+
+    def _may_be_scaled_away(self, expr: Expr) -> bool:
+        """Whether each term, of a leaf that is not written out as well, has a factor that data may make 0."""
+        if isinstance(expr, Of):
+            node = self.state.nodes[expr.node]
+            return node.body is not None and not node.gaussian and self._may_be_scaled_away(node.body)
+        if isinstance(expr, AxisSum):
+            return self._may_be_scaled_away(expr.summand)
+        if expr.is_Add or expr.is_Mul:
+            if not self.state.leaves(expr):
+                return not self._is_certain(expr)
+            return (all if expr.is_Add else any)(map(self._may_be_scaled_away, expr.args))
+        return isinstance(expr, TableEntry) and not self._is_certain(expr)
 
     def _may_coincide(self, expr: Expr) -> bool:
         """Whether it reads images of one matrix that may depend on each other linearly, as W(x/|x|) and W x do."""

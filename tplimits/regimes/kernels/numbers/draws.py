@@ -21,6 +21,8 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Kron, free_indices
 from tplimits.program.parts import apart
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.demand import placed
 from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
@@ -176,9 +178,9 @@ def _is_infinite(kron: Kron, infinite: frozenset[str]) -> bool:
 
 
 def _definition(law: Expr, tables: Sequence) -> Expr:
-    """The covariance with a table that is nothing but a product written out."""
+    """The covariance with a table that is nothing but a product written out, where the entry reads it."""
     if isinstance(law, TableEntry):
-        return tables[law.table].definition
+        return placed(sided(tables[law.table].definition, *law.sides), tables[law.table], law)
     return law
 
 

@@ -20,15 +20,15 @@ from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.sampled import no_error
 from tplimits.law.hypotheses.tails import Growth, infinite_moment
-from tplimits.program.nodes.entries import N, axis_symbol, entries
+from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
+from tplimits.regimes.kernels.derivation.demand import placed
+from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held, later
-from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
 from tplimits.regimes.kernels.numbers.inseparable import MeanPoints, cost
 from tplimits.regimes.kernels.numbers.tables.frames import Frame
@@ -254,10 +254,7 @@ class _Sizes(Frame):
     def _compute(self, expr: Expr) -> Labelled:
         if isinstance(expr, TableEntry):
             table = self.tables.derivation.recursion.tables[expr.table]
-            places = dict(zip(map(axis_symbol, table.left), expr.indices, strict=False))
-            theirs = expr.indices[len(table.left) :]
-            places |= {second(axis_symbol(a)): i for a, i in zip(table.right, theirs, strict=True)}
-            return self.value(at(sided(table.definition, 1, 1), places))
+            return self.value(placed(sided(table.definition, 1, 1), table, expr))
         if isinstance(expr, Moment):
             # an error of its own counts as rounding: the square of a mean that is 0 in disguise is 0 as well
             return mapped(lambda v: abs(v) + self.tables.error / _ROUNDING, [super()._compute(expr)])
