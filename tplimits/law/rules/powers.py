@@ -205,7 +205,8 @@ def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
     def moves(argument: Expr) -> bool:
         return not state.exact.issuperset(map(key_of, entries(argument))) and is_spread(state.program, argument)
 
-    return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order)
+    opened = lambda body: in_widths_of_n(state.around.opened(body), state.program)  # noqa: E731 - one line of one use
+    return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order, opened)
 
 
 def fluctuation_of(state: Derivation, argument: Expr) -> Expr:
