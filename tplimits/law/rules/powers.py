@@ -157,8 +157,10 @@ def _on_its_side(expr: Expr) -> Expr:
     # at 0 itself both sides are met: the kink stays, and is asked about by `_refuse_scales`
     if not (limit.is_comparable and limit != 0):
         return expr
-    # through steps, whose argument is eventually of one sign: a step is decided, the smooth rest stays exact in 1/√n
-    written = elementary(expr.func(*expr.args)) if not isinstance(expr, where) else expr.definition()
+    # through steps, whose argument is eventually of one sign: a step is decided, the rest stays exact in 1/√n, kinks
+    # that it holds included: |x| is x beside a kink of x at 0
+    names: dict[Expr, Expr] = {a: a if a.is_number else sympy.Dummy(real=True) for a in expr.args}
+    written = elementary(expr.func(*names.values())).xreplace({name: a for a, name in names.items()})
     sides = {step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))}
     return written.xreplace(sides)
 
