@@ -448,3 +448,45 @@ def test_what_depends_on_the_side_has_none(f):
         tp.derive(program)
     with pytest.raises(tp.NoLimitError):
         tp.derive(network, tp.Kernels(train=()))
+
+
+@tp.program
+def by_names(W: tp.Matrix, x: tp.Vector, b: tp.Vector):
+    s = tp.avg(W @ x * (W @ x)) / tp.avg(x * x)
+    z = s - 1
+    m = b * (s**2 - 1)
+    return tp.avg(tp.tanh(m / z) ** 2)
+
+
+@tp.program
+def stays_by_names(W: tp.Matrix, x: tp.Vector, b: tp.Vector):
+    s = tp.avg(W @ x * (W @ x)) / tp.avg(x * x)
+    z = s - 1
+    m = b * (s**2 - z)
+    return tp.avg(tp.tanh(m / z) ** 2)
+
+
+@tp.network
+def network_by_names(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, b: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    s = tp.avg(W @ b * (W @ b)) / tp.avg(b * b)
+    z, m = s - 1, x * tp.log(s)
+    return v * tp.tanh(2 * m / z)
+
+
+def test_a_pole_is_removable_through_the_names_of_what_is_divided():
+    nodes, step = np.linspace(-10, 10, 4001, retstep=True)
+    mean = lambda f: float(step * f @ np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi))  # noqa: E731 - of values at nodes
+    value = tp.derive(by_names).evaluate()["return"].value
+    assert value == pytest.approx(mean(np.tanh(2 * nodes) ** 2), abs=1e-9)
+    assert value != pytest.approx(mean(np.tanh(nodes) ** 2), abs=0.1)
+    assert tp.check(tp.derive(by_names), seed=1, progress=False).accepted
+    twin = {"return": mean(np.tanh(nodes) ** 2)}
+    assert not tp.check(tp.derive(by_names), claims=twin, seed=1, progress=False).accepted
+    kernel = tp.derive(network_by_names, tp.Kernels()).evaluate(X).nngp.item()
+    assert kernel == pytest.approx(mean(np.tanh(2 * nodes) ** 2), abs=1e-9)
+
+
+def test_a_pole_that_stays_is_refused_through_names():
+    with pytest.raises(tp.NoLimitError, match="`1/z` is not finite"):
+        tp.derive(stays_by_names)

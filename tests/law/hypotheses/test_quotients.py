@@ -141,3 +141,34 @@ def test_a_normal_bound_for_truncated_entries_is_one_alone():
 
     with pytest.raises(tp.TplimitsError, match="not decided"):
         tp.derive(clipped).evaluate()
+
+
+#: functions of a product that is divided by, and their powers that a product takes away
+OF_PRODUCTS = {
+    "erf(u)": (tp.erf, 1, lambda u: np.vectorize(math.erf)(u)),
+    "1 − cos u": (lambda u: 1 - tp.cos(u), 2, lambda u: 1 - np.cos(u)),
+}
+
+
+@pytest.mark.parametrize("name", OF_PRODUCTS)
+def test_functions_of_a_product_take_its_poles_away_together(name):
+    function, order, values = OF_PRODUCTS[name]
+
+    def program(power):
+        @tp.program
+        def p(x: tp.Vector, y: tp.Vector):
+            return tp.avg(tp.cos(x) * function(x * y) / (x * y) ** power)
+
+        return p
+
+    # a grid with no node at 0, symmetric about it
+    nodes, step = np.linspace(-9, 9, 3000, retstep=True)
+    weights = step * np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi)
+    product = np.multiply.outer(nodes, nodes)
+    wanted = (weights * np.cos(nodes)) @ (values(product) / product**order) @ weights
+    value = tp.derive(program(order)).evaluate()["return"].value
+    assert value == pytest.approx(wanted, abs=1e-6)
+    assert value != pytest.approx(weights @ (values(product) / product**order) @ weights, abs=0.01)
+    # one pole more stays
+    with pytest.raises(tp.TplimitsError, match=r"moment not established|no finite second moment"):
+        tp.derive(program(order + 1)).evaluate()

@@ -27,6 +27,15 @@ def test_a_sign_changes_at_a_zero(signs, f):
     assert abs(f.xreplace({v: sympy.Float(at, 30) for v, at in point.items()}).evalf()) < 1e-12
 
 
+def test_what_vanishes_beyond_all_digits_is_a_zero(signs):
+    """2 E relu(x b − 1) for b ~ N(½, ¼) where x > 0, of order e^(−2/x²) as x goes to 0, and negative elsewhere."""
+    place = sympy.sqrt(2) * (sympy.Rational(1, 2) - 1 / x)
+    density = sympy.sqrt(2) * x * exp(sympy.Rational(-1, 2) - 2 / x**2 + 2 / x) / sympy.sqrt(sympy.pi)
+    f = (x - 2) * sympy.erf(place) + x - 2 + density
+    point = signs.sign_change(f)
+    assert 0.01 < point[x] < 0.1 and 0 < f.xreplace({x: sympy.Rational(point[x])}).evalf(10, maxn=2000) < 1e-90
+
+
 @pytest.mark.parametrize("f", [x**2, exp(x) + y**2, -Abs(x) - 1, tanh(x) ** 2 + 1])
 def test_what_has_one_sign_does_not_change_it(signs, f):
     assert signs.sign_change(f) is None

@@ -119,8 +119,11 @@ def logit(draft: Draft, apart: bool = False) -> str:
 
 def second_logit(draft: Draft) -> str:
     """A logit of order 1 of matrices of its own, or of the same queries."""
-    query = draft.argument(draft.some(("WR", "WQ")), "tp.Matrix")
-    return f"tp.sqrt(tp.n)*tp.avg(({query} @ x)*({draft.argument('WS', 'tp.Matrix')} @ x).rename(token='key'))"
+    query = draft.some(("WR", "WQ"))
+    if draft.arguments.get(query, "tp.Matrix") != "tp.Matrix":  # narrow ones have no n queries
+        query = "WR"
+    queries, keys = (f"({draft.argument(name, 'tp.Matrix')} @ x)" for name in (query, "WS"))
+    return f"tp.sqrt(tp.n)*tp.avg({queries}*{keys}.rename(token='key'))"
 
 
 def attention(draft: Draft) -> list[str]:

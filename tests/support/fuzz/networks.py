@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 
@@ -213,7 +214,7 @@ def training_case(seed: int) -> Case:
     }
     if kind == "NeuralTangent":
         f0 = [[0.2, -0.1], [0.1, 0.3]] if outputs else [0.2, -0.1]
-        options["f0"] = [f0] * (steps + 1) if decay else f0
+        options["f0"] = [f0] * (steps + 1) if re.search("[1-9]", decay) else f0  # of a decay of 0 there is none
     if kind == "MaximalUpdate" and "o: tp.Scalar" in source:
         options["o"] = 0.3
     if '"k"' in source:

@@ -21,7 +21,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
-from tplimits.law.hypotheses.quotients import Pole, as_quotient, divided, merged
+from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
@@ -30,7 +30,7 @@ from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import INVERSES, ends_of_domains, where_chosen
-from tplimits.program.nodes.properties import BELOW, BOUNDED, LINEAR
+from tplimits.program.nodes.properties import BOUNDED, LINEAR
 from tplimits.program.parts import found, holds, longer
 
 if TYPE_CHECKING:
@@ -179,16 +179,11 @@ class _Analysis:
         return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, shared)) else factor
 
     def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
-        """|F(a b)| ≤ |a b| makes up for the poles at a and at b together, as in tanh(a b)/(a b); or None."""
-        for f in others if len(poles) > 1 else ():
-            head, power = f.as_base_exp()
-            inner = head.args[0] if isinstance(head, BELOW) and power.is_Integer else S.One
-            # with one pole alone `order` sees it: the two together are a product that is no form
-            if inner.is_Mul and sum(pole.base in inner.args for pole in poles) > 1:
-                left = (g for g in others if g is not f)
-                tail = self.growth(sympy.Mul(inner, head ** (power - 1), *poles, *left))
-                if tail.established:
-                    return tail
+        """Where a function of a product makes up for the poles at several of its factors together; or None."""
+        for f, left in by_argument(poles, others) if len(poles) > 1 else ():
+            tail = of_product([(f, of_sum([_BOUNDED, self.growth(f)])), (left, self.growth(left))], self.gaussians)
+            if tail.established:
+                return tail
         return None
 
     def _without_differences(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:

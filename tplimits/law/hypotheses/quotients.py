@@ -8,7 +8,7 @@ Poles that cancel between the terms of a sum, coth h − 1/h = (h − tanh h)/(h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.signs import variables_in, without_names
+from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.law.hypotheses.zero import vanishes
-from tplimits.program.nodes.properties import KINKED, is_entire
-from tplimits.program.parts import holds
+from tplimits.program.nodes.properties import BELOW, KINKED, is_entire
+from tplimits.program.parts import found, holds, put_for
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -131,6 +132,31 @@ def divided(pole: Pole, beside: Sequence[Expr], gaussians: Randomness) -> tuple[
             if slope is not None:
                 return f, slope[1] ** power, sympy.Abs(pole.form) ** (pole.exponent + slope[0] * power)
     return None
+
+
+def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
+    """(F(u), rest) with F(u) = O(uʲ) for a product u of what is divided by, and all else times uʲ.
+
+    |F(u)|/|u|ʲ ≤ c (1 + |F(u)|): erf(a b)/(a b) and (1 − cos(a b))/(a b) have no poles, at a, at b or at both.
+    """
+    for f in others:
+        head, power = f.as_base_exp()
+        below = head.args[0] if isinstance(head, BELOW) and power.is_Integer else None
+        for u in sorted(found(f, sympy.Mul), key=sympy.count_ops):
+            shared = [pole for pole in poles if pole.base in u.args]
+            # with one pole alone `order` sees it: the two together are a product that is no form
+            if len(shared) < 2 or u == f:
+                continue
+            order = power if u == below else _order_in(f, u)
+            if order:
+                j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in shared))
+                yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+
+
+def _order_in(factor: Expr, argument: Expr) -> int | None:
+    """k for F(u) = O(uᵏ) of the argument u alone; None for others."""
+    alone = put_for(factor, argument, _FORM)
+    return order_at_zero(alone, _FORM) if alone.free_symbols == {_FORM} else None
 
 
 def _slope(factor: Expr, form: Expr, gaussians: Randomness) -> tuple[int, Expr] | None:

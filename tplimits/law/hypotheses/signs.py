@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Sample = tuple[Mapping[Symbol, float], float]
 #: nodes of an expression that is looked at
 LONG = 200
+#: what counts as a zero: digits of erf(1/x) − 1, which is e^(−1/x²), take ever longer as x goes to 0
+_NOTHING = 1e-100
 
 
 def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:
@@ -79,7 +81,7 @@ def _sign_change(expr: Expr, variables: tuple[Symbol, ...]) -> Mapping[Symbol, f
         if middle in (below, above):  # nothing lies between
             break
         value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
-        if not value.is_comparable:
+        if not value.is_comparable or abs(value) < _NOTHING:
             return middle
         if value < 0:
             below = middle

@@ -49,12 +49,14 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
         refuse_sharp(state.program, key[0], whole)
         body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
+    # before poles are judged: log(1 + s)/s with s → 0 has none
+    read, body = body, smoothed(state, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
     value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
     # a power of n was dropped: constants alone do not make it exact any more
-    if whole != body:  # off its limit at every width
+    if whole != read:  # off its limit at every width
         state.exact.discard(key)
     # tails come from the form before means were closed: a closed form hides of what it was the mean
     judged = kets
@@ -63,7 +65,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
     # 1/√n moves a pole as scalars do, and is gone from `body`; where the limit itself has a doubt that one is enough
-    moved = whole if whole is not body and shifts(whole) else body
+    moved = whole if whole is not read and shifts(whole) else read
     beside = _beside_limits(state, key, moved, boxes, scalars) if growth.established else ()
     if boxed:
         value = state.engine.mean(value, over=boxed)
@@ -78,7 +80,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
         state.judged[value] = _judged(state, key, value if boxed else inner, value, growth) if symbols(value) else value
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
-    state.steps.append(Step(rule, lambda: _labels(state, body), text, REFERENCE, lambda: remarks))
+    state.steps.append(Step(rule, lambda: _labels(state, read), text, REFERENCE, lambda: remarks))
 
 
 def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
@@ -88,7 +90,7 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
         whole = in_widths_of_n(whole, state.program)
         body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
-    value, _ = _substituted(state, key, body, {})
+    value, _ = _substituted(state, key, smoothed(state, body), {})
     if whole != body:  # off its limit at every width
         state.exact.discard(key)
     state.scalars[key] = state.engine.named(value)
@@ -106,6 +108,7 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     shown = [a for _, a in (*singular_places(body), *ends_of_domains(body))] if hidden else []
     lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
     if lost != 0:
+        lost = smoothed(state, lost)
         _substituted(
             state, key, lost, {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
         )
@@ -163,8 +166,6 @@ def _kets(
 
 def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
-    # before poles are judged: log(1 + s)/s with s → 0 has none
-    body = smoothed(state, body)
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
     means = set(outermost(body))

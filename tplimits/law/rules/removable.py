@@ -26,13 +26,13 @@ from tplimits.law.hypotheses.quotients import over_one_denominator, poles_of
 from tplimits.law.hypotheses.taylor import is_analytic, order_at_zero, quotient_powers
 from tplimits.law.hypotheses.vanishing import locus
 from tplimits.law.hypotheses.vanishing import order as order_beside
-from tplimits.law.hypotheses.zero import cancelled
+from tplimits.law.hypotheses.zero import LONG, cancelled
 from tplimits.law.rules.magnified import brought_out, fluctuations_named, functions_of_n
 from tplimits.law.rules.multiplicative import apart
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
-from tplimits.program.nodes.entries import Entry, entries
+from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, longer, put_in, symbols
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -41,14 +41,23 @@ if TYPE_CHECKING:
 _MOST = 6
 #: and so many more of one that vanishes faster than its denominator
 _FURTHER = 2
+#: so many functions of functions are written out
+_LEVELS = 4
 _SCALAR = sympy.Dummy("s", real=True)
 
 
-def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int = 0) -> Expr:
+def continued(
+    body: Expr,
+    tends: Callable[[Entry], Expr | None],
+    moves: Callable[[Expr], bool],
+    order: int = 0,
+    opened: Callable[[Expr], Expr] = lambda body: body,
+) -> Expr:
     """A body with its removable poles at the limits of scalars replaced by Taylor polynomials of this order.
 
     `tends` tells what scalars tend to, `moves` which of their functions that tend to 0 are not 0 before, with
-    probability 1.
+    probability 1; `opened` writes out the functions that a body reads, where a pole is not removable by what stands
+    in it: of z = s − 1 and l = log(s) the quotient l/z is.
 
     >>> s, t = Entry(S(1), S(0)), Entry(S(2), S(0))
     >>> continued(sympy.log(s) / (s - 1), lambda entry: S(1), lambda entry: True)
@@ -64,15 +73,40 @@ def continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable
     found = _continued(body, tends, moves, order)
     # signs and moduli of scalars last: of |tanh(s v)/s| the quotient is to be continued as a whole
     split = apart(found, tends, moves)
-    found = found if split == found else _continued(split, tends, moves, order)
-    return put_in(found, back, {})
+    found = put_in(found if split == found else _continued(split, tends, moves, order), back, {})
+    # what a power of n brings to order 1 is at no limit
+    for _ in range(_LEVELS if _lands(found, tends, moves) and N not in symbols(found) else 0):
+        inner, body = body, opened(body)
+        if body == inner or N in symbols(body) or longer(body, LONG):
+            break
+        further = continued(body, tends, moves, order)
+        if not _lands(further, tends, moves):
+            return further
+    return found
+
+
+def _lands(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool]) -> bool:
+    """Whether a pole of a body is at the limits of the scalars that it reads."""
+    return any(_limits(argument, tends, moves) for _, argument in singular_places(body))
+
+
+def _limits(
+    argument: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool]
+) -> dict[Expr, Expr] | None:
+    """The limits of the scalars of an argument that tends to 0 and is not 0 before; None of others."""
+    limits: dict[Expr, Expr] = {}
+    for entry in entries(argument):
+        limit = tends(entry)
+        if limit is None:
+            return None
+        limits[entry] = limit
+    return limits if limits and _is_zero(argument.xreplace(limits)) and moves(argument) else None
 
 
 def _continued(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool], order: int) -> Expr:
     for _, argument in singular_places(body):
-        read = entries(argument)
-        limits: dict[Expr, Expr] = {e: limit for e in read if (limit := tends(e)) is not None}
-        if not read or len(limits) < len(read) or not _is_zero(argument.xreplace(limits)) or not moves(argument):
+        limits = _limits(argument, tends, moves)
+        if limits is None:
             continue
         # of all scalars: of what another one divides, the limit as one of them goes to 0 is not enough
         beside = _beside_poles(body, {e: limit for e in entries(body) if (limit := tends(e)) is not None})

@@ -120,3 +120,24 @@ def test_products_with_a_jump_under_a_mean_over_tokens():
 
     one, other = written(tp.relu), written(lambda u: u * tp.step(u))
     assert one.ntk == pytest.approx(other.ntk, rel=1e-9)
+
+
+def chosen_where(condition):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        return v * tp.where(condition(h), h, 0.5)
+
+    return tp.derive(network, tp.Kernels()).evaluate(np.array([[0.6, 0.8], [1.0, -0.5]]))
+
+
+def test_a_condition_that_holds_at_almost_every_neuron_has_no_delta():
+    """√(1 − tanh² h) and |h| are positive but for no neuron: v h has the kernels K and 2 K."""
+    X = np.array([[0.6, 0.8], [1.0, -0.5]])
+    for condition in (lambda h: tp.sqrt(1 - tp.tanh(h) ** 2), lambda h: 2 * tp.abs(h)):
+        found = chosen_where(condition)
+        assert found.nngp == pytest.approx(X @ X.T, abs=1e-9)
+        assert found.ntk == pytest.approx(2 * X @ X.T, abs=1e-9)
+    # relu(h) is 0 at half of the neurons, and what is chosen jumps by a half at its end
+    with pytest.raises(tp.NoLimitError, match="jump"):
+        _ = chosen_where(tp.relu).ntk

@@ -11,6 +11,9 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognise
+from tplimits.law.gaussians import independent
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.entries import AxisSum
@@ -125,6 +128,9 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
         if len(places) != 1:
             continue
         (z,) = places
+        low, high = bounds(argument)
+        if (low >= 0 or high <= 0) and almost_never_zero(argument, independent(places)):
+            return True  # step(√(1 − tanh² z)) is 1
         power = _power(argument, z)
         if power and power % 2 == 0:  # it touches zero and jumps nowhere
             return True

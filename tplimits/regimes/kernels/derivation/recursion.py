@@ -256,9 +256,12 @@ class Recursion(Brackets):
         """A body without poles that a numerator takes away at the limits of scalars; no other pole is left."""
         whole = S.Zero if is_nothing_by_halves(body) else in_widths_of_n(body, self.program)
         body = brought_up(whole, self._tends)
-        body = continued(body, self._tends, self._moves, self._brought_out)
+        body = continued(body, self._tends, self._moves, self._brought_out, self._with_its_names_open)
         self.judged.body(position, body)
         return body
+
+    def _with_its_names_open(self, body: Expr) -> Expr:
+        return in_widths_of_n(self.judged.around.opened(body), self.program)
 
     def smooth(self, program: Program, order: int) -> Program:
         """The network, with numbers put in, and with Taylor polynomials in place of removable poles."""
