@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry, entries, place_of, relocated, sources, with_names
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -234,3 +234,9 @@ def ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[in
     bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
     first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))
     return bodies[first], orders[first]
+
+
+def place_of(entry: Entry, axes: Iterable[str]) -> dict[Expr, Expr]:
+    """What stands for the running indices of axes, and for its own neuron, where an entry stands."""
+    at = [*zip(map(axis_symbol, axes), entry.indices, strict=True), (OWN, entry.neuron)]
+    return {a: b for a, b in at if b not in (a, NO_NEURON)}
