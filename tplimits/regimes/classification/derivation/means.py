@@ -36,8 +36,7 @@ from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.classification.derivation.disguise import disguised, vanishes_at_generic_data
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.classification.derivation.sizes import CONSTANT, NOTHING, Size, size_of
-from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
-from tplimits.regimes.kernels.derivation.leaves import Of
+from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:

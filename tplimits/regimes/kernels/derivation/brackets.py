@@ -17,6 +17,8 @@ from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
+    ONE_SIDE,
+    OTHER_SIDE,
     Moment,
     Of,
     TableEntry,
@@ -31,8 +33,6 @@ from tplimits.regimes.kernels.derivation.terms import at, products, terms
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
-
-ONE_SIDE, OTHER_SIDE = Integer(1), Integer(2)
 
 
 class Brackets(Expectations):

@@ -27,6 +27,9 @@ from tplimits.program.parts import found, rebuilt, remembered
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
 
+#: the input of a quantity, and that of its other side
+ONE_SIDE, OTHER_SIDE = Integer(1), Integer(2)
+
 
 def listed(place: int) -> Any:
     """The entries of the tuple at a place."""

@@ -19,9 +19,8 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import axis_symbol
-from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
-from tplimits.regimes.kernels.derivation.leaves import Of
+from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
 from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
