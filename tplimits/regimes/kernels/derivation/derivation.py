@@ -22,8 +22,16 @@ from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.demand import Demand, demand
-from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
-from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, OTHER_SIDE, DrawMean, Given, Of, TableEntry, second
+from tplimits.regimes.kernels.derivation.leaves import (
+    ONE_SIDE,
+    OTHER_SIDE,
+    DrawMean,
+    Given,
+    NoTangentKernel,
+    Of,
+    TableEntry,
+    second,
+)
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from tplimits.law.rules.dots import NotAFunction, coefficient, solved
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps
 from tplimits.program.parts import remembered
-from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
-from tplimits.regimes.kernels.derivation.leaves import Of, Slot
+from tplimits.regimes.kernels.derivation.leaves import NoTangentKernel, Of, Slot
 from tplimits.regimes.kernels.derivation.nodes import Node, View, overlap
 from tplimits.regimes.kernels.derivation.terms import at
 

@@ -15,7 +15,7 @@ from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import limit_of_sum, members_summed, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, NoTangentKernel, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, connected, is_random, products, terms
@@ -24,10 +24,6 @@ from tplimits.regimes.kernels.derivation.terms import Term, collapsed, connected
 MOST_LOGITS = 6
 #: a moment of more correlated variables than this is not offered: its integrand takes minutes to derive
 MOST_VARIABLES = 22
-
-
-class NoTangentKernel(NoLimitError):
-    """The NNGP exists and the tangent kernel does not."""
 
 
 def _stands_in_pole(leaf: Of, factors: Sequence[Expr]) -> bool:

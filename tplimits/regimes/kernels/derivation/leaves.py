@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Integer, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import (
     AxisSum,
     IndexLeaf,
@@ -170,3 +171,7 @@ def sided(expr: Expr, left: int, right: int) -> Expr:
         sides = leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)
         swap[leaf] = type(leaf)(leaf.args[0], *(to[s] for s in sides), *(i.xreplace(data) for i in leaf.indices))
     return expr.xreplace(swap)
+
+
+class NoTangentKernel(NoLimitError):
+    """The NNGP exists and the tangent kernel does not."""

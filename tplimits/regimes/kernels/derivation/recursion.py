@@ -48,10 +48,9 @@ from tplimits.regimes.kernels.derivation.brackets import Brackets
 from tplimits.regimes.kernels.derivation.closing import with_closed_means
 from tplimits.regimes.kernels.derivation.deltas import without_deltas_at_zeros
 from tplimits.regimes.kernels.derivation.dots import dot_part
-from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.infinite import counted, members_summed, sizes
 from tplimits.regimes.kernels.derivation.judging import Judgements
-from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Data, Datum, Given, Of
+from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Data, Datum, Given, NoTangentKernel, Of
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
