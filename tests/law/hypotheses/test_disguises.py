@@ -303,7 +303,7 @@ def test_kinks_that_add_up_to_nothing_on_no_side_are_seen_to_have_a_sign(case):
     ],
 )
 def test_kinks_that_add_up_to_nothing_on_a_side_are_refused_there(of):
-    """Where both are 0, or with s → 1 everywhere: networks are on both sides of it, or at 0, the limit shows neither."""
+    """Where both are 0, or with s → 1 everywhere: networks are on both sides, or at 0; the limit shows neither."""
 
     @tp.program
     def program(x: tp.Vector, y: tp.Vector, a: tp.Vector):
