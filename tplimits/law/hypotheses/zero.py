@@ -18,7 +18,6 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
 from tplimits.program.parts import found, holds, longer, put_in, remembered
 
@@ -62,7 +61,8 @@ def cancels_on_a_side(expr: Expr) -> bool:
 
 def _may_be_nothing(branch: Branch) -> bool:
     value = branch.value
-    partial = has_flat(value) or bool(singular_places(value) or ends_of_domains(value))
+    roots = (p for p in found(value, sympy.Pow) if not p.exp.is_Integer or p.exp.is_negative)
+    partial = has_flat(value) or holds(value, sympy.log) or any(roots)
     return partial or longer(value, LONG) or any(map(vanishes, (value, *branch.conditions)))
 
 

@@ -246,7 +246,6 @@ class _Builder:
 
     def _through_names(self, entry: Entry) -> Expr:
         """A vector that is a function of one other as that function."""
-        # of a chain of names each is read through once, not once for all behind it
         if entry not in self.spread:
             self.spread[entry] = self._read_through(entry)
         return self.spread[entry]
@@ -257,10 +256,8 @@ class _Builder:
             return entry
         if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
             return entry
-        at = dict(zip(self.trace.indices(s.axes), entry.indices, strict=True))
-        body = s.body.xreplace(at)
-        (other,) = entries(body)
-        spread = self._through_names(other)
+        body = s.body.xreplace(dict(zip(self.trace.indices(s.axes), entry.indices, strict=True)))
+        spread = self._through_names(other := next(iter(entries(body))))
         # y = tanh(y) + σ(y) over and over is twice as long each time
         return entry if longer(body, _SHORT) or longer(spread, _SHORT) else put_in(body, {other: spread}, {})
 
