@@ -270,3 +270,46 @@ def test_roots_of_zeros_that_are_seen_or_that_lose_few_digits_are_left():
     assert _kernel_at(lambda x, s: tp.abs(s * x) ** 0.1, _independent) == 0
     assert abs(_kernel_at(lambda x, s: tp.sqrt(tp.abs(s * x)) + x, _of_quotients) - 1) < 1e-7
     assert _kernel_at(lambda x, s: x * s**0.25, lambda x, y: tp.avg(x * x)) == pytest.approx(1, rel=1e-12)
+
+
+#: sums of kinks that are 0 on a null set alone, and what their sign is on average times max(x, 0), by polar coordinates
+NULL_SETS = {
+    "moduli": (lambda x, y: tp.abs(x) - tp.abs(y), 0.5 * (2**0.5 - 1) * (2 / numpy.pi) ** 0.5),
+    "one modulus": (lambda x, y: tp.relu(x) + tp.relu(-x) - 1, (2 * numpy.exp(-0.5) - 1) / (2 * numpy.pi) ** 0.5),
+    "the larger and the smaller": (lambda x, y: tp.maximum(x, y) + tp.minimum(x, y), 1 / (2 * numpy.pi**0.5)),
+}
+
+
+@pytest.mark.parametrize("case", NULL_SETS)
+def test_kinks_that_add_up_to_nothing_on_no_side_are_seen_to_have_a_sign(case):
+    of, expected = NULL_SETS[case]
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.sign(of(x, y)) * tp.relu(x))
+
+    limit = tp.derive(program)
+    assert "left to evaluate" not in str(limit)
+    found = limit.evaluate()["return"]
+    assert found.value == pytest.approx(expected, abs=1e-8) and abs(expected) > 0.05
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda x, y, s: tp.relu(x) * s - tp.relu(y) * s,
+        lambda x, y, s: tp.maximum(x, 0) * s + tp.minimum(x, 0) - x,
+        lambda x, y, s: tp.abs(tp.relu(x) - tp.relu(y)) * s - tp.relu(y),
+    ],
+)
+def test_kinks_that_add_up_to_nothing_on_a_side_are_refused_there(of):
+    """Where both are 0, or with s → 1 everywhere: networks are on both sides, or at 0; the limit shows neither."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, a: tp.Vector):
+        s = tp.avg(a * a)
+        h = of(x, y, s) + (s - 1) * tp.relu(-x) * tp.relu(-y)
+        return tp.avg(tp.sign(h) * x**2)
+
+    with pytest.raises(tp.TplimitsError, match="jump"):
+        tp.derive(program).evaluate()

@@ -17,8 +17,7 @@ the other neurons with a part of its own that is not negative, as relu(x_α x_β
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sympy
@@ -32,7 +31,7 @@ from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.signs import Signs, without_names
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.law.hypotheses.zero import LONG, has_flat, vanishes
-from tplimits.program.nodes.branches import CONDITIONS, SIDES
+from tplimits.program.nodes.branches import SIDES, Branch, on_sides
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
 from tplimits.program.nodes.kinds import OuterNonlin
@@ -41,9 +40,6 @@ from tplimits.program.parts import found, longer, put_in
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.displaced import Surroundings
     from tplimits.law.hypotheses.reader import Reader
-
-#: so many functions are written by their sides
-_MOST = 4
 
 
 def are_left(reader: Reader, node: Expr, argument: Expr, told: str, where: str) -> list[Doubt]:
@@ -87,32 +83,10 @@ def _with_empty(around: Surroundings, expr: Expr, empty: dict[Entry, bool | None
     return put_in(expr, swap, {}) if swap else expr
 
 
-@dataclass(frozen=True)
-class _Side:
-    """A function on some sides of what is bent in it, and what is positive there."""
-
-    value: Expr
-    conditions: tuple[Expr, ...] = ()
-
-
-def _sides(expr: Expr, most: int = _MOST) -> Iterator[_Side]:
-    """The sides of functions whose conditions mix neurons, from the inside out."""
-    bent = [f for f in found(expr, *SIDES) if mixes_neurons(f)]
-    inner = [f for f in bent if not any(g != f and f.has(g) for g in bent)]
-    if not bent or most == 0:
-        yield _Side(expr)
-        return
-    node = min(inner, key=str)
-    condition = CONDITIONS[type(node)](*node.args)
-    for value, sign in zip(SIDES[type(node)](*node.args), (S.One, S.NegativeOne), strict=True):
-        for side in _sides(put_in(expr, {node: value}, {}), most - 1):
-            yield _Side(side.value, (sign * condition, *side.conditions))
-
-
 def _is_empty(around: Surroundings, entry: Entry) -> bool | None:
     """Whether an average is 0 for some of n neurons at every large width; None where that is not decided."""
     body = around.inside(entry)
-    sides = list(_sides(body))
+    sides = list(on_sides(body, mixes_neurons))
     nothing = [vanishes(side.value) for side in sides]
     if not any(nothing) or all(nothing):
         return False
@@ -122,7 +96,7 @@ def _is_empty(around: Surroundings, entry: Entry) -> bool | None:
     return True if len(sides) == 2 and met == [False] else None
 
 
-def _is_met(around: Surroundings, side: _Side) -> bool | None:
+def _is_met(around: Surroundings, side: Branch) -> bool | None:
     """Whether for every neuron, from some width on, others are on this side; None where that is not decided."""
     own = all(bounds(_of_one_neuron(c))[0].is_extended_positive for c in side.conditions)
     if own and not vanishes(_of_one_neuron(side.value)):

@@ -16,6 +16,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
 from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
@@ -42,6 +43,27 @@ def has_flat(expr: Expr) -> bool:
 def may_cancel(expr: Expr) -> bool:
     """Whether kinks may add up to 0 on each of their sides, as max(x, y) + min(x, y) − x − y."""
     return any(sum(map(has_flat, total.args)) > 1 for total in found(expr, sympy.Add)) if has_flat(expr) else False
+
+
+@remembered(1 << 12)
+def cancels_on_a_side(expr: Expr) -> bool:
+    """Whether a sum of kinks in independent variables may be 0 beside all others of its zeros, which are a null set.
+
+    It is analytic on each side of its kinks, and so it is 0 almost nowhere, or everywhere on that side.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> cancels_on_a_side(abs(x) - abs(y)), cancels_on_a_side(functions.relu(x) - functions.relu(y))
+    (False, True)
+    """
+    totals = [t for t in found(expr, sympy.Add) if sum(map(has_flat, t.args)) > 1]
+    return any(_may_be_nothing(branch) for t in totals for branch in on_sides(t))
+
+
+def _may_be_nothing(branch: Branch) -> bool:
+    value = branch.value
+    roots = (p for p in found(value, sympy.Pow) if not p.exp.is_Integer or p.exp.is_negative)
+    partial = has_flat(value) or holds(value, sympy.log) or any(roots)
+    return partial or longer(value, LONG) or any(map(vanishes, (value, *branch.conditions)))
 
 
 class Kind(enum.Enum):

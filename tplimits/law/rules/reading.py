@@ -12,7 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.reader import Question, Value
-from tplimits.law.hypotheses.zero import LONG, has_flat, may_cancel
+from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel
 from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, entries
@@ -69,7 +69,7 @@ class BodyReader:
         limit = self.limit(expr)
         if self._has_free_part(limit):
             return True
-        if longer(limit, LONG) or may_cancel(limit) or self.state.rests_on_open_means(limit):
+        if longer(limit, LONG) or self._may_cancel(limit) or self.state.rests_on_open_means(limit):
             return False
         # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
@@ -134,6 +134,14 @@ class BodyReader:
                 if variable not in others and gaussians.family(variable) not in map(gaussians.family, others):
                     return True
         return limit.is_Mul and all(f.is_Rational or self._has_free_part(f) for f in limit.args)
+
+    def _may_cancel(self, limit: Expr) -> bool:
+        """Whether kinks in it may add up to 0: of independent variables alone it is seen on their sides."""
+        if not may_cancel(limit):
+            return False
+        gaussians, read = self.state.gaussians, limit.free_symbols
+        families = {gaussians.family(s) for s in read if s in gaussians}
+        return len(families) < len(read) or cancels_on_a_side(limit)
 
     def _is_switched(self, variable: Symbol) -> bool:
         """Whether a variance may vanish with positive probability: of W(x·relu(S)), S = √n·Avg, it does for S < 0."""

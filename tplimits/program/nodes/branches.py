@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import sympy
 from sympy import Expr, S
@@ -35,6 +36,35 @@ CONDITIONS: dict[type, Callable[..., Expr]] = {
 _KINKS: dict[type, type[Expr]] = {functions.step: functions.relu, sympy.sign: sympy.Abs}
 #: nodes of a difference that is divided
 _SHORT = 100
+#: so many functions are written by their sides
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A function on some sides of what is bent in it, and what is positive there."""
+
+    value: Expr
+    conditions: tuple[Expr, ...] = ()
+
+
+def on_sides(expr: Expr, written: Callable[[Expr], bool] = lambda node: True, most: int = _MOST) -> Iterator[Branch]:
+    """An expression on all sides of the functions that are `written` by them, from the inside out.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> [(b.value, b.conditions) for b in on_sides(y + functions.relu(x))]
+    [(x + y, (x,)), (y, (-x,))]
+    """
+    bent = [f for f in found(expr, *SIDES) if written(f)]
+    inner = [f for f in bent if not any(g != f and f.has(g) for g in bent)]
+    if not bent or most == 0:
+        yield Branch(expr)
+        return
+    node = min(inner, key=str)
+    condition = CONDITIONS[type(node)](*node.args)
+    for value, sign in zip(SIDES[type(node)](*node.args), (S.One, S.NegativeOne), strict=True):
+        for branch in on_sides(put_in(expr, {node: value}, {}), written, most - 1):
+            yield Branch(branch.value, (sign * condition, *branch.conditions))
 
 
 def without_jump(node: functions.where) -> Expr | None:

@@ -247,7 +247,6 @@ class _Builder:
 
     def _through_names(self, entry: Entry) -> Expr:
         """A vector that is a function of one other as that function."""
-        # of a chain of names each is read through once, not once for all behind it
         if entry not in self.spread:
             self.spread[entry] = self._read_through(entry)
         return self.spread[entry]
