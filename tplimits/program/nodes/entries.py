@@ -15,7 +15,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -251,12 +251,6 @@ def _place(entry: Entry) -> tuple[Any, ...]:
     if all(i.is_Integer for i in entry.indices):
         return len(entry.args), int(entry.source), str(entry.neuron), (), *map(int, entry.indices)
     return len(entry.args), int(entry.source), str(entry.neuron), (sympy.default_sort_key(entry),)
-
-
-def place_of(entry: Entry, axes: Iterable[str]) -> dict[Expr, Expr]:
-    """What stands for the running indices of axes, and for its own neuron, where an entry stands."""
-    at = [*zip(map(axis_symbol, axes), entry.indices, strict=True), (OWN, entry.neuron)]
-    return {a: b for a, b in at if b not in (a, NO_NEURON)}
 
 
 def reads_vectors(expr: Expr) -> bool:

@@ -26,7 +26,6 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     divides_by_vectors,
     entries,
-    place_of,
     width_symbol,
 )
 from tplimits.program.nodes.functions import where
@@ -43,6 +42,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
     ordered_slots,
+    place_of,
     standing,
 )
 from tplimits.program.parts import found, longer, put_in, remembered

@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry, entries, place_of, relocated, sources, with_names
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries, relocated, sources, with_names
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.stated import Line
 
@@ -181,6 +181,12 @@ def made_of(s: Instruction) -> Expr:
         return s.body
     assert isinstance(s, (MatMul, Avg))
     return s.operand
+
+
+def place_of(entry: Entry, axes: Iterable[str]) -> dict[Expr, Expr]:
+    """What stands for the running indices of axes, and for its own neuron, where an entry stands."""
+    at = [*zip(map(axis_symbol, axes), entry.indices, strict=True), (OWN, entry.neuron)]
+    return {a: b for a, b in at if b not in (a, NO_NEURON)}
 
 
 def standing(s: Instruction, entry: Entry) -> Expr:
