@@ -18,13 +18,13 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import cancelled, vanishes
+from tplimits.law.hypotheses.zero import cancelled
 from tplimits.law.kets import key_of
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations, is_magnified
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.rules.removable import continued, smooth
-from tplimits.law.rules.small import in_powers_of_n, led_in_powers_of_n, smoothed_out
+from tplimits.law.rules.small import in_powers_of_n, led_in_powers_of_n, refuse_unexpanded, smoothed_out
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
 from tplimits.law.unroll import indices
@@ -35,7 +35,6 @@ from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maxi
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import (
     at_infinity,
-    beside_power,
     in_root,
     is_infinite,
     multiplied_out,
@@ -45,7 +44,7 @@ from tplimits.program.nodes.scale import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from tplimits.law.kets import Key
     from tplimits.program.nodes.program import Program
@@ -190,24 +189,15 @@ def _opened(state: Derivation, body: Expr) -> Expr:
     return body if sympy.count_ops(body) > _SMALL else parts.put_in(body, swap, {})
 
 
-def refuse_unexpanded(where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr) -> None:
-    """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast."""
-    beside, root, power, _ = beside_power(expr)
-    if power > 0 and vanishes(written(beside.xreplace({root: S.Zero}))):
-        raise NoLimitError(
-            f"{where}: what a positive power of n multiplies tends to 0, and it is not seen how fast (hypothesis: "
-            "functions of vectors are expanded in 1/√n where they are analytic at the limits of scalars). Write the "
-            "slope of the function times the scalar, or drop the positive power of n."
-        )
-
-
 def smoothed(state: Derivation, body: Expr, order: int = 0) -> Expr:
     """A body without poles that are removable at the limits of scalars, which are beside these before."""
 
     def moves(argument: Expr) -> bool:
         return not state.exact.issuperset(map(key_of, entries(argument))) and is_spread(state.program, argument)
 
-    opened = lambda body: in_widths_of_n(state.around.opened(body), state.program)  # noqa: E731 - one line of one use
+    def opened(body: Expr) -> Expr:
+        return in_widths_of_n(state.around.opened(body), state.program)
+
     return continued(body, lambda entry: state.scalars.get(key_of(entry)), moves, order, opened)
 
 

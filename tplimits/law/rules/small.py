@@ -7,9 +7,12 @@ for all neurons at once: x has moments, so that n^(−1/2) max |x_α| → 0 almo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy
 from sympy import Expr, S
 
+from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.entries import N
@@ -67,3 +70,14 @@ def smoothed_out(expr: Expr, vectors: type[Expr], order: int) -> Expr:
         return expr
     series = in_powers_of_n(expr, order, (vectors,))
     return expr.func(*(smoothed_out(a, vectors, order) for a in expr.args)) if series is None else series
+
+
+def refuse_unexpanded(where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr) -> None:
+    """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast."""
+    beside, root, power, _ = beside_power(expr)
+    if power > 0 and vanishes(written(beside.xreplace({root: S.Zero}))):
+        raise NoLimitError(
+            f"{where}: what a positive power of n multiplies tends to 0, and it is not seen how fast (hypothesis: "
+            "functions of vectors are expanded in 1/√n where they are analytic at the limits of scalars). Write the "
+            "slope of the function times the scalar, or drop the positive power of n."
+        )

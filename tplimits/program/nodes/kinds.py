@@ -240,3 +240,9 @@ def ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[in
     bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
     first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))
     return bodies[first], orders[first]
+
+
+def place_of(entry: Entry, axes: Iterable[str]) -> dict[Expr, Expr]:
+    """What stands for the running indices of axes, and for its own neuron, where an entry stands."""
+    at = [*zip(map(axis_symbol, axes), entry.indices, strict=True), (OWN, entry.neuron)]
+    return {a: b for a, b in at if b not in (a, NO_NEURON)}

@@ -12,9 +12,8 @@ from sympy import Integer, S, Symbol
 import tplimits as tp
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices, size_symbol
-from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Of, Slot, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Of, Slot, TableEntry, sided
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
 from tplimits.regimes.kernels.numbers.fused.statements import swapped
 

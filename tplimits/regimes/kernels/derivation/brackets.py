@@ -17,8 +17,6 @@ from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
-    Data,
-    Datum,
     Moment,
     Of,
     TableEntry,
@@ -26,6 +24,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     on_second,
     plain_axis,
     second,
+    sided,
 )
 from tplimits.regimes.kernels.derivation.nodes import KernelTable, Node, View, overlap
 from tplimits.regimes.kernels.derivation.terms import at, products, terms
@@ -272,16 +271,3 @@ def _without_kronecker(value: Expr) -> tuple[Expr, Expr]:
     shared = set.intersection(*({f for f in sympy.Mul.make_args(a) if isinstance(f, Kron)} for a in addends))
     apart = sympy.Mul(*shared)
     return apart, sympy.Add(*(sympy.Mul(*(f for f in sympy.Mul.make_args(a) if f not in shared)) for a in addends))
-
-
-def sided(expr: Expr, left: int, right: int) -> Expr:
-    """A quantity of (ξ, ξ′) for the inputs (left, right) instead: sides of its leaves, axes of its sums."""
-    if (left, right) == (1, 2):
-        return expr
-    to = {1: Integer(left), 2: Integer(right)}
-    data = {d: Datum(d.args[0], to[d.side], *d.indices) for d in found(expr, Datum)}
-    swap: dict[Expr, Expr] = dict(data)
-    for leaf in found(expr, TableEntry, Data):
-        sides = leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)
-        swap[leaf] = type(leaf)(leaf.args[0], *(to[s] for s in sides), *(i.xreplace(data) for i in leaf.indices))
-    return expr.xreplace(swap)

@@ -12,8 +12,7 @@ from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, HatSource
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.program.parts import remembered
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry, sided
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:

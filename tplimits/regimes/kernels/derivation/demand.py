@@ -19,8 +19,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
 from tplimits.program.parts import found
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, TableEntry, second
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, TableEntry, second, sided
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:

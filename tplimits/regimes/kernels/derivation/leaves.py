@@ -22,7 +22,7 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     whole,
 )
-from tplimits.program.parts import rebuilt, remembered
+from tplimits.program.parts import found, rebuilt, remembered
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
@@ -154,3 +154,16 @@ def on_second(expr: Expr) -> Expr:
 def on_first(expr: Expr) -> Expr:
     """A quantity of input 2 written for input 1."""
     return on_side(expr, 1)
+
+
+def sided(expr: Expr, left: int, right: int) -> Expr:
+    """A quantity of (ξ, ξ′) for the inputs (left, right) instead: sides of its leaves, axes of its sums."""
+    if (left, right) == (1, 2):
+        return expr
+    to = {1: Integer(left), 2: Integer(right)}
+    data = {d: Datum(d.args[0], to[d.side], *d.indices) for d in found(expr, Datum)}
+    swap: dict[Expr, Expr] = dict(data)
+    for leaf in found(expr, TableEntry, Data):
+        sides = leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)
+        swap[leaf] = type(leaf)(leaf.args[0], *(to[s] for s in sides), *(i.xreplace(data) for i in leaf.indices))
+    return expr.xreplace(swap)

@@ -15,9 +15,9 @@ from tplimits.law.hypotheses.spread import is_spread
 from tplimits.law.hypotheses.zero import is_nothing_by_halves, lost_to_rounding, without_rounding
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.magnified import brought_out, brought_up
-from tplimits.law.rules.powers import KINKED, refuse_unexpanded, scaled_out, series_limit
+from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
 from tplimits.law.rules.removable import continued, smooth
-from tplimits.law.rules.small import smoothed_out
+from tplimits.law.rules.small import refuse_unexpanded, smoothed_out
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,

@@ -18,8 +18,7 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.numbers.precision import SPREADS, Unsettled, is_steady, no_settled_value, share_of_error
 from tplimits.program.parts import found
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, TableEntry, sided
 from tplimits.regimes.kernels.derivation.scales import written
 from tplimits.regimes.kernels.numbers.tables.frames import Frame
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables

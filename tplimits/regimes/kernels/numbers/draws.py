@@ -21,9 +21,8 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Kron, free_indices
 from tplimits.program.parts import apart
-from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.demand import placed
-from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis, sided
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
 if TYPE_CHECKING:

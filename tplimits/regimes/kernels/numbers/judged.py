@@ -23,9 +23,8 @@ from tplimits.law.hypotheses.tails import Growth, infinite_moment
 from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.parts import found, holds
-from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.demand import placed
-from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, sided
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held, later

@@ -21,8 +21,7 @@ from tplimits.numbers.moments.determinants import residual_determinant
 from tplimits.numbers.moments.function import closed_text
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry, on_first
+from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry, on_first, sided
 from tplimits.regimes.kernels.numbers.fused.statements import NotFused, Text
 from tplimits.regimes.kernels.numbers.passes.alone import alone
 from tplimits.regimes.kernels.numbers.tables.moment import function_of, refuse_underflow

@@ -19,8 +19,7 @@ from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum, Kron
 from tplimits.program.nodes.evaluate import evaluate, number_first
 from tplimits.program.nodes.functions import BENT
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry, sided
 from tplimits.regimes.kernels.numbers.fused.determinants import Determinants
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
 

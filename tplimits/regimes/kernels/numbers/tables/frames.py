@@ -18,7 +18,6 @@ from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate, number_fi
 from tplimits.program.nodes.functions import BENT
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import found, holds, remembered
-from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     Data,
@@ -29,6 +28,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Of,
     TableEntry,
     plain_axis,
+    sided,
 )
 from tplimits.regimes.kernels.numbers.tables import gaps, sums
 from tplimits.regimes.kernels.numbers.tables.entrywise import added, indexed, looked_up, one_less, one_more, power, same

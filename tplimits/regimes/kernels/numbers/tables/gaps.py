@@ -26,8 +26,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, second, side_of
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, second, side_of, sided
 from tplimits.regimes.kernels.numbers.tables import sums
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, diagonal, mapped, renamed
 from tplimits.regimes.kernels.numbers.tables.laws import half_squared_distance

@@ -9,8 +9,16 @@ from sympy import Expr, S
 
 from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
 from tplimits.program.parts import found, remembered
-from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, on_side, plain_axis, side_of
+from tplimits.regimes.kernels.derivation.leaves import (
+    Data,
+    Of,
+    TableEntry,
+    on_second,
+    on_side,
+    plain_axis,
+    side_of,
+    sided,
+)
 
 
 def of_pair(expr: Expr) -> bool:
