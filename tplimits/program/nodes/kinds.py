@@ -183,12 +183,6 @@ def made_of(s: Instruction) -> Expr:
     return s.operand
 
 
-def place_of(entry: Entry, axes: Iterable[str]) -> dict[Expr, Expr]:
-    """What stands for the running indices of axes, and for its own neuron, where an entry stands."""
-    at = [*zip(map(axis_symbol, axes), entry.indices, strict=True), (OWN, entry.neuron)]
-    return {a: b for a, b in at if b not in (a, NO_NEURON)}
-
-
 def standing(s: Instruction, entry: Entry) -> Expr:
     """The same where an entry of it stands, on its axes and at its neuron."""
     return made_of(s).xreplace(place_of(entry, s.axes))
