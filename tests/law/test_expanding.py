@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import sympy
 
+import tplimits as tp
 from tplimits.law import expanding
 from tplimits.law.expanding import expanded, two_factors
 
@@ -69,3 +71,17 @@ def test_squares_and_products_of_two_sums_have_two_factors():
     ):
         found = two_factors(expr, random)
         assert (None if found is None else set(found)) == (None if factors is None else set(factors)), expr
+
+
+@pytest.mark.parametrize("mean", [0.5, -0.3])
+def test_a_pole_on_a_side_stays_beside_what_it_divides(mean):
+    """E where(c, 1/c, 0)·c = P(c > 0): c = (g + 1)/2, taken apart, would leave two infinite means."""
+
+    law = tp.init(mean=mean, std=0.5)
+
+    @tp.program
+    def shares(c: tp.Vector = law):
+        return tp.avg(tp.where(c, 1 / c, 0) * c)
+
+    above = (1 + math.erf(mean / 0.5 / math.sqrt(2))) / 2
+    assert tp.derive(shares).evaluate()["return"].value == pytest.approx(above, rel=1e-12)

@@ -181,3 +181,19 @@ def test_they_are_printed():
 )
 def test_numbers_that_are_zero_are_seen_to_be(text):
     assert tidy(sympy.sympify(text, evaluate=False)) == 0
+
+
+def test_a_fluctuation_that_is_divided_by_the_root_again():
+    """exp(⟨x|y⟩) + ⟨x²⟩ with √n ⟨x|y⟩ named: E exp(g/√n) is 1 + 1/(2n), and the variances 1 and 2 add up."""
+
+    @tp.program
+    def named(x: tp.Vector, y: tp.Vector):
+        s = tp.sqrt(tp.n) * tp.avg(x * y)
+        twice = 2 * s
+        r = twice / tp.sqrt(4 * tp.n)
+        return tp.exp(r) + tp.avg(x * x)
+
+    limit = tp.derive(named, tp.FiniteWidth())
+    found, exact = limit.evaluate()["return"], limit.exact("return")
+    assert [found.limit.value, found.bias.value, found.variance.value] == pytest.approx([2, 0.5, 3], rel=1e-10)
+    assert [exact.limit("return"), exact.bias("return"), exact.covariance("return")] == [2, Rational(1, 2), 3]

@@ -69,3 +69,26 @@ def test_a_curve_is_the_covariances_of_two_variances():
     assert [round(float(a), 9) for a in _angles(2)] == [
         round(np.pi / 2 + k * (np.pi / 2 - 0.1) / np.sqrt(2), 9) for k in (-1, 1)
     ]
+
+
+@pytest.mark.parametrize("F", [tp.tanh, tp.gelu], ids=["tanh", "gelu"])
+def test_logits_of_a_matrix_and_its_transpose_by_names(F):
+    """√n ⟨W x|Wᵀ x′⟩ named, and divided by √n on another line."""
+
+    @tp.block
+    def in_one_line(x: tp.State["token"], W: tp.Matrix, V: tp.Matrix):
+        v = V @ x
+        A = F(tp.avg((W @ x) * (W.T @ x).rename(token="key")))
+        return 0.8 * x + 0.6 * (v + tp.sum(A * v.rename(token="key"), over="key"))
+
+    @tp.block
+    def by_names(x: tp.State["token"], W: tp.Matrix, V: tp.Matrix):
+        v = V @ x
+        s = tp.avg((W @ x) * (W.T @ x).rename(token="key")) * tp.sqrt(tp.n)
+        A = F(s / tp.sqrt(tp.n))
+        return 0.8 * x + 0.6 * (v + tp.sum(A * v.rename(token="key"), over="key"))
+
+    V0 = np.array([[1.0, 0.7], [0.7, 0.6]])
+    one, other = (tp.derive(block, tp.Proportional()).drift_at(V0) for block in (in_one_line, by_names))
+    assert abs(one).max() > 0.01
+    assert other == pytest.approx(one, rel=1e-12)
