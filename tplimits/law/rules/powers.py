@@ -156,12 +156,10 @@ def _on_its_side(expr: Expr) -> Expr:
     # at 0 itself both sides are met: the kink stays, and is asked about by `_refuse_scales`
     if not (limit.is_comparable and limit != 0):
         return expr
-    # through steps, whose argument is eventually of one sign: a step is decided, the rest stays exact in 1/√n, kinks
-    # that it holds included: |x| is x beside a kink of x at 0
+    # through steps, of arguments that are of one sign: a step is decided, the rest and its kinks stay exact
     names: dict[Expr, Expr] = {a: a if a.is_number else sympy.Dummy(real=True) for a in expr.args}
     written = elementary(expr.func(*names.values())).xreplace({name: a for a, name in names.items()})
-    sides = {step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))}
-    return written.xreplace(sides)
+    return written.xreplace({step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))})
 
 
 def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, ...]) -> None:

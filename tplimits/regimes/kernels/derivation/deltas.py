@@ -11,20 +11,20 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognise
-from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.functions import JUMPS, step
-from tplimits.program.nodes.properties import SMOOTHLY_CROSSING
+from tplimits.program.nodes.properties import SMOOTHLY_CROSSING, is_entire
 from tplimits.program.parts import longer
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.leaves import Of
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
+#: a value above this is certainly not zero
+_SEEN = 1e-9
 #: covariances of variables
 Covariance = Mapping[tuple[Symbol, Symbol], Expr]
 
@@ -128,15 +128,24 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
         if len(places) != 1:
             continue
         (z,) = places
-        low, high = bounds(argument)
-        if (low >= 0 or high <= 0) and almost_never_zero(argument, independent(places)):
-            return True  # step(√(1 − tanh² z)) is 1
+        if _touches(argument, z):
+            return True
         power = _power(argument, z)
         if power and power % 2 == 0:  # it touches zero and jumps nowhere
             return True
         if power and sympy.expand(sympy.expand(bounded / z ** (power - 1)).xreplace({z: S.Zero})) == 0:
             return True
     return False
+
+
+def _touches(argument: Expr, z: Symbol) -> bool:
+    """Whether a function of z alone is of one sign but where it is 0, at single points: step(√(1 − tanh² z)) is 1."""
+    low, high = bounds(argument)
+    inner = argument.as_independent(z, as_Add=False)[1]
+    while isinstance(inner, sympy.Abs) or (inner.is_Pow and inner.exp.is_Rational and inner.exp.is_positive):
+        inner = inner.args[0]
+    alone = (low >= 0 or high <= 0) and inner.free_symbols == {z} and is_entire(inner, z)
+    return alone and bool(abs(inner.xreplace({z: sympy.Float(0.7)}).evalf()) > _SEEN)
 
 
 def _power(argument: Expr, z: Symbol) -> int:
