@@ -238,7 +238,7 @@ def scaled_attention(power):
 def test_shares_are_parts_of_gradients_that_pass_an_average(power):
     """All of the gradients of Q and K pass the logits n^p·avg, nothing of v's; U's does by n^(p − 1/2) at the start."""
     passes = Counting(scaled_attention(power), tp.NTP, tp.SGD()).passes
-    (logits,) = passes.multiplied
+    (logits,) = passes.fluctuating
     shares = passes.shares(logits, passes.sizes(passes.backward.program, {}, {})[0], {}, Fraction(1, 2))
     assert shares == {"U": power - Fraction(1, 2), "Q": 0, "K": 0, "v": NOTHING}
 

@@ -183,3 +183,40 @@ def test_coefficients_at_removable_poles_are_those_of_the_series(function):
     found = without_poles(function.xreplace({T: s}), frozenset([s]))
     truth = sympy.series(function, T, 0, 5).removeO()
     assert sympy.expand(found.xreplace({s: T}) - truth) == 0
+
+
+def flips(gate, n, draws=4000):
+    """The share of networks v x (2 + sign a) in NTP in which a, of order n^(−1/2), changes its sign in five steps."""
+    generator = np.random.default_rng(n)
+    U, y, v = generator.normal(size=(3, draws, n))
+    start = np.sign(gate(U, y, v))
+    for _ in range(5):
+        height = (2 + np.sign(gate(U, y, v)))[:, None]
+        error = np.sum(v * U * height, 1, keepdims=True) / np.sqrt(n) - 3
+        U, v = U - 0.02 * error * v * height / np.sqrt(n), v - 0.02 * error * U * height / np.sqrt(n)
+    return np.mean(np.sign(gate(U, y, v)) != start)
+
+
+#: averages at whose zero a gate jumps, whose changes in training are or are not those of gradients through them
+JUMPED = {
+    "of what is not trained": (lambda x, y, v: avg(x * y), lambda x, y, v: np.mean(x * y, 1), "operator"),
+    "of the readout": (lambda x, y, v: avg(x * v), lambda x, y, v: np.mean(x * v, 1), "feature"),
+}
+
+
+@pytest.mark.parametrize("power", [0, 1])
+@pytest.mark.parametrize("case", JUMPED)
+def test_a_jump_at_a_fluctuation_is_crossed_where_training_is_aligned_with_it(case, power):
+    """sign(√n a) is sign(a): no gradient goes through a jump, and what is independent of a moves it by n^(−1)."""
+    gate, measured, regime = JUMPED[case]
+
+    @tp.network
+    def jumping(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * (2 + tp.sign(tp.sqrt(tp.n) ** power * gate(x, y, v)))
+
+    assert tp.classify(jumping, tp.NTP, tp.SGD()).regime == regime
+    narrow, wide = (flips(measured, n) for n in (32, 512))
+    # n^(−1/2) is a fourth here; what is of order one stays
+    assert (wide < 0.5 * narrow) == (regime == "operator")
+    assert (wide > 0.8 * narrow) == (regime == "feature")

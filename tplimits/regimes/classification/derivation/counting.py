@@ -94,7 +94,7 @@ class Counting:
 
     @property
     def own(self) -> Mapping[int, Mapping[str, Power]]:
-        """The same by the gradients through one average alone, for those in `multiplied`."""
+        """The same by the gradients through one average alone, for those in `fluctuating`."""
         return self._counted[-1].own
 
     @cached_property
@@ -242,7 +242,7 @@ class Counting:
     def counted(self) -> Iterator[Counted]:
         """The steps one by one until powers settle: who asks whether something grows need not see all of them."""
         moves: dict[str, Power] = {}
-        own: dict[int, dict[str, Power]] = {c: {} for c in self.passes.multiplied}
+        own: dict[int, dict[str, Power]] = {c: {} for c in self.passes.fluctuating}
         for _ in range(STEPS + 1):
             before = moves, own
             sizes, arguments = self.passes.sizes(self.backward.program, moves, self.passes.aligned(own))

@@ -190,11 +190,23 @@ class Passes:
         return max(found)
 
     @cached_property
-    def multiplied(self) -> tuple[int, ...]:
-        """Averages of the network that are centred whatever scalars are, and that it multiplies by powers of n."""
-        grown = {e.source for s in self.network if isinstance(s, (OuterNonlin, ScalarNonlin))
-                 for e in multiplied_by_powers(s.body, self.widths)}  # fmt: skip
+    def fluctuating(self) -> tuple[int, ...]:
+        """Averages that are centred whatever scalars are and whose fluctuations count: powers of n multiply them, or a
+        jump at 0, which is the same at √n times its argument, reads them beside an output that is independent."""
+        bodies = [s.body for s in self.network if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        grown = {e.source for body in bodies for e in multiplied_by_powers(body, self.widths)}
+        jumped = {e.source for body in bodies for place, _ in jumps(body) for e in entries(place)} - grown
+        grown |= {p for p in jumped & self.means.always if self._moves_apart(p)}
         return tuple(p for p in sorted(grown & self.means.always) if isinstance(self.network[p], Avg))
+
+    def _moves_apart(self, position: int) -> bool:
+        """Whether gradients of the output that go not through an average change it like something independent of it.
+
+        The mean of ∂a ∂f over weights has the signs of a f: that of ⟨x v⟩ beside the output v x does not vanish.
+        """
+        s, end = self.network[position], self.network.returns[0]
+        output = Entry(sympy.Integer(end), OWN, *map(axis_symbol, self.network[end].axes))
+        return isinstance(s, Avg) and self._symmetry.vanishes(s.operand * output)
 
     def aligned(self, own: Mapping[int, Mapping[str, Power]]) -> dict[int, Power]:
         """The change of each such average by the gradients through it alone: others are independent of it."""

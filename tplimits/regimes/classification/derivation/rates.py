@@ -199,7 +199,7 @@ class _Late:
         # once without alignment of single averages, which needs sizes itself
         first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
         own = {}
-        for c in passes.multiplied:
+        for c in passes.fluctuating:
             shares = passes.shares(c, first, self.wanted, as_fraction(self.factor))
             own[c] = {name: power + shares[name] for name, power in self.wanted.items()}
         return passes.sizes(passes.backward.program, self.wanted, passes.aligned(own)) if own else (first, arguments)
