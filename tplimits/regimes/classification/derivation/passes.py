@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.differentiate import jumps
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
