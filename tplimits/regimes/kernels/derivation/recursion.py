@@ -145,7 +145,7 @@ class Recursion(Brackets):
             self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
             # vectors of other laws are functions of white ones, so that brackets know one kind of draw
-            white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
+            white = self.new_node(Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True))
             self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
