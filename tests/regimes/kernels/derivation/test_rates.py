@@ -23,7 +23,9 @@ def test_a_vector_at_a_rate_of_its_own_counts_where_it_stands_and_through_its_im
 
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], w: tp.Vector, V: tp.Matrix, b: tp.Vector = 1):
-        return w * function(b + 0.7 * tp.relu(V @ b)) + 0 * tp.sum(U * ξ, over="d")
+        x = tp.sum(U * ξ, over="d")
+        y = b + 0.7 * tp.relu(V @ b)
+        return w * function(y) + 0 * x
 
     squares = slope(1 + 0.7 * np.maximum(NODES, 0)) ** 2
     whole, half = WEIGHTS @ squares, 0.49 * WEIGHTS @ (squares * (NODES > 0))
