@@ -81,15 +81,15 @@ def in_exponentials(expr: Expr) -> Expr:
     return put_in(sympy.expand(put_in(whole, below, {})), {name: pole for pole, name in below.items()}, {})
 
 
-def in_logarithms(argument: Expr, almost_never_zero: Callable[[Expr], bool]) -> list[Expr]:
+def in_logarithms(argument: Expr) -> list[Expr]:
     """What log(argument) grows no faster than the sum of; nothing where that is not seen.
 
     |log Π f| ≤ Σ |log f|, and |log Σ t| ≤ log k + Σ |log t| for k positive terms: the logarithm of what has no moments
-    may have all of them, log(1 + exp(x³)) grows like |x|³.
+    may have all of them, log(1 + exp(x³)) grows like |x|³.  Where a term may be 0 its own logarithm is asked for that.
     """
     argument = sympy.factor_terms(argument)
     parts = argument.args if isinstance(argument, (sympy.Add, sympy.Mul)) else (argument,)
-    if not all(never_negative(p) and almost_never_zero(p) for p in parts):
+    if not all(map(never_negative, parts)):
         return []
     exponents = [p.as_base_exp() for p in parts]
     found = [power if base == S.Exp1 else power * sympy.log(sympy.Abs(base)) for base, power in exponents]

@@ -242,7 +242,7 @@ class _Analysis:
         inner, opened = self.growth(argument), without_names(argument, self.gaussians)
         if not inner.established:  # a logarithm of a pole may be integrable
             doubt = inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-            terms = [] if inner.unreal else in_logarithms(opened, self.almost_never_zero)
+            terms = [] if inner.unreal else in_logarithms(opened)
             return of_sum(list(map(self.growth, terms))) if terms else doubt
         argument = opened
         named = any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
