@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.program.nodes.kinds import ScalarNonlin
 
 avg = tp.avg
 INPUT = np.array([[0.6, 0.8]])
@@ -101,3 +102,26 @@ def test_what_grows_stays_a_pole(function):
 
     with pytest.raises(tp.NoLimitError, match="is not finite at the limit of its arguments"):
         tp.derive(tp.program(subject))
+
+
+def test_powers_that_cancel_below_no_pole_name_nothing():
+    """1/(1 + eˢ) is finite at s = 0: the scalar with its power of k is written into what reads it, as it was."""
+
+    @tp.program
+    def harmless(a: tp.Vector, b: tp.Vector, P: tp.Matrix["k", "n"], Q: tp.Matrix["k", "n"]):
+        def s():
+            return tp.sqrt(tp.width("k")) * avg((P @ a) * (Q @ a))
+
+        return avg(a * b / (1 + tp.exp(s() / tp.sqrt(tp.n))))
+
+    @tp.program
+    def singular(a: tp.Vector, b: tp.Vector, P: tp.Matrix["k", "n"], Q: tp.Matrix["k", "n"]):
+        def s():
+            return tp.sqrt(tp.width("k")) * avg((P @ a) * (Q @ a))
+
+        return avg(a * b * tp.abs(s()) / s())
+
+    scaled = [
+        [s for s in program if isinstance(s, ScalarNonlin) and s.body.free_symbols] for program in (harmless, singular)
+    ]
+    assert not scaled[0] and scaled[1]
