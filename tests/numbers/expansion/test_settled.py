@@ -71,7 +71,8 @@ def test_covariances_of_what_is_left_beside_the_line():
 def route(p, sign, order, values_only=False):
     """What becomes of n^order |R|^p sgn(R)^s where R is one average of variance 4."""
     average = SimpleNamespace(
-        known=[0, 1], covariance=numpy.diag([1.0, 4.0]), values_only=values_only, root=lambda i: 0.0,
+        known=[0, 1], covariance=numpy.diag([1.0, 4.0]), values_only=values_only,
+        derivatives=lambda x: numpy.array([0.0, 1.0]), by_root=lambda x: 0.0,
         scaled=lambda x, c: ("scaled", c), sum=lambda *a: a,
         beside=lambda name, mean, others, variance: SimpleNamespace(slopes={7: 1}, mean=mean, variance=variance),
     )  # fmt: skip

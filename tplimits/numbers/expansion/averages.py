@@ -16,18 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.arrays import Array
 from tplimits.numbers.expansion.fields import STACKED, Field, along_first, constant, contracted, mapped, plus, times
 from tplimits.numbers.expansion.influences import Influences
-from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes, number, power_of, summed
+from tplimits.numbers.expansion.jets import Given, Jet, Slopes, all_slopes, number, power_of, summed
 from tplimits.numbers.expansion.nodes import OTHER, Frame, moved
-
-if TYPE_CHECKING:
-    from tplimits.numbers.expansion.jets import Given
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
 ROOT = -1
@@ -83,6 +79,28 @@ class Averages:
                 if i != ROOT:
                     found[j, i] = slope
         return found
+
+    def derivatives(self, x: Jet) -> Array:
+        """Those of a scalar by all averages so far."""
+        found = numpy.zeros(len(self.known))
+        for i, d in x.slopes.items():
+            if i != ROOT:
+                found[i] = float(d.values)
+        return found
+
+    def by_root(self, x: Jet) -> float:
+        """The coefficient of n^(−1/2) in the mean of a scalar."""
+        return sum((float(d.values) * self.root(i) for i, d in x.slopes.items()), 0.0)
+
+    def law(self, jets: Sequence[Jet]) -> tuple[Given, Array, Array]:
+        """That of scalars, their derivatives by averages, and those by what each average adds by itself."""
+        rows = numpy.array(list(map(self.derivatives, jets))).reshape(len(jets), len(self.known))
+        # (I − D)⁻¹ sums all paths by which an average moves others: D is nilpotent, averages read earlier ones
+        total = numpy.linalg.solve(numpy.eye(len(self.known)) - self.slopes.T, rows.T).T
+        value = numpy.array([float(x.value.values) for x in jets])
+        shift = numpy.array([0.0 if x.shift is None else float(x.shift.values) for x in jets])
+        root = numpy.array(list(map(self.by_root, jets)))
+        return Given(value, root, shift, rows @ self.covariance @ rows.T), rows, total
 
     def average(self, x: Jet, axis: str, label: str) -> Jet:
         """Avg x over an axis, as a scalar."""

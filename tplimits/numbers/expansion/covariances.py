@@ -16,7 +16,7 @@ import numpy
 
 from tplimits.arrays import Array, pairs
 from tplimits.errors import EvaluationError
-from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.jets import Given, Jet
 from tplimits.numbers.expansion.programs import Numbers, Pass
@@ -177,21 +177,6 @@ class _Layer(Pass):
 
 
 def _covariance(run: _Layer) -> tuple[Given, Array]:
-    averages = run.averages
-    jets = list(run.images())
-    value = numpy.array([float(x.value.values) for x in jets])
-    count, size = len(averages.known), len(value)
-    rows = numpy.zeros((size, count))
-    root = numpy.zeros(size)
-    for j, x in enumerate(jets):
-        for i, d in x.slopes.items():
-            root[j] += float(d.values) * averages.root(i)
-            if i != ROOT:
-                rows[j, i] = float(d.values)
-    shift = numpy.array([0.0 if x.shift is None else float(x.shift.values) for x in jets])
-    if averages.values_only:
-        return Given(value, root, shift, numpy.zeros((size, size))), numpy.zeros((size, size))
-    slopes = averages.slopes
-    # (I − D)⁻¹ sums all paths by which an average moves others: D is nilpotent, averages read earlier ones
-    total: Array = numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T.astype(numpy.float64)
-    return Given(value, root, shift, rows @ averages.covariance @ rows.T), total[:, run.given]
+    """The law of the next covariance, and what it is moved by V."""
+    law, _, total = run.averages.law(list(run.images()))
+    return law, total[:, run.given]

@@ -12,7 +12,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import Observable, ScalarObservable
-from tplimits.numbers.expansion.averages import ROOT, Averages
+from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.fields import MOST_ENTRIES, Field, TooLarge, aligned
 from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Singular, Split
 from tplimits.numbers.expansion.programs import Numbers, Pass
@@ -241,32 +241,22 @@ def on_points(
 def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
     averages = run.averages
     jets = [run.observed(o) for o in observables]
-    count = len(averages.known)
-    rows = numpy.zeros((len(jets), count))
-    for row, x in zip(rows, jets, strict=True):
-        for i, d in x.slopes.items():
-            if i != ROOT:
-                row[i] = float(d.values)
-    slopes = averages.slopes
-    total: Array = rows
-    if count:
-        total = numpy.asarray(numpy.linalg.solve(numpy.eye(count) - slopes.T, rows.T).T, dtype=numpy.float64)
-    shifts = numpy.array([a.shift for a in averages.known])
+    law, rows, total = averages.law(jets)
+    slopes, shifts = averages.slopes, numpy.array([a.shift for a in averages.known])
     # m = (I − D)⁻¹ own: taken apart, each average states what it adds by itself
-    own = shifts - slopes @ shifts if count else shifts
+    own = shifts - slopes @ shifts
     # Cov of the own part of each average with the whole: (I − D) C rows
-    shares = total * (rows @ averages.covariance @ (numpy.eye(count) - slopes).T) if count else rows
-    bias = numpy.array([0.0 if x.shift is None else float(x.shift.values) for x in jets])
+    shares = total * (rows @ averages.covariance @ (numpy.eye(len(shifts)) - slopes).T)
     parts = [
         Part(a.label, tuple(total[:, j] * own[j]), tuple(shares[:, j]))
         for j, a in enumerate(averages.known)
         if numpy.abs(total[:, j]).max(initial=0.0) > 0
     ]
     return Expanded(
-        numpy.array([float(x.value.values) for x in jets]),
-        bias,
-        rows @ averages.covariance @ rows.T,
-        numpy.array([sum(float(d.values) * averages.root(i) for i, d in x.slopes.items()) for x in jets]),
+        law.value,
+        law.shift,
+        law.covariance,
+        law.root,
         tuple(parts),
         tuple(isinstance(o, ScalarObservable) and o.key in run.fluctuations for o in observables),
         total,

@@ -21,7 +21,6 @@ import scipy  # loads its parts on first use
 from sympy import Expr, Rational, S, Symbol
 
 from tplimits.arrays import Array
-from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.fields import constant
 from tplimits.numbers.expansion.jets import Jet, number
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tplimits.errors import NoLimitError
+    from tplimits.numbers.expansion.averages import Averages
 
 #: correlations and means below this, beside 1, are rounding
 _NOTHING = 1e-10
@@ -94,20 +94,16 @@ class Settled:
     def _law(self, x: Jet, power: float, sign: bool, refuse: Callable[[str], NoLimitError]) -> _Power:
         do = self.averages
         slopes, variance = self.fluctuation(x, refuse)
-        moved = sum(float(d.values) * do.root(i) for i, d in x.slopes.items())
         beside = [do.covariance[j] @ slopes for j in self._known]
         # R must be centred normal: not off by n^(−1/2), nor correlated with a Z before, which is no normal variable
-        if abs(moved) > _NOTHING * sqrt(variance) or any(abs(c) > _NOTHING for c in beside):
+        if abs(do.by_root(x)) > _NOTHING * sqrt(variance) or any(abs(c) > _NOTHING for c in beside):
             raise refuse("has a kink where its argument is no normal variable around it")
         return _Power(power, sign, slopes, sqrt(variance))
 
     def fluctuation(self, x: Jet, refuse: Callable[[str], NoLimitError]) -> tuple[Array, float]:
         """R by averages, and its variance, which has to be there."""
         do = self.averages
-        slopes = numpy.zeros(len(do.known))
-        for i, d in x.slopes.items():
-            if i != ROOT:
-                slopes[i] = float(d.values)
+        slopes = do.derivatives(x)
         variance = float(slopes @ do.covariance @ slopes)
         if variance <= _NOTHING**2:
             raise refuse("has a kink or jump at the limit of its argument, which does not fluctuate by 1/√n")
