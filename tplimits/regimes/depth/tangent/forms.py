@@ -12,22 +12,21 @@ form in the one sequence x belongs to, multiplies the tangent as δx ← (1 + X)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sympy import Expr, S
+from sympy import Expr
 
 from tplimits.regimes.depth.algebra.forms import Form, collected
-from tplimits.regimes.depth.algebra.products import ALPHA, BETA, COPIES, SPAN, Factors, next_number, renamed
+from tplimits.regimes.depth.algebra.products import ALPHA, BETA, COPIES, renamed
 from tplimits.regimes.depth.derivation.copies import sequence_of
-from tplimits.regimes.depth.derivation.splitting import without_identities
+from tplimits.regimes.depth.derivation.splitting import alone, closed, rows, second_moment
 from tplimits.regimes.depth.tangent.moving import moved, moved_terms, together, together_terms
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
-    from tplimits.regimes.depth.derivation.responses import Response
 
 #: the sequences of α and β (of δ and ω) that each block of the joint covariance moves
 MOVES: Mapping[str, tuple[int, ...]] = {"V": (), "C": (1,), "D": (0, 1)}
@@ -83,7 +82,7 @@ def tangent_forms(limit: BlockLimit) -> TangentForms:
     left = limit.drift
     for response in limit.root.responses:
         # x ← (1 + X) x brings E[X V Xᵀ] into the mean of the new V by itself: what is left of the drift goes without it
-        left = left - _second_moment(response, _rows(response.form))
+        left = left - second_moment(response, rows(response.form, _of_one, COPIES))
     return TangentForms(
         drift,
         limit.diffusion,
@@ -99,72 +98,24 @@ def _blocks(form: Form) -> dict[str, Form]:
 
 
 def _part(form: Form) -> Part:
-    rows = list(_rows(form))
-    own = collected(together_terms(_closed(rows)))
+    found = rows(form, _of_one, COPIES)
+    own = collected(together_terms(closed(found)))
     tangent = collected(
         together_terms(
-            (renamed(found, {row.token: BETA}), c)
-            for row in rows
-            for found, c in moved_terms([(row.factors, row.coefficient)], 0)
+            (renamed(factors, {row.token: BETA}), c)
+            for row in found
+            for factors, c in moved_terms([(row.factors, row.coefficient)], 0)
         )
     )
     return Part(Factor(own, tangent), _blocks(_rest(form)))
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One term coefficient · Π factors of X_(α, token), whose tokens are all of the first sequence."""
-
-    factors: Factors
-    coefficient: Expr
-    token: int
-
-
-def _rows(form: Form) -> list[_Row]:
-    """The terms X_(α, x) V_(x, β) of a form in two sequences, V_(x, β) left out."""
-    found = []
-    for factors, coefficient in form.terms.items():
-        # X_(α, x) V_(x, β): nothing else of the term may hold a token of the second sequence
-        right, left = _only(factors, 1, BETA), _only(factors, 0, ALPHA)
-        if right is not None:
-            share = S.Half if left is not None else S.One  # its mirror image has the other half
-            a, b = factors[right][1]
-            rest, token = (*factors[:right], *factors[right + 1 :]), a if b == BETA else b
-            if token == ALPHA:  # a number times V_αβ
-                # a fresh summed token, tied to α by an identity, so that all rows have one shape
-                token = COPIES * SPAN + next_number(factors)
-                rest = (*rest, ("I", (ALPHA, token), 0))
-            found.append(_Row(rest, share * coefficient, token))
-    return found
-
-
 def _rest(form: Form) -> Form:
     """What multiplies rows of neither sequence."""
-    return Form({f: c for f, c in form.terms.items() if _only(f, 1, BETA) is None and _only(f, 0, ALPHA) is None})
+    ends = ALPHA, BETA
+    return Form({f: c for f, c in form.terms.items() if all(alone(f, end, _of_one) is None for end in ends)})
 
 
-def _only(factors: Factors, sequence: int, token: int) -> int | None:
-    """The place of the V that holds `token` and a token of the other sequence, where that is all of a sequence."""
-    held = [(k, i) for k, (_, at, _) in enumerate(factors) for i in at if sequence_of(i) == sequence]
-    if len(held) != 1 or held[0][1] != token:
-        return None
-    return held[0][0] if factors[held[0][0]][0] == "V" else None
-
-
-def _closed(rows: Sequence[_Row]) -> Iterator[tuple[Factors, Expr]]:
-    for row in rows:
-        yield renamed(row.factors, {row.token: BETA}), row.coefficient
-
-
-def _second_moment(response: Response, rows: Sequence[_Row]) -> Form:
-    """E[E V Eᵀ] of a response that multiplies rows by E(R): R of both sequences are of one G."""
-    found: list[tuple[Factors, Expr]] = []
-    for one, two in itertools.product(rows, repeat=2):
-        # the second factor at β and tokens of the second sequence, with numbers of its own
-        beyond = next_number((*one.factors, ("I", (one.token, one.token), 0)))
-        held = {i for _, at, _ in two.factors for i in at if i >= 0} | {two.token}
-        change = {i: i + beyond + (SPAN if sequence_of(i) == 0 else 0) for i in held} | {ALPHA: BETA}
-        every = (*one.factors, *renamed(two.factors, change))
-        moments = response.second_moments((*every, ("V", (one.token, change[two.token]), 0)))
-        found += [(factors, one.coefficient * two.coefficient) for factors in moments]
-    return collected((without_identities(f), c) for f, c in found)
+def _of_one(i: int, token: int) -> bool:
+    # X_(α, x) V_(x, β): nothing else of the term may hold a token of the second sequence
+    return sequence_of(i) == sequence_of(token)
