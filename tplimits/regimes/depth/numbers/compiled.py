@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,7 +16,8 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.depth.algebra.forms import Form
+from tplimits.regimes.depth.algebra.forms import Form, unrolled
+from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.batch import Ends, Noise, aligned, room
 from tplimits.regimes.depth.numbers.normals import streams
@@ -34,6 +35,23 @@ _CHUNK = 64
 
 #: all steps of some paths, in place: which they are, where they start, how many steps, their noise, step and ends
 Loop = Callable[[slice, Array, int, Noise, Any, Ends], None]
+
+
+def on_tokens(form: Form, arrays: Mapping[str, Array], instead: str) -> tuple[Form, dict[str, Array]]:
+    """A form without sums over other axes than the tokens: loops run over tokens alone."""
+    alone, arrays = unrolled(form, arrays)
+    if any(i >= SPAN for factors in alone.terms for _, at, _ in factors for i in at):
+        raise EvaluationError(
+            "a Gaussian mean differs between members of an axis other than the tokens, for which there are no "
+            f"compiled steps{instead}"
+        )
+    return alone, arrays
+
+
+def numbered(source: Generated, coefficients: Sequence[Expr]) -> Form:
+    """The coefficients of the terms and of the means, numbered so that equal products of two outputs stay apart."""
+    every = (*coefficients, *(c for mean in source.means for c in mean.coefficients))
+    return Form({(("c", (k,), 0),): c for k, c in enumerate(every)})
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sympy
 from sympy import Symbol
@@ -13,26 +12,26 @@ from sympy import Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import word_of
-from tplimits.regimes.depth.algebra.forms import Form, unrolled
 from tplimits.regimes.depth.algebra.means import definition_of
-from tplimits.regimes.depth.algebra.products import SPAN
 from tplimits.regimes.depth.derivation.splitting import splitting
 from tplimits.regimes.depth.numbers.batch import Ends, Move, Noise, Step, batch
-from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled
+from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled, numbered, on_tokens
 from tplimits.regimes.depth.numbers.dense import Dense
 from tplimits.regimes.depth.numbers.means import MOST_TOKENS
 from tplimits.regimes.depth.numbers.ordinary import Ordinary
 from tplimits.regimes.depth.numbers.paths import Paths, ended
 from tplimits.regimes.depth.numbers.settings import Settings, initial, settings
-from tplimits.regimes.depth.numbers.source import Outputs
-from tplimits.regimes.depth.numbers.source import generated as generated_source
+from tplimits.regimes.depth.numbers.source import OF_STATE, Output, assembly
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.roots import Root
 
 __all__ = ["CompiledSDE", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
+#: paths with a field `halved`
+_P = TypeVar("_P", bound=Any)
 METHODS = ("psd", "euler", "dense")
 
 
@@ -63,30 +62,26 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
         split = splitting(drift, root)
         added = [split.drift.rest.terms, *(_numbered(r.rest, k) for k, r in enumerate(split.responses))]
         factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
-    outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
+    # what is added to V is symmetric, what multiplies it is not
+    D, X = (
+        Output(name, tuple(f for terms in part for f in terms), name == "D")
+        for name, part in (("D", added), ("X", factor))
+    )
     scaled = [
         (STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
-    source = generated_source(outputs, len(root.responses))
-    scaled += [c for mean in source.means for c in mean.coefficients]
-    # numbered so that equal products of both outputs stay apart
-    coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
     laws = tuple(r.law for r in root.responses)
-    move = Move(method == "euler", bool(source.inside & {"N", "s"}), bool(outputs.added), bool(outputs.factor))
-    return Simulator(source, coefficients, root.isotropic, arrays, laws, method, move)
+    source = assembly([D, X], OF_STATE, [f"R{k}" for k in range(len(laws))])
+    move = Move(method == "euler", bool(source.inside & {"N", "s"}), bool(D.terms), bool(X.terms))
+    return Simulator(source, numbered(source, scaled), root.isotropic, arrays, laws, method, move)
 
 
 def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:
-    """Drift and root without sums over other axes than the tokens: loops run over tokens alone."""
+    """Drift and root without sums over other axes than the tokens."""
     arrays = dict(limit.arrays)
     forms = []
     for form in (limit.drift, *(r.form for r in root.responses)):
-        alone, arrays = unrolled(form, arrays)
-        if any(i >= SPAN for factors in alone.terms for _, at, _ in factors for i in at):
-            raise EvaluationError(
-                "a Gaussian mean differs between members of an axis other than the tokens, for which there are no "
-                "compiled steps; method='dense' computes it, slowly."
-            )
+        alone, arrays = on_tokens(form, arrays, "; method='dense' computes it, slowly.")
         forms.append(alone)
     responses = (replace(r, form=f) for r, f in zip(root.responses, forms[1:], strict=True))
     return forms[0], replace(root, responses=tuple(responses)), arrays
@@ -155,9 +150,13 @@ def _of_many_tokens(form: Form) -> bool:
 def simulate(
     compiled: CompiledSDE | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None
 ) -> Paths:
-    """Paths from V0, with those of half the step where a step error is asked for."""
-    run = partial(compiled.run, V0, settings)
+    """Paths from V0."""
+    return halved(lambda halves: compiled.run(V0, settings, halves, progress), settings)
+
+
+def halved(run: Callable[[int], _P], settings: Settings) -> _P:
+    """What a run finds, with the paths of half the step where a step error is asked for."""
     if not settings.halve:
-        return run(1, progress)
-    fine, coarse = run(1, progress), run(2, progress)
-    return Paths(**{**coarse.__dict__, "halved": fine})
+        return run(1)
+    fine, coarse = run(1), run(2)
+    return replace(coarse, halved=fine)

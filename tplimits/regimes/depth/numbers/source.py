@@ -34,14 +34,6 @@ OF_STATE = ("c", "V", "d", "s", "N", "D", "X")
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What a step needs: terms added to V (symmetric) and terms that multiply it, coefficients left out."""
-
-    added: tuple[Factors, ...]
-    factor: tuple[Factors, ...]
-
-
-@dataclass(frozen=True)
 class Output:
     """A matrix that `assemble` fills: its name and its terms, coefficients left out."""
 
@@ -102,12 +94,6 @@ def assembly(outputs: Sequence[Output], own: Sequence[str], responses: Sequence[
         body=body,
     )
     return Generated(text, tuple(own), tuple(responses), tuple(arrays), tuple(means), plan, frozenset(inside))
-
-
-def generated(outputs: Outputs, responses: int) -> Generated:
-    """The module of one SDE with responses R0, R1, …"""
-    matrices = [Output("D", outputs.added, True), Output("X", outputs.factor, False)]
-    return assembly(matrices, OF_STATE, [f"R{k}" for k in range(responses)])
 
 
 def _body(

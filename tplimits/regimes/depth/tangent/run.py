@@ -126,10 +126,7 @@ def simulated(
     # C of one path need not be symmetric: the lower block is its transpose
     start[..., m:, :m] = numpy.swapaxes(start[..., :m, m:], -1, -2)
     compiled = stage.CompiledTangent.at(_simulator(sde, fed), values, V.shape[-1])
-    if not settings.halve:
-        return compiled.run(start, settings, fed, 1, progress)
-    fine, coarse = (compiled.run(start, settings, fed, halves, progress) for halves in (1, 2))
-    return type(coarse)(**{**coarse.__dict__, "halved": fine})
+    return numbers.simulation.halved(lambda halves: compiled.run(start, settings, fed, halves, progress), settings)
 
 
 def _simulator(sde: TangentSDE, fed: bool) -> stage.TangentSimulator:

@@ -12,15 +12,14 @@ from sympy import Expr, S, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.regimes.depth.algebra.forms import Form, unrolled
-from tplimits.regimes.depth.algebra.products import SPAN
-from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled
+from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled, numbered, on_tokens
 from tplimits.regimes.depth.numbers.source import Generated, Output, assembly
 from tplimits.regimes.depth.tangent.batch import JointMove, JointStep, batch
 from tplimits.regimes.depth.tangent.paths import TangentPaths
 
 if TYPE_CHECKING:
     from tplimits.progress import Progress
+    from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.numbers.batch import Ends, Noise
     from tplimits.regimes.depth.numbers.settings import Settings
     from tplimits.regimes.depth.tangent.forms import Part, TangentForms
@@ -76,13 +75,8 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
 
     def add(name: str, form: Form, number: Expr, names: Mapping[str, str]) -> None:
         nonlocal known
-        alone, known = unrolled(form, known)
+        alone, known = on_tokens(form, known, " of tangents.")
         for factors, coefficient in alone.terms.items():
-            if any(i >= SPAN for _, at, _ in factors for i in at):
-                raise EvaluationError(
-                    "a Gaussian mean differs between members of an axis other than the tokens, for which there are no "
-                    "compiled steps of tangents."
-                )
             terms[name].append(tuple((names.get(label, label), at, copy) for label, at, copy in factors))
             scaled[name].append(number * coefficient)
 
@@ -95,8 +89,7 @@ def simulator(forms: TangentForms, source: Form, arrays: Mapping[str, Array], ro
     # C_ab ≠ C_ba: only V and D are filled by halves
     outputs = [Output(name, tuple(found), name in ("DV", "DD")) for name, found in terms.items()]
     made = tangent_source(outputs, len(forms.laws))
-    every = [c for found in scaled.values() for c in found] + [c for mean in made.means for c in mean.coefficients]
-    coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(every)})
+    coefficients = numbered(made, [c for found in scaled.values() for c in found])
     filled = frozenset(name for name, found in terms.items() if found)
     return TangentSimulator(made, coefficients, forms.isotropic, known, tuple(forms.laws), filled)
 
