@@ -18,7 +18,7 @@ import numpy
 from tplimits.arrays import Array, pairs
 from tplimits.errors import CheckError
 from tplimits.numbers.number import standard_error
-from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
+from tplimits.regimes.depth.numbers.influence import LEVELS, QUANTILES, of_deviation, of_quantile
 from tplimits.regimes.depth.numbers.paths import DEGREES, estimate
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.numbers.paths import Paths
 
 
-#: levels of the quantiles
-QUANTILES = (0.05, 0.5, 0.95)
 #: draws at each width below which quantiles have no error to speak of
 LEAST_DRAWS = 64
 #: paths that may leave the range of eigenvalues before the end, as a part of all
-_MOST_STOPPED = 0.01
+MOST_STOPPED = 0.01
 #: a standard deviation of a variance over paths below this part of it is none
 _HELD = 1e-12
 
@@ -51,9 +49,9 @@ def statistic_labels(m: int) -> tuple[str, ...]:
 
 def path_labels(m: int) -> tuple[str, ...]:
     """Quantiles such as `5% V[α,α]`, means `ρ[α,β]`, standard deviations `std ρ[α,β]` and quantiles of ρ."""
-    names, levels = _correlations(m), [f"{100 * q:.0f}%" for q in QUANTILES]
-    variances = [f"{level} V[{a},{a}]" for level in levels for a in range(m)]
-    quantiles = [f"{level} {name}" for level in levels for name in names]
+    names = _correlations(m)
+    variances = [f"{level} V[{a},{a}]" for level in LEVELS for a in range(m)]
+    quantiles = [f"{level} {name}" for level in LEVELS for name in names]
     return (*variances, *names, *(f"std {name}" for name in names), *quantiles)
 
 
@@ -109,7 +107,7 @@ def end_claims(paths: Paths) -> list[Claim]:
     """
     assert paths.halved is not None
     stopped = float(paths.halved.stopped.mean())
-    if stopped > _MOST_STOPPED:
+    if stopped > MOST_STOPPED:
         raise CheckError(
             f"{stopped:.1%} of the paths of the SDE were stopped before T = {paths.T:g}: V has no law at the end "
             "to compare with; take fewer layers, or smaller constants."

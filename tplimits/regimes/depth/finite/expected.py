@@ -32,20 +32,12 @@ _LINEAR = 1e-9
 def last_products(program: Program) -> tuple[int, ...]:
     """Products with matrices that meet nothing else, behind which stand functions of one neuron alone."""
     met = [s.matrix for s in program if isinstance(s, MatMul)]
+    local = {p for p, s in enumerate(program) if isinstance(s, OuterNonlin) and not s.slots}
     return tuple(
         p
         for p, s in enumerate(program)
-        if isinstance(s, MatMul) and met.count(s.matrix) == 1 and all(_local(program, q) for q in _behind(program, p))
+        if isinstance(s, MatMul) and met.count(s.matrix) == 1 and networkx.descendants(program.graph, p) <= local
     )
-
-
-def _behind(program: Program, position: int) -> set[int]:
-    return networkx.descendants(program.graph, position)
-
-
-def _local(program: Program, position: int) -> bool:
-    s = program[position]
-    return isinstance(s, OuterNonlin) and not s.slots
 
 
 class Expectation:
@@ -54,7 +46,7 @@ class Expectation:
     def __init__(self, layer: Layer) -> None:
         self.layer, program = layer, layer.program
         self.products = tuple(p for p in last_products(program) if self._known(p))
-        self.behind = sorted(set().union(*(_behind(program, p) for p in self.products)))
+        self.behind = sorted(set().union(*(networkx.descendants(program.graph, p) for p in self.products)))
         if self.products and not self._linear():
             self.products = ()
 
@@ -95,7 +87,7 @@ class Expectation:
             for q in self.behind:
                 s = layer.program[q]
                 assert isinstance(s, OuterNonlin)
-                layer.arrays[q] = layer.vector(s)
+                layer.arrays[q] = layer.outer(s)
             return layer.arrays[layer.program.returns[0]]
         finally:
             for q, array in kept.items():

@@ -24,7 +24,7 @@ from sympy import Integer, Symbol
 
 from tplimits.arrays import Array
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 from tplimits.regimes.depth.finite.states import cholesky
 
 if TYPE_CHECKING:
@@ -115,10 +115,6 @@ class Layer(Execution):
             width = initial.columns if True in sides else initial.rows
             found.setdefault(width, []).append(met.z.reshape(len(met.z), -1, met.z.shape[-1]))
         return found
-
-    def vector(self, s: OuterNonlin) -> Array:
-        """One function of neurons, at the arrays as they are."""
-        return self.outer(s)
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
         position = len(self.arrays)

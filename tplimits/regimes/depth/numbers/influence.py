@@ -22,6 +22,10 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array
 
+#: the levels of quantiles that are told and judged, and what claims call them
+QUANTILES = (0.05, 0.5, 0.95)
+LEVELS = tuple(f"{100 * q:.0f}%" for q in QUANTILES)
+
 
 def of_deviation(x: Array) -> Array:
     """Values with the standard deviation of x (draws, …) as their mean; zeros where x does not vary."""

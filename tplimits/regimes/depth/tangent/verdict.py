@@ -19,11 +19,9 @@ from tplimits.errors import EvaluationError, shown
 from tplimits.pages.curves import Curve, density, drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import real_number
-from tplimits.regimes.depth.numbers.influence import levels, of_quantile
+from tplimits.regimes.depth.numbers.influence import QUANTILES, levels, of_quantile
 from tplimits.regimes.depth.tangent.paths import gram
 
-#: the levels that are told
-QUANTILES = (0.05, 0.5, 0.95)
 #: a typical gradient that changes by less than this factor keeps its size
 _KEPT = 2.0
 #: the largest networks, as a part of all, whose share of the mean is told

@@ -26,11 +26,11 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.numbers.threads import one_thread
+from tplimits.regimes.depth.finite.ends import LEAST_DRAWS, MOST_STOPPED
 from tplimits.regimes.depth.finite.request import LayersRequest
-from tplimits.regimes.depth.numbers.influence import of_correlation, of_quantile
+from tplimits.regimes.depth.numbers.influence import LEVELS, QUANTILES, of_correlation, of_quantile
 from tplimits.regimes.depth.tangent.finite.backpropagation import Network
 from tplimits.regimes.depth.tangent.finite.quantities import (
-    QUANTILES,
     Quantity,
     aligned,
     correlated,
@@ -39,6 +39,7 @@ from tplimits.regimes.depth.tangent.finite.quantities import (
     pairs,
 )
 from tplimits.regimes.depth.tangent.finite.responses import responses
+from tplimits.regimes.depth.tangent.verdict import token_of
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.powers import WHOLE
@@ -57,10 +58,6 @@ if TYPE_CHECKING:
 #: the token that L reads
 READOUT = 0
 _DEFAULTS: dict[str, Any] = {"dt": 0.01, "paths": 16384, "stop": None}
-#: paths that may explode before the end, as a part of all
-_MOST_STOPPED = 0.01
-#: draws at each width below which quantiles have no error to speak of
-_LEAST = 64
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,8 @@ class GradientSampler:
 
     def _log(self, q: Quantity, squares: Array, n: int) -> Array:
         if q.of.startswith("input"):
-            squares = squares.sum(axis=1) if q.token is None else squares[:, q.token]
+            token = token_of(q.of)
+            squares = squares.sum(axis=1) if token is None else squares[:, token]
         return numpy.asarray(numpy.log(squares / n) + q.order * math.log(n))
 
     def _response(self, q: Quantity, draws: int, n: int, layers: int, rng: numpy.random.Generator) -> Any:
@@ -136,8 +134,8 @@ class GradientSampler:
         moved: Any = q.of
         if q.of.startswith("input"):
             moved = rng.standard_normal(x.shape)
-            if q.token is not None:
-                moved[:, [a for a in range(x.shape[1]) if a != q.token]] = 0.0
+            if (token := token_of(q.of)) is not None:
+                moved[:, [a for a in range(x.shape[1]) if a != token]] = 0.0
         moving = responses(self.program, x, moved, layers, rng, self.ratios, self.given)
         state, δ = (v[:, READOUT] for v in moving)
         size = (δ**2).mean(axis=-1)
@@ -149,7 +147,7 @@ class GradientSampler:
 class GradientInquiry(Inquiry):
     """Claims on the laws of log gradient norms."""
 
-    least = _LEAST
+    least = LEAST_DRAWS
 
     @property
     def _quantities(self) -> tuple[Quantity, ...]:
@@ -237,7 +235,7 @@ def _claims(
     ends: list[Claim] = []
     alignments: list[Claim] = []
     for row, other in zip(fine.rows, coarse.rows, strict=True):
-        if row.stopped.mean() > _MOST_STOPPED:
+        if row.stopped.mean() > MOST_STOPPED:
             raise CheckError(
                 f"{row.stopped.mean():.1%} of the paths of the SDE exploded before T = {T:g}: gradients "
                 "have no law at the end to compare with; take fewer layers, or smaller constants."
@@ -252,9 +250,9 @@ def _claims(
         if q.place == 0:
             ends.append(_with_end(q, row, other))
             alignments.append(_alignment(q, row, other))
-        for p, (value, error), rough in zip(QUANTILES, values, other.quantiles, strict=True):
+        for level, (value, error), rough in zip(LEVELS, values, other.quantiles, strict=True):
             error = math.hypot(error, value - rough)
-            claims.append(Claim(f"{100 * p:.0f}% {q.name}", value, error, size=size))
+            claims.append(Claim(f"{level} {q.name}", value, error, size=size))
     every = tuple(quantities)
     claims += [Claim(label, 0.0) for label in labels(every) if label.startswith("duality")]
     claims += ends + alignments

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: levels of the quantiles
-QUANTILES = (0.05, 0.5, 0.95)
+from tplimits.regimes.depth.numbers.influence import LEVELS
+
 #: the layers, as parts of the depth, whose correlation with the first is judged
 BESIDE = (0.5, 1.0)
 
@@ -24,17 +24,11 @@ class Quantity:
         """As claims call it."""
         return f"{self.of}@{self.place:g}"
 
-    @property
-    def token(self) -> int | None:
-        """The token of `input[a]`."""
-        return int(self.of[6:-1]) if self.of.startswith("input[") else None
-
 
 def labels(quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """What can be claimed of some quantities."""
-    levels = [f"{100 * q:.0f}%" for q in QUANTILES]
-    own = [f"{level} {q.name}" for q in quantities for level in levels]
-    dual = (f"duality {level} {q.name}" for q in quantities if q.place == 0 for level in levels)
+    own = [f"{level} {q.name}" for q in quantities for level in LEVELS]
+    dual = (f"duality {level} {q.name}" for q in quantities if q.place == 0 for level in LEVELS)
     first = [q for q in quantities if q.place == 0]
     return (*own, *dual, *map(met, first), *map(aligned, first), *(correlated(*pair) for pair in pairs(quantities)))
 
