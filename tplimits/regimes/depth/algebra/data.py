@@ -80,7 +80,7 @@ class Data:
             return numpy.nan, numpy.nan
         sizes = {size_symbol(a): a for a in self.program.all_axes}
         known = {s: (float(self.size(a)), 0.0) for s, a in sizes.items() if s in expr.free_symbols}
-        for part in _leaves(expr):
+        for part in outermost(expr):
             if isinstance(part, ArrayEntry):
                 value_ = self.program.arrays[part.array].values[tuple(at[i] for i in part.indices)]
                 known[part] = value_, abs(value_) * float(_ROUNDED)
@@ -158,11 +158,11 @@ class Data:
         return found, max((abs(m - found) for m in ends), default=0) + abs(found) * _LAST
 
 
-def _leaves(expr: Expr) -> set[Expr]:
+def outermost(expr: Expr) -> list[Expr]:
     """The entries and sums of an expression that stand in no other sum."""
     if isinstance(expr, (ArrayEntry, AxisSum, Entry)):
-        return {expr}
-    return set[Expr]().union(*map(_leaves, expr.args))
+        return [expr]
+    return list(dict.fromkeys(part for a in expr.args for part in outermost(a)))
 
 
 def _written(number: Expr) -> tuple[Any, Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order, collected
 from tplimits.regimes.depth.algebra.products import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
 from tplimits.regimes.depth.derivation.contraction import Contraction
+from tplimits.regimes.depth.derivation.scalars.sizes import in_ring
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.arrays import Arrays
+    from tplimits.regimes.depth.algebra.coefficients import Ring
     from tplimits.regimes.depth.algebra.model import Model
 
 
@@ -72,9 +73,7 @@ class Cumulants:
         return [t._replace(factors=placed(t.factors, change, 0, 0)) for t in self.model.scalars[scalar].poly.terms]
 
     def _contraction(self, terms: Iterable[ProductTerm]) -> tuple[Contraction, Ring, Model]:
-        operands = self.model.operands
-        ring = Ring([t.coeff for t in (*terms, *(t for p in operands.values() for t in p.terms))])
-        exact = replace(self.model, operands={p: ring.poly(operand) for p, operand in operands.items()})
+        exact, ring = in_ring(self.model, terms)
         return Contraction(exact, ring.one), ring, exact
 
     def _orders(self, found: Any, exact: Model, ring: Ring) -> Orders:

@@ -199,12 +199,9 @@ class Laws(Cumulants):
         """Factors that depend on each other."""
         clusters: list[list[Factor]] = []
         for kink in kinks:
-            near = [c for c in clusters if any(self._joined(kink, other) for other in c)]
+            near = [c for c in clusters if any(self._cross(kink, other) for other in c)]
             clusters = [c for c in clusters if c not in near] + [[*(f for c in near for f in c), kink]]
         return clusters
-
-    def _joined(self, a: Factor, b: Factor) -> bool:
-        return bool(self._cross(a, b))
 
     def _cross(self, a: Factor, b: Factor) -> Form:
         return self.covariance(scalar_of(a), tokens_of(a, 0), scalar_of(b), tokens_of(b, 1))[0]
@@ -279,10 +276,8 @@ class Laws(Cumulants):
 
     def _tied(self, cross: Form, a: Factor, b: Factor) -> list[tuple[int, int]]:
         """Pairs of indices of families that have to be equal for the scalars to be dependent."""
-        place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
-        kinds = dict(
-            zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*self._dimensions(a), *self._dimensions(b)), strict=True)
-        )
+        place = _places(a, b)
+        kinds = dict(zip(place, (*self._dimensions(a), *self._dimensions(b)), strict=True))
         held = [
             {at for n, at, _ in factors if n == "I" and kinds.get(at[0], self.model.tokens) != self.model.tokens}
             for factors in cross.terms
@@ -301,7 +296,7 @@ class Laws(Cumulants):
         return self.model.scalars[scalar_of(kink)].dimensions
 
     def _pair(self, a: Factor, b: Factor, cross: Form) -> Value:
-        place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+        place = _places(a, b)
         laws, tokens = on_tokens([self._own(a, 0), cross, self._own(b, 1)], place)
         functions = (as_function(label_of(a)), as_function(label_of(b)))
         return [(S.One, ((mean_label(GaussianMean(functions, tuple(laws), len(tokens))), tokens, 0),))]
@@ -315,6 +310,11 @@ def _refuse_large(values: Sequence[Any]) -> None:
         )
 
 
+def _places(a: Factor, b: Factor) -> dict[int, int]:
+    """The indices of two scalars by those of their definitions."""
+    return dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+
+
 def _ties(factor: Factor, tied: Sequence[tuple[int, int]], a: Factor, b: Factor) -> bool:
-    place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+    place = _places(a, b)
     return factor[0] == "I" and tuple(place.get(i, i) for i in factor[1]) in tied

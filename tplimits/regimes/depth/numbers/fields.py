@@ -10,8 +10,9 @@ import numpy
 from sympy import Dummy, Expr, Symbol
 
 from tplimits.arrays import Array
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.regimes.depth.algebra.data import outermost
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -30,8 +31,7 @@ class Field:
 
     def of(self, expr: Expr) -> tuple[Array, tuple[Symbol, ...]]:
         """An expression as an array, and the index of each dimension after the first."""
-        leaves = _outermost(expr)
-        parts = {leaf: self._leaf(leaf) for leaf in leaves}
+        parts = {leaf: self._leaf(leaf) for leaf in outermost(expr)}
         axes = tuple(dict.fromkeys(a for _, at in parts.values() for a in at))
         known: dict[Expr, Any] = dict(self.values)
         change = {}
@@ -68,13 +68,6 @@ class Field:
         kept: Any = [0, *range(1, 1 + len(different))]
         values: Any = array
         return numpy.einsum(values, places, kept), different
-
-
-def _outermost(expr: Expr) -> list[Expr]:
-    """Entries, array entries and sums that stand in no sum."""
-    if isinstance(expr, (Entry, ArrayEntry, AxisSum)):
-        return [expr]
-    return list(dict.fromkeys(leaf for a in expr.args for leaf in _outermost(a)))
 
 
 def _aligned(array: Array, at: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> Array:
