@@ -92,13 +92,11 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return (sympy.log(low) if low > 0 else -sympy.oo), (sympy.log(high) if high > 0 else sympy.oo)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
         low, high = bounds(expr.base)
-        if expr.exp.is_Integer and expr.exp % 2 == 0:
-            least, most = _of_moduli(low, high)
-            if expr.exp > 0:
-                return least**expr.exp, most**expr.exp
-            return (S.Zero if most is S.Infinity else most**expr.exp), (sympy.oo if least == 0 else least**expr.exp)
+        even = expr.exp.is_Integer and expr.exp % 2 == 0
+        if even:
+            low, high = _of_moduli(low, high)
         # a fractional power of what may be negative is not real: nothing is known of it but in this case
-        if low.is_extended_nonnegative:
+        if even or low.is_extended_nonnegative:
             if expr.exp > 0:
                 return low**expr.exp, high**expr.exp
             return (S.Zero if high is S.Infinity else high**expr.exp), (sympy.oo if low == 0 else low**expr.exp)
@@ -112,15 +110,11 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, (functions.maximum, functions.minimum)) and expr.args[0] == -expr.args[1]:
         low, high = bounds(sympy.Abs(expr.args[0]))
         return (low, high) if isinstance(expr, functions.maximum) else (-high, -low)
-    if isinstance(expr, functions.maximum):
-        left, right = bounds(expr.args[0]), bounds(expr.args[1])
-        return max(left[0], right[0]), max(left[1], right[1])
-    if isinstance(expr, functions.minimum):
-        left, right = bounds(expr.args[0]), bounds(expr.args[1])
-        return min(left[0], right[0]), min(left[1], right[1])
-    if isinstance(expr, functions.where):
-        left, right = bounds(expr.args[1]), bounds(expr.args[2])
-        return min(left[0], right[0]), max(left[1], right[1])
+    if isinstance(expr, (functions.maximum, functions.minimum, functions.where)):
+        # one of the last two arguments: a condition stands before them
+        lows, highs = zip(*map(bounds, expr.args[-2:]), strict=True)
+        low = max(lows) if isinstance(expr, functions.maximum) else min(lows)
+        return low, min(highs) if isinstance(expr, functions.minimum) else max(highs)
     # a mean lies between the bounds of what it is a mean of
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)

@@ -84,9 +84,7 @@ class Explicit:
     def _function(self, bodies: Bodies, expr: Expr, entry: Entry, x: Jet) -> Jet:
         """f(x) by its powers around 0."""
         y = self.series.argument
-        # exact rationals: a series asks whether coefficients vanish
-        numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
-        function = expr.xreplace(numbers).xreplace({entry: y})
+        function = _exact(bodies, expr).xreplace({entry: y})
         total = number(0.0)
         terms, tell = self.series.at_zero(function, int(sympy.ceiling(2 + 2 * _most(bodies, expr))))
         if not (tell or self.averages.values_only):
@@ -135,8 +133,7 @@ class Explicit:
 
     def _in_widths(self, bodies: Bodies, expr: Expr, known: Mapping[Expr, Jet]) -> Jet | None:
         """Σ_k n^(−k/2) c_k; None where it grows."""
-        numbers = {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
-        found = self.series.in_widths(expr.xreplace(numbers), bodies.widths)
+        found = self.series.in_widths(_exact(bodies, expr), bodies.widths)
         # read by parts again, where the message names the term that grows
         if any(k < 0 for k in found):
             return None
@@ -158,6 +155,13 @@ def turned(program: Program) -> frozenset[int]:
 def _beside(matrix: int, s: MatMul, sign: Sign) -> Sign:
     """The sign of a product where that of one matrix is turned."""
     return -sign if sign is not None and s.matrix == matrix else sign
+
+
+def _exact(bodies: Bodies, expr: Expr) -> Expr:
+    # rationals: a series asks whether coefficients vanish
+    return expr.xreplace(
+        {k: sympy.nsimplify(v, rational=True) for k, v in bodies.leaves.items() if k not in bodies.widths}
+    )
 
 
 def _most(bodies: Bodies, expr: Expr) -> Expr:

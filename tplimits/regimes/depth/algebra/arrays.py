@@ -41,11 +41,6 @@ class Arrays:
     values: dict[str, numpy.ndarray] = field(default_factory=dict)
     _numbers: dict[float, Fraction] = field(default_factory=dict)
 
-    @property
-    def read(self) -> bool:
-        """Whether any number comes from an array."""
-        return bool(self._numbers or self.values)
-
     def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
         """An array at indices as a number times factors in normal form."""
         if values.size == 0 or constant(values):

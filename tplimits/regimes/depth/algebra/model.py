@@ -108,7 +108,8 @@ class Model:
     `expanded` are arguments of functions that were expanded, with n times their variance; `jumps` are functions
     that are not differentiable at a value of their argument.
     `domains` are numbers in open constants that may not be negative, by the root or logarithm of them.
-    `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
+    `depth` orders the matrices, the largest outermost: each is independent of all operands of the ones before it is
+    read by.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -117,7 +118,6 @@ class Model:
     operands: dict[int, Poly] = field(default_factory=dict)
     depth: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    lines: dict[int, str] = field(default_factory=dict)
     scalars: list[Scalar] = field(default_factory=list)
     weights: dict[str, Weight] = field(default_factory=dict)
     averages: dict[int, Poly] = field(default_factory=dict)

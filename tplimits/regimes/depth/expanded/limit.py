@@ -149,13 +149,13 @@ class NumericSDE(OfBlock):
             self._known[key] = Layers.at(self.program, m, given, ratios)
         return self._known[key]
 
-    def _at(self, V: Any, ratios: Any, constants: Any, what: str) -> list[Coefficients]:
+    def _at(self, V: Any, ratios: Any, constants: Any) -> list[Coefficients]:
         V = _covariances(V)
         layers = self._layers(V.shape[-1], ratios, constants)
         found = []
         # coefficients of one V cost an expansion, and callers ask for drift and diffusion at the same V in turn
         for one in V.reshape(-1, *V.shape[-2:]):
-            key = (what, id(layers), one.tobytes())
+            key = ("at", id(layers), one.tobytes())
             if key not in self._known:
                 resolved, _ = layers.resolved(one)
                 self._known[key] = manifold.coefficients(resolved, one)
@@ -169,7 +169,7 @@ class NumericSDE(OfBlock):
         one it is taken to), and for missing constants; NoLimitError where M does not attract to a manifold.
         """
         given = named_once(constants, named, "drift_at", EvaluationError)
-        found = [c.drift for c in self._at(V, ratios, given, "at")]
+        found = [c.drift for c in self._at(V, ratios, given)]
         return numpy.reshape(found, numpy.shape(V))
 
     def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
@@ -179,14 +179,14 @@ class NumericSDE(OfBlock):
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at fixed points V of M, (…, P, P) over the pairs α ≤ β in row order; raises as `drift_at` does."""
         given = named_once(constants, named, "diffusion_at", EvaluationError)
-        found = numpy.array([c.diffusion for c in self._at(V, ratios, given, "at")])
+        found = numpy.array([c.diffusion for c in self._at(V, ratios, given)])
         return found.reshape(*numpy.shape(V)[:-2], *found.shape[1:])
 
     def layer_at(
         self, V: Any, ratios: Any = None, constants: Any = None, **named: Any
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
         """n E[V′ − V] and n Cov(V′) of one layer at a fixed point V: what b and Σ are projections of."""
-        (found,) = self._at(V, ratios, named_once(constants, named, "layer_at", EvaluationError), "at")
+        (found,) = self._at(V, ratios, named_once(constants, named, "layer_at", EvaluationError))
         return found.layer_drift, found.layer_diffusion
 
     def attracted(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
