@@ -40,11 +40,7 @@ def merged(law: Law, steps: tuple[Affine, ...]) -> tuple[Affine, ...] | None:
             if _sign(form.constant) <= 0:
                 return None
             continue
-        absorbed = False
         for i, other in enumerate(kept):
-            if form == other:
-                absorbed = True
-                break
             base, cross = law.inner(other.slope, other.slope), law.inner(other.slope, form.slope)
             # collinear where Cauchy's inequality is an equality
             if cross == 0 or tidy(cross**2 - variance * base) != 0:
@@ -60,9 +56,8 @@ def merged(law: Law, steps: tuple[Affine, ...]) -> tuple[Affine, ...] | None:
             # of two half-lines in one direction the smaller one is the event
             if _sign(tidy(offset - other.constant)) < 0:
                 kept[i] = form
-            absorbed = True
             break
-        if not absorbed:
+        else:
             kept.append(form)
     return tuple(kept)
 

@@ -156,7 +156,7 @@ class CovarianceSDE(OfBlock):
         return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
 
     def _given(self, V: Any, ratios: Any, constants: Any, named: Any, asked: str) -> tuple[Any, dict[Symbol, float]]:
-        V = numbers.covariance.positive(numbers.covariance.covariances(V))
+        V = numbers.covariance.positive(V)
         values = self.values(V.shape[-1], named_once(constants, named, asked, EvaluationError), ratios)
         numbers.validity.insist_on_chance(self.limit, V, values, asked)
         return V, values
@@ -287,8 +287,7 @@ class CovarianceSDE(OfBlock):
         Where one is not well below 1, as V/(τ0 √n) of logits, the limit does not describe networks of this width.
         V has shape (…, m, m), each number the shape (…).  Raises EvaluationError as `drift_at` does.
         """
-        stage = numbers.covariance
-        V = stage.positive(stage.covariances(V))
+        V = numbers.covariance.positive(V)
         values = self.values(V.shape[-1], named_once(constants, named, "spread_at", EvaluationError), ratios)
         width = whole_from("n", n, 1, EvaluationError)
         return {k: s / numpy.sqrt(width) for k, s in numbers.validity.spreads(self.limit, V, values).items()}

@@ -222,7 +222,7 @@ def expression(
             if label[0] == "Y":
                 name = (arrays or {}).get(label, "φ")
                 random *= IndexedBase(name, real=True)[tuple(inside)] if inside else Symbol(name, real=True)
-            elif label in _COVARIANCES:
+            elif label in _COVARIANCES or label == "R":
                 product *= IndexedBase(label, real=True)[tuple(inside)]
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
@@ -236,8 +236,6 @@ def expression(
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
                 product *= _mean(label, inside, arrays or {}, tokens, known)
-            elif label == "R":
-                product *= IndexedBase("R", real=True)[tuple(inside)]
             else:
                 product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
         product = product if random == 1 else product * sympy.Function("E")(random)

@@ -118,9 +118,11 @@ class OneLayer:
         return totalled(totalled(self.contraction.mean(terms), self._moved_mean(terms, self._late)), moved)
 
     def _moved_mean(self, terms: Sequence[ProductTerm], scalars: frozenset[int]) -> Sum:
-        found = self.contraction.mean(self.responses(terms, scalars))
+        return totalled(self.contraction.mean(self.responses(terms, scalars)), self._joined_twice(terms, scalars))
+
+    def _joined_twice(self, terms: Sequence[ProductTerm], scalars: frozenset[int]) -> Sum:
         twice = self.contraction.joined((p for t in terms for p in self._twice(t, scalars)), shared=True)
-        return totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]})
+        return {(*key[:3], None): c for key, c in twice.items() if key[3]}
 
     def drift(self, mean: Orders) -> Orders:
         """E[V′ − V]."""
@@ -261,8 +263,7 @@ class OneLayer:
         """Refuse noise for which a second average would have to be joined to the same scalars."""
         both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
         # a second average joined to the same scalars costs n^(−1/2) more, and is refused where that is kept
-        twice = self.contraction.joined((p for t in both for p in self._twice(t, scalars)), shared=True)
-        found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
+        found = self._by_order(self._joined_twice(both, scalars))
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
             raise EntangledError(
                 f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "

@@ -126,15 +126,10 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
     >>> solved([g**2 * (1 - a) ** 2, g * a**2 - g])
     (a - 1,)
     """
-    wanted: list[Expr] = []
-    for coefficient in coefficients:
-        # a coefficient vanishes with its numerator; parameters are taken as different from zero, denominators too
-        numerator = sympy.fraction(sympy.together(coefficient))[0]
-        factors = [f for f in _factors(numerator) if not _nonzero(f)]
-        if not factors:
-            return None
-        wanted.append(sympy.Mul(*factors))
-    wanted = list(dict.fromkeys(wanted))
+    # a coefficient vanishes with its numerator; parameters are taken as different from zero, denominators too
+    wanted = list(dict.fromkeys(_reduced(sympy.fraction(sympy.together(c))[0]) for c in coefficients))
+    if S.One in wanted:
+        return None
     symbols = sorted(
         set().union(*(w.free_symbols for w in wanted)) - {Symbol("m", integer=True, positive=True)}, key=str
     )
@@ -142,25 +137,22 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
         return tuple(wanted)
     # the ideal of all coefficients: its basis is 1 where they have no zero in common
     basis = list(sympy.groebner(wanted, *symbols, order="lex").exprs)
-    if basis == [S.One]:
+    # g²(a − 1)² = 0 for g ≠ 0 is a − 1 = 0
+    reduced = list(map(_reduced, basis))
+    if S.One in reduced:
         return None
-    reduced = []
-    for expr in basis:
-        # g²(a − 1)² = 0 for g ≠ 0 is a − 1 = 0
-        factors = [f for f in _factors(expr) if not _nonzero(f)]
-        if not factors:
-            return None
-        reduced.append(sympy.Mul(*factors))
     if reduced != basis and len(reduced) > 1:
         reduced = list(sympy.groebner(reduced, *symbols, order="lex").exprs)
     return tuple(reduced)
 
 
-def _factors(expr: Expr) -> list[Expr]:
+def _reduced(expr: Expr) -> Expr:
+    """What vanishes where an expression does: its factors that may be zero, each once; 1 where there is none."""
     try:
-        return [f for f, _ in sympy.factor_list(expr)[1]]
+        factors = [f for f, _ in sympy.factor_list(expr)[1]]
     except sympy.PolynomialError:  # roots of constants, as in E|Y|^(3/2)
-        return list(sympy.Mul.make_args(expr))
+        factors = sympy.Mul.make_args(expr)
+    return sympy.Mul(*(f for f in factors if not _nonzero(f)))
 
 
 def _nonzero(factor: Expr) -> bool:

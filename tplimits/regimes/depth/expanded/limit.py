@@ -150,7 +150,7 @@ class NumericSDE(OfBlock):
         return self._known[key]
 
     def _at(self, V: Any, ratios: Any, constants: Any) -> list[Coefficients]:
-        V = _covariances(V)
+        V = numbers.covariance.positive(V)
         layers = self._layers(V.shape[-1], ratios, constants)
         found = []
         # coefficients of one V cost an expansion, and callers ask for drift and diffusion at the same V in turn
@@ -192,7 +192,7 @@ class NumericSDE(OfBlock):
     def attracted(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """π(V), the fixed point of M that layers take V to before 1/n tells; raises as `drift_at` does."""
         given = named_once(constants, named, "attracted", EvaluationError)
-        V = _covariances(V)
+        V = numbers.covariance.positive(V)
         return manifold.attracted(self._layers(V.shape[-1], ratios, given), V)
 
     def simulate(
@@ -254,7 +254,3 @@ class NumericSDE(OfBlock):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NumericSDE, (self.program,)
-
-
-def _covariances(V: Any) -> numpy.ndarray:
-    return numbers.covariance.positive(numbers.covariance.covariances(V))

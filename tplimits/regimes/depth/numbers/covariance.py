@@ -45,8 +45,9 @@ def covariances(V: Any, name: str = "V") -> Array:
     return array
 
 
-def positive(V: Array, name: str = "V") -> Array:
-    """The same covariance matrices; EvaluationError where one has a negative eigenvalue beyond rounding."""
+def positive(V: Any, name: str = "V") -> Array:
+    """The same; EvaluationError also where one has a negative eigenvalue beyond rounding."""
+    V = covariances(V, name)
     # entries near the ends of the doubles would overflow or vanish inside the eigensolver
     scale = numpy.maximum(numpy.abs(V).max(axis=(-2, -1), initial=0.0), 1e-300)
     values = numpy.linalg.eigvalsh(V / scale[..., None, None])

@@ -148,8 +148,8 @@ def transpose(A: Any, out: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", forceinline=True)
 def copy(A: Any, out: Any) -> None:
-    """A; assignment to all of an array compiles to slow code, and slowly."""
-    m = A.shape[0]
+    """A, or what of it `out` has room for; assignment to all of an array compiles to slow code, and slowly."""
+    m = out.shape[0]
     for i in range(m):
         for j in range(m):
             out[i, j] = A[i, j]

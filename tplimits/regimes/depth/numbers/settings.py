@@ -11,7 +11,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import finite_number, positive_number, seed_number, true_or_false, whole_from
-from tplimits.regimes.depth.numbers.covariance import covariances, positive
+from tplimits.regimes.depth.numbers.covariance import positive
 from tplimits.regimes.depth.numbers.paths import MEMORY
 
 #: without `stop`, paths are stopped at this many times the largest eigenvalue of V0
@@ -91,7 +91,7 @@ def initial(V0: Any) -> Array:
 
     Raises EvaluationError where it is not square, symmetric, finite and positive semidefinite.
     """
-    V = positive(covariances(V0, "V0"), "V0")
+    V = positive(V0, "V0")
     if V.ndim > 3 or len(V) == 0:
         raise EvaluationError(f"V0 has shape {V.shape}; it is (m, m), or (paths, m, m).")
     return (V + numpy.swapaxes(V, -1, -2)) / 2

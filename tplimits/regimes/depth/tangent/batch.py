@@ -96,15 +96,6 @@ def rescaled(joint: Any, B: Any, Bt: Any) -> float:
     return 2.0 * math.log(by)
 
 
-@njit(nogil=True, error_model="numpy")
-def corner(joint: Any, out: Any) -> None:
-    """The covariance of the state."""
-    m = out.shape[0]
-    for a in range(m):
-        for b in range(m):
-            out[a, b] = joint[a, b]
-
-
 class JointStep(NamedTuple):
     """The compiled step, the addresses it takes, its arrays that the loop fills or reads, and its responses."""
 
@@ -156,7 +147,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
         S = W[path]
         normals.start(noise.streams[path], state)
         ends.stopped[path], ends.clipped[path], total = -1, 0, 0.0
-        corner(S, step.V)
+        products.copy(S, step.V)
         if matrices.is_outside(step.V, ends.low, ends.high, small):
             ends.stopped[path] = 0
         else:
@@ -192,7 +183,7 @@ def batch(W: Any, step_count: int, noise: Any, step: Any, move: Any, ends: Any, 
                     products.copy(fresh, S)
                     if move.alike:
                         total -= rescaled(S, B, Bt)
-                    corner(S, step.V)
+                    products.copy(S, step.V)
                     if matrices.is_outside(step.V, ends.low, ends.high, small):
                         ends.stopped[path] = k
                 else:

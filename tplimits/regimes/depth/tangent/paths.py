@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.given import real_array, whole_number
-from tplimits.regimes.depth.numbers.covariance import covariances, positive
+from tplimits.regimes.depth.numbers.covariance import positive
 
 #: entries of a tangent below this part of the largest are rounding
 _ROUNDING = 1e-13
@@ -111,6 +111,6 @@ def gram(given: Any, m: int, name: str) -> Array:
         return found
     matrix = real_array(name, given)
     try:
-        return positive(covariances(matrix.reshape(m, m), name), name)
+        return positive(matrix.reshape(m, m), name)
     except (EvaluationError, ValueError):
         raise EvaluationError(f"{name} is a token, or a positive semidefinite matrix of shape ({m}, {m}).") from None

@@ -42,7 +42,7 @@ def joint_state(V: Any, C: Any, D: Any) -> tuple[Array, Array, Array]:
         raise EvaluationError(f"V, C and D have shapes {', '.join(str(x.shape) for x in found)}; all are (…, m, m).")
     # each block may be a covariance and all of it none: C is bounded by V and D together
     joint = numpy.block([[found[0], found[1]], [numpy.swapaxes(found[1], -1, -2), found[2]]])
-    covariance.positive(covariance.covariances(joint, "(V, C; Cᵀ, D)"), "(V, C; Cᵀ, D)")
+    covariance.positive(joint, "(V, C; Cᵀ, D)")
     return found[0], found[1], found[2]
 
 
@@ -93,7 +93,7 @@ def per_path(E: Any) -> Any:
     """What a user perturbs, if it is given path by path, checked; EvaluationError where one is no covariance matrix."""
     if whole_number(E) is not None or real_array("E", E).ndim != 3:
         return E
-    return covariance.positive(covariance.covariances(E, "E"), "E")
+    return covariance.positive(E, "E")
 
 
 def _settings(asked: Mapping[str, Any], V: Array) -> Settings:
