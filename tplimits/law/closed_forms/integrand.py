@@ -244,8 +244,6 @@ def step_products(expr: Expr) -> Expr:
     """
     if not holds(expr, step, sympy.sinh, sympy.cosh):
         return expr
-    if not expr.args:
-        return expr
     args = [step_products(a) for a in expr.args]
     if isinstance(expr, (sympy.sinh, sympy.cosh)):
         return expr.func(*args).rewrite(sympy.exp)
