@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sympy import Expr, Rational, S, srepr
 
-from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly
+from tplimits.regimes.depth.algebra.coefficients import Ring
+from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly, ProductTerm
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
@@ -148,6 +149,11 @@ class Model:
             operand = self.layers[label].operand if label[0] == "F" else None
             if operand is not None:
                 yield from self.weights_in(self.operands[operand])
+
+    def in_ring(self, terms: Iterable[ProductTerm]) -> tuple[Model, Ring]:
+        """The model with its coefficients in one ring with those of some terms."""
+        ring = Ring([t.coeff for t in (*terms, *(t for p in self.operands.values() for t in p.terms))])
+        return replace(self, operands={p: ring.poly(operand) for p, operand in self.operands.items()}), ring
 
     def note(self, name: str, variance: Form, order: int | None) -> None:
         """A jump of the least order at which it was met."""

@@ -10,7 +10,6 @@ from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order, collected
 from tplimits.regimes.depth.algebra.products import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
 from tplimits.regimes.depth.derivation.contraction import Contraction
-from tplimits.regimes.depth.derivation.scalars.sizes import in_ring
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.arrays import Arrays
@@ -73,7 +72,7 @@ class Cumulants:
         return [t._replace(factors=placed(t.factors, change, 0, 0)) for t in self.model.scalars[scalar].poly.terms]
 
     def _contraction(self, terms: Iterable[ProductTerm]) -> tuple[Contraction, Ring, Model]:
-        exact, ring = in_ring(self.model, terms)
+        exact, ring = self.model.in_ring(terms)
         return Contraction(exact, ring.one), ring, exact
 
     def _orders(self, found: Any, exact: Model, ring: Ring) -> Orders:

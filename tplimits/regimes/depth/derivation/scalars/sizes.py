@@ -6,11 +6,8 @@ of averages is at most of the product of their sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tplimits.regimes.depth.algebra.coefficients import Ring
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order
 from tplimits.regimes.depth.algebra.model import ONES
 from tplimits.regimes.depth.algebra.products import (
@@ -30,6 +27,7 @@ from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.arrays import Arrays
+    from tplimits.regimes.depth.algebra.coefficients import Ring
     from tplimits.regimes.depth.algebra.model import Model
 
 #: axes an average can have
@@ -79,17 +77,11 @@ def variance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> 
 
 
 def _in_ring(poly: Poly, model: Model, free: frozenset[int]) -> tuple[Model, Ring, list[ProductTerm]]:
-    """The same with a sum, and the terms of it with their indices named."""
-    exact, ring = in_ring(model, poly.terms)
+    """A model with its coefficients in one ring with those of a sum, and the terms of it with their indices named."""
+    exact, ring = model.in_ring(poly.terms)
     held = indices(f for t in poly.terms for f in t.factors)
     change = {i: free_index(place) for place, i in enumerate(sorted(held & free))}
     return exact, ring, [t._replace(factors=renamed(t.factors, change)) for t in ring.poly(poly).terms]
-
-
-def in_ring(model: Model, terms: Iterable[ProductTerm]) -> tuple[Model, Ring]:
-    """A model with its coefficients in one ring with those of some terms."""
-    ring = Ring([t.coeff for t in (*terms, *(t for p in model.operands.values() for t in p.terms))])
-    return replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()}), ring
 
 
 def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form]:
