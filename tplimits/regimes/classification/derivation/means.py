@@ -29,6 +29,7 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
 )
@@ -90,7 +91,7 @@ def _zeros(program: Program) -> set[int]:
     """The values that are 0 whatever weights and data are."""
     found: set[int] = set()
     for position, s in enumerate(program):
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             size = size_of(s.body, lambda e: Size() if e.source in found else CONSTANT, program.known.width_symbols)
             is_zero = size.total == NOTHING
         else:
@@ -174,9 +175,7 @@ def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
     Powers of n in the program are constants: what is small because of them alone has no mean that vanishes.
     """
     swap = _constants(program)
-    instructions = tuple(
-        replace(s, body=s.body.xreplace(swap)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s for s in program
-    )
+    instructions = tuple(replace(s, body=s.body.xreplace(swap)) if isinstance(s, Nonlin) else s for s in program)
     program = _declared(program, swap, instructions=instructions)
     found, silent = Recursion(program, Tangent(program, {}, len(program)), outputs=()), set[int]()
     for position, s in enumerate(program):

@@ -24,7 +24,7 @@ from sympy import Integer, Symbol
 
 from tplimits.arrays import Array
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.kinds import Initial, InitialMatrix, MatMul, OuterNonlin
 from tplimits.regimes.depth.finite.states import cholesky
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Layer(Execution):
         """One function of neurons, at the arrays as they are."""
         return self.outer(s)
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         position = len(self.arrays)
         if position == self.program.state:
             return self.state

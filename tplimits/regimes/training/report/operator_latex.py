@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, Initial, MatMul, Nonlin
 from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation, latex_label
 from tplimits.regimes.training.report.tangent_terms import Shown, TangentTerm, by_optimizer
 from tplimits.regimes.training.report.update_functions import entry_by_entry, factored_latex, is_factored, latex_signs
@@ -56,7 +48,7 @@ def _latex_kets(shown: Shown) -> Iterator[Formula]:
     """What the kets of the operator are, given the data; images are Gaussian up to their dot parts."""
     total, given = shown.total, frozenset(range(len(shown.total)))
     for s in total:
-        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+        if isinstance(s, Initial):
             continue
         left = latex_label(s.name)
         left = rf"{{{left}}}_{{{','.join(map(latex_name, s.axes))}}}" if s.axes else left
@@ -68,7 +60,7 @@ def _latex_kets(shown: Shown) -> Iterator[Formula]:
         elif isinstance(s, Avg):
             right = rf"\langle 1{_WRITE.body(total, s.operand, given)}"
         else:
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             right = _WRITE.body(total, s.body, given)
         yield Formula(left, "=", (right,))
 

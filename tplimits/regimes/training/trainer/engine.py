@@ -16,17 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
 from tplimits.program.loops.lowering import forward, training
-from tplimits.program.loops.updating import (
-    FACTOR,
-    KEEP,
-    NEXT,
-    RATE,
-    TARGETS,
-    WEIGHTS,
-    Updating,
-    kind_of,
-    with_signal,
-)
+from tplimits.program.loops.updating import FACTOR, KEEP, NEXT, RATE, TARGETS, WEIGHTS, Updating, kind_of, with_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.schedules import scheduled
 from tplimits.program.nodes.evaluate import evaluate
