@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
-from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.roles import terms_of
 from tplimits.regimes.classification.derivation.sizes import exponent_of
@@ -49,11 +49,6 @@ def scores_of(program: Program) -> dict[int, Fraction]:
     A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
     """
     return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
-
-
-def body_of(s: Instruction) -> sympy.Expr:
-    """What an entrywise instruction computes; 0 of the others."""
-    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
 
 
 def weights_of_sums(program: Program) -> dict[str, Fraction]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sympy import Expr
-
 from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.language.render import body_text, number_text, right_hand_side
@@ -167,19 +165,15 @@ def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
 def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
     """The update function as a recursion."""
     if is_factored(optimizer):
-        values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items())
+        values = ", ".join(f"{x} = {number_text(v)}" for x, v in optimizer.hyperparameters.items())
         yield from (f"Q_t{whose}: {line}" for line in factored_text())
         yield f"   (g = G_t, t = 0, 1, …; {values})"
         return
     optimizer = entry_by_entry(optimizer)
     states, output = optimizer.formula
-    lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
-    values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
+    lines = [f"Q_t{whose} = {number_text(output)}", *(f"{s.name} ← {number_text(s.update)}" for s in states)]
+    values = ", ".join(f"{x} = {number_text(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
     yield ",   ".join(lines) + f"   (entry by entry, g = G_t, t = 0, 1, …{'; ' if values else ''}{values})"
-
-
-def _plain(expr: Expr) -> str:
-    return number_text(expr)
 
 
 def _kets(shown: Shown) -> Iterator[str]:
