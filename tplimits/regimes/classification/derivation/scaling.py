@@ -23,7 +23,7 @@ from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import Avg, MatMul, Nonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
-from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers
+from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers, powers_in
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.near_limits import left_of
 from tplimits.regimes.classification.derivation.sizes import HALF, HOMOGENEOUS, Size, exponent_of, size_of
@@ -199,9 +199,7 @@ class _Reader:
         """Scalars whose limit is zero that powers of n make of order 1: of several in a product as many as it takes."""
         found: set[Entry] = set()
         for node in parts.found(body, sympy.Mul):
-            powers = {
-                f: exponent_of(f, self.widths) for f in node.args if f.free_symbols & self.widths and not f.has(Entry)
-            }
+            powers = powers_in(node, self.widths)
             left = sum(powers.values()) if max(powers.values(), default=0) > 0 else 0
             small = [(f, e) for f in node.args if f not in powers for e in self._vanishing(f)]
             # averages first: others are zero because of these
