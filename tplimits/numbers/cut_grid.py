@@ -95,12 +95,7 @@ def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
 
 
 def _cut(
-    cutting: Cutting,
-    level: int,
-    outer: int,
-    dimension: int,
-    doubled: tuple[int, ...] = (),
-    least: float = _LEAST,
+    cutting: Cutting, level: int, outer: int, dimension: int, doubled: tuple[int, ...] = (), least: float = _LEAST
 ) -> tuple[Array, Array]:
     """The product rule of one resolution, coordinate by coordinate."""
     radius = cutting.radius

@@ -27,15 +27,7 @@ from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol, wi
 from tplimits.program.nodes.evaluate import evaluate as evaluated
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, Initial, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.running_errors import RunningErrors, may_be_lost, refuse_rounding
 from tplimits.program.parts import holds
 
@@ -93,10 +85,10 @@ class ParticleExecution(Execution):
         other.populations = {w: Population(self._normals[w], self._white, rows[w]) for w in self.width}
         return other
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         if isinstance(s, InitialMatrix):
             return numpy.empty(0)
-        if isinstance(s, InitialScalar) or s.name in self.given:
+        if not isinstance(s, InitialVector) or s.name in self.given:
             return super()._initial(s)
         population, shape = self.populations[s.over], self.shape(s.axes)
         full = (1, *shape, population.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,13 @@ class Curve:
     y: tuple[float, ...]
     error: tuple[float, ...] = ()
     limit: float | None = None
+
+
+def sizes_drawn(sizes: Iterable[tuple[str, Sequence[float]]], widths: Sequence[int], across: str) -> str:
+    """A picture of sizes by name against widths, of those that are known at all of them."""
+    x = tuple(map(float, widths))
+    curves = [Curve(k, x, tuple(math.log2(s / many[0]) for s in many)) for k, many in sizes if len(many) == len(x)]
+    return drawn(curves, f"{across}; log₂ of the size over that at the first width", logarithmic=True)
 
 
 def drawn(curves: Sequence[Curve], across: str, logarithmic: bool = False) -> str:

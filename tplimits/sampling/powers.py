@@ -38,7 +38,7 @@ from tplimits.law.observables import BracketObservable, Observable
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol, width_symbol
 from tplimits.program.nodes.functions import kinks
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, MatMul, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.parity import Sign, signs
 from tplimits.sampling.estimate import Series
 
@@ -55,7 +55,7 @@ def has_corner(program: Program, position: int, beside_vectors: bool = False) ->
     ... def gate(x: tp.Vector, y: tp.Vector):
     ...     z = tp.relu(tp.avg(x * y)) * x
     ...     return tp.avg(z * tp.relu(x - tp.avg(x)))
-    >>> [has_corner(gate, p) for p, s in enumerate(gate) if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    >>> [has_corner(gate, p) for p, s in enumerate(gate) if isinstance(s, Nonlin)]
     [False, True, False]
     >>> @tp.program
     ... def scaled(x: tp.Vector, y: tp.Vector):
@@ -66,7 +66,7 @@ def has_corner(program: Program, position: int, beside_vectors: bool = False) ->
     True
     """
     instruction = program[position]
-    if not isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+    if not isinstance(instruction, Nonlin):
         return False
     found = [argument for argument in kinks(instruction.body) if _of_scalars(program, argument)]
     return any(program[e.source].width is not None or not beside_vectors for a in found for e in a.atoms(Entry))
@@ -112,7 +112,7 @@ def _touches(program: Program, argument: Expr) -> bool:
 
 def has_kink(program: Program) -> bool:
     """Whether any function of the program has a kink or a jump."""
-    return any(kinks(s.body) for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    return any(kinks(s.body) for s in program if isinstance(s, Nonlin))
 
 
 def _of_scalars(program: Program, argument: Expr) -> bool:
@@ -201,11 +201,7 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     'L + b/n'
     """
     known = _constants(program, given or {})
-    bodies = {
-        p: _in_signs(s.body.xreplace(known))
-        for p, s in enumerate(program)
-        if isinstance(s, (OuterNonlin, ScalarNonlin))
-    }
+    bodies = {p: _in_signs(s.body.xreplace(known)) for p, s in enumerate(program) if isinstance(s, Nonlin)}
     try:
         flipped = {p: _with_other_roots(body, program) for p, body in bodies.items()}
     except _OtherRoots:

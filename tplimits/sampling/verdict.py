@@ -20,14 +20,7 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Report as Progress
 from tplimits.progress import reporting
-from tplimits.sampling.adaptive import (
-    Inquiry,
-    doubtful,
-    look_again,
-    sample_adaptively,
-    sample_fixed,
-    sample_pilot,
-)
+from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed, sample_pilot
 from tplimits.sampling.claims import Claim, checked
 from tplimits.sampling.controls import Plain
 from tplimits.sampling.powers import series

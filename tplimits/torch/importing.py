@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import Initial, InitialMatrix
 from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
@@ -162,9 +162,7 @@ class TorchProgram(Program):
     def gaussian(self) -> TorchProgram:
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
-            replace(s, law=Law(s.law.mean, s.law.std))
-            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.law.shape != GIVEN
-            else s
+            replace(s, law=Law(s.law.mean, s.law.std)) if isinstance(s, Initial) and s.law.shape != GIVEN else s
             for s in self.instructions
         )
         return replace(self, instructions=changed)

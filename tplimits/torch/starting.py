@@ -15,14 +15,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.kinds import (
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, Nonlin
 from tplimits.program.nodes.laws import GIVEN, NORMAL, Law
 from tplimits.program.parametrization.roles import roles
 
@@ -89,7 +82,7 @@ def _added(program: Program, vector: Instruction, small: frozenset[str]) -> bool
     position = program.initial_names[vector.name]
     for reader in program.graph.successors(position):
         s = program[reader]
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or not _stands_beside(program, s.body, position, small):
+        if not isinstance(s, Nonlin) or not _stands_beside(program, s.body, position, small):
             return False
     return True
 

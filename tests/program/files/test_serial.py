@@ -196,11 +196,15 @@ def test_a_returned_number_and_a_program_without_arguments():
     assert round_trip(number).arguments == () and round_trip(pair).returns_tuple
 
 
+def kinds_of(cls):
+    return [kind for c in cls.__subclasses__() for kind in kinds_of(c)] or [cls]
+
+
 def test_every_field_of_every_instruction_is_written():
     programs = (everything, discrete, moving(mlp_of_data, {"c": lambda t: 1 + t})[0])
     written = {key for program in programs for s in json.loads(to_json(program))["instructions"] for key in s}
     renamed = {"law": "mean", "matrix_indices": "indices", "slots": "slot_widths"}
-    for cls in Instruction.__subclasses__():
+    for cls in kinds_of(Instruction):
         for field in dataclasses.fields(cls):
             assert field.name == "line" or renamed.get(field.name, field.name) in written, (cls, field.name)
     of_roles = {"state", "parts", "inputs"}  # of blocks and networks

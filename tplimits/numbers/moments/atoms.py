@@ -138,12 +138,7 @@ class _Collected:
         self._file(coefficient, degree, tilt, gate, wave)
 
     def _file(
-        self,
-        number: Expr,
-        degree: int,
-        tilt: float,
-        gate: tuple[str, Expr] | None,
-        wave: tuple[str, float] | None,
+        self, number: Expr, degree: int, tilt: float, gate: tuple[str, Expr] | None, wave: tuple[str, float] | None
     ) -> None:
         if degree > MOST_DEGREE:
             raise NoAtoms

@@ -31,8 +31,8 @@ from tplimits.program.nodes.kinds import (
     InitialVector,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
-    ScalarNonlin,
 )
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class _Replay:
         s, trace = self.program[position], self.trace
         axes, width = self._axes(s), self.width[s.width] if s.width else None
         name = self.prefix + s.name
-        if isinstance(s, (OuterNonlin, ScalarNonlin)) and not (isinstance(s, OuterNonlin) and s.slots):
+        if isinstance(s, Nonlin) and not (isinstance(s, OuterNonlin) and s.slots):
             self.made[position] = Value(trace, self.expr(s.body), width, axes, line=s.line)
             return
         value = Value(trace, sympy.S.Zero, width, axes, origin=self._origin(s, name), line=s.line)

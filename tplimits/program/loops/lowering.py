@@ -21,11 +21,10 @@ from tplimits.program.network.samples import at_sample, dependent, with_samples
 from tplimits.program.network.total import cotangent, differentiable
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, sources, width_symbol
 from tplimits.program.nodes.kinds import (
-    INITIAL,
     Avg,
+    Initial,
     InitialMatrix,
     InitialScalar,
-    InitialVector,
     Instruction,
     MatMul,
     OuterNonlin,
@@ -92,7 +91,7 @@ class Lowering(Statements, Walker[None]):
                 if position in self.parts.maxima:
                     wanted |= sources(self.parts.maxima[position][0])
         for position, s in enumerate(self.program):
-            if position in wanted or (isinstance(s, INITIAL) and position not in self.parts.maxima):
+            if position in wanted or (isinstance(s, Initial) and position not in self.parts.maxima):
                 self.at, self.extent_of = position, {axis_symbol(a): self.program.root_axis(a) for a in s.axes}
                 self.read(s)
 
@@ -106,7 +105,7 @@ class Lowering(Statements, Walker[None]):
         target = self.place[self.at] = self.declare("m", self._extents(s), VALUE)
         self.state(target, self._symbols(s), self.entry(inside), tuple(i for i, _ in bound), largest=True)
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar, *at: object) -> None:
+    def _initial(self, s: Initial, *at: object) -> None:
         if self.at == self.signal:
             self.place[self.at] = "chi"
             self.arrays["chi"] = Array("chi", self._extents(s), DATA, s.name)
@@ -172,7 +171,7 @@ class Lowering(Statements, Walker[None]):
     def gradient(self, name: str, uses: Collection[Use]) -> None:
         """The gradient of one parameter, the sum of its uses."""
         s = self.program[self.program.initial_names[name]]
-        assert isinstance(s, INITIAL)
+        assert isinstance(s, Initial)
         extents = self._extents(s)
         target = self.declare("g", extents, GRADIENT, name)
         n0 = width_symbol(self.program[self.program.returns[0]].width or "n")

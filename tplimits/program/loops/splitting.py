@@ -35,7 +35,7 @@ from tplimits.program.nodes.entries import (
     free_axes,
     reads_vectors,
 )
-from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin, moved
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, Nonlin, OuterNonlin, moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -103,7 +103,7 @@ class _Splitting:
     def _instruction(self, s: Instruction) -> int:
         self.hint = s.name
         s = moved(s, self.places.__getitem__)
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             return self._add(s)
         self.running = {axis_symbol(a): a for a in s.axes}
         self.widths = (

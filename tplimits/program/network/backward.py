@@ -39,22 +39,13 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, Initial, Instruction, MatMul, Nonlin, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.program.nodes.stated import Line
 
-_DATA = (InitialMatrix, InitialVector, InitialScalar)
+_DATA = Initial
 
 
 @dataclass(frozen=True)
@@ -224,7 +215,7 @@ class Walk:
         elif isinstance(s, Avg):
             factor = self._widths(self._readout, s.over)
             self._deliver(s, position, place, s.operand.xreplace(at), factor * gradient, {})
-        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(s, Nonlin):
             self._nonlin(s, position, place, gradient, at)
 
     def _matmul(self, s: MatMul, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]) -> None:
@@ -248,9 +239,7 @@ class Walk:
         hint = self.program[s.matrix].name + ("" if s.transposed else "ᵀ") + self._name(position, place)
         self._deliver(s, position, place, operand, self.growing.emit(back, hint), {})
 
-    def _nonlin(
-        self, s: OuterNonlin | ScalarNonlin, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]
-    ) -> None:
+    def _nonlin(self, s: Nonlin, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]) -> None:
         """Each derivative of the body times the gradient, delivered to the entries it belongs to."""
         for partial in partials(s.body.xreplace(at), self.growing.running):
             if self._needed[partial.entry.source]:

@@ -22,14 +22,7 @@ from tplimits.program.network.parameters import places_of_neurons
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import (
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Initial, InitialMatrix, InitialScalar, InitialVector, Instruction, Nonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -86,7 +79,7 @@ def sums_to_zero(program: Program, position: int, instead: Instruction | None = 
 def _is_positive_somewhere(program: Program, position: int, last: Instruction) -> bool:
     """Whether what is read up to an instruction is positive where all that is given is."""
     read = (*(program[p] for p in networkx.ancestors(program.graph, position)), last)
-    return all(_is_positive(s.body) for s in read if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    return all(_is_positive(s.body) for s in read if isinstance(s, Nonlin))
 
 
 def _is_positive(node: Expr) -> bool:
@@ -143,7 +136,7 @@ def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[A
     given: dict[str, Any] = {name: rng.uniform(0.2, 0.8) for name in program.constants}
     shapes = Execution(program, n, 1, rng, ratios, given)
     for s in program:
-        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.name not in places_of_neurons(program):
+        if isinstance(s, Initial) and s.name not in places_of_neurons(program):
             given[s.name] = _drawn(s, shapes, size, rng)
     if moved:
         names = [s.name for s in program if s.name in given and not (isinstance(s, InitialScalar) and s.of)]
@@ -156,9 +149,7 @@ def _sum(program: Program, n: int, size: float = 1.0, moved: int = 0) -> tuple[A
         return (end if program[len(program) - 1].width is None else end.sum(axis=-1)), largest * n
 
 
-def _drawn(
-    s: InitialMatrix | InitialVector | InitialScalar, run: Execution, size: float, rng: numpy.random.Generator
-) -> Any:
+def _drawn(s: Initial, run: Execution, size: float, rng: numpy.random.Generator) -> Any:
     """Random values for initial data, of any law: training takes them everywhere."""
     shape = run.shape(s.axes)
     if isinstance(s, InitialScalar) and s.of is not None:

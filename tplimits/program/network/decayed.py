@@ -21,8 +21,8 @@ from tplimits.program.nodes.kinds import (
     InitialVector,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
-    ScalarNonlin,
     moved,
 )
 from tplimits.program.nodes.spec import verify
@@ -71,7 +71,7 @@ class _Writer:
         elif isinstance(s, Avg):
             powers = self.powers[s.operand.source]
             s = moved(s, self._place)
-        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(s, Nonlin):
             s = replace(s, body=self.read(s.body))
         self.powers.append(powers)
         self.instructions.append(s)

@@ -20,7 +20,7 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     size_symbol,
 )
-from tplimits.program.nodes.kinds import InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Growing:
 
     def emit(self, instruction: Instruction, hint: str) -> Entry:
         """Add an instruction without a name, or find the same one; its entry at its own indices."""
-        if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+        if isinstance(instruction, Nonlin):
             # bound indices are numbered anew each time: without one numbering equal gradients would not be found again
             instruction = replace(instruction, body=canonical_bound_axes(instruction.body))
         position = self._known.get(instruction)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError, TplimitsError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.given import exact_number, names_of
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import Initial, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GRID
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def scalars_unlike_normal(network: Program) -> tuple[str, ...]:
 
 def parameter_places(program: Program) -> dict[int, str]:
     """The trainable parameters of a network, by position: initial data that are no inputs and move by no schedule."""
-    kinds = (InitialMatrix, InitialVector, InitialScalar)
+    kinds = Initial
     return {
         p: s.name
         for p, s in enumerate(program)

@@ -22,16 +22,7 @@ from tplimits.program.language.names import free_name
 from tplimits.program.network.differentiate import without_continuous_jumps
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps, slope
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, Initial, InitialVector, Instruction, MatMul, Nonlin, OuterNonlin
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.parts import put_in, remembered
 
@@ -79,7 +70,7 @@ class _Writer:
         """Write the tangent of one instruction, if anything trainable is behind it."""
         s = self.program[position]
         name = f"δ{s.name}"
-        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+        if isinstance(s, Initial):
             if s.name in self.train:
                 vector = isinstance(s, InitialVector)
                 fresh = replace(s, law=Law(std=self.scales[s.name]) if vector and s.name in self.scales else NORMAL)
@@ -90,7 +81,7 @@ class _Writer:
             if s.operand.source in self.of:
                 self.of[position] = self.add(replace(s, operand=self._moved(s.operand)), name)
         else:
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             body = self.derivative(s.body)
             if body != 0:
                 self.of[position] = self.add(replace(s, body=body), name)

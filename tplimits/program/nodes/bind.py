@@ -14,14 +14,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError, ProgramError, shown
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
-from tplimits.program.nodes.kinds import (
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, Nonlin
 from tplimits.program.nodes.normalise import normalise
 from tplimits.program.nodes.spec import verify
 
@@ -144,7 +137,7 @@ def _known_to(part: Program, values: Mapping[str, Any]) -> dict[str, Any]:
 def _substituted(instruction: Instruction, substitution: Mapping[Expr, Expr]) -> Instruction:
     if not substitution:
         return instruction
-    if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+    if isinstance(instruction, Nonlin):
         return replace(instruction, body=instruction.body.xreplace(substitution))
     if isinstance(instruction, (InitialMatrix, InitialVector)):
         return replace(instruction, law=instruction.law.changed(lambda v: v.xreplace(substitution)))

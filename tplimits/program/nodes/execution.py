@@ -22,6 +22,7 @@ from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.program.nodes.grid import Grid, Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (
     Avg,
+    Initial,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -68,7 +69,7 @@ class Execution(Setting, Walker[Array]):
                 self.arrays.append(self.read(instruction))
         return self
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         axes = self.shape(s.axes)
         if isinstance(s, InitialMatrix):
             shape = (*axes, self.width[s.rows], self.width[s.columns])
@@ -103,7 +104,7 @@ class Execution(Setting, Walker[Array]):
     def initial_scalar(self, s: InitialScalar) -> Array:
         return self._initial(s)
 
-    def _drawn(self, s: InitialMatrix | InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
+    def _drawn(self, s: Initial, shape: tuple[int, ...]) -> Array:
         """Entries by their law; places of neurons are where they are."""
         full = (self.draws, *shape)
         if s.law.shape == GRID:

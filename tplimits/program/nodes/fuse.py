@@ -39,6 +39,7 @@ from tplimits.program.nodes.kinds import (
     InitialVector,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
     ordered_slots,
@@ -164,7 +165,7 @@ class _Builder:
         if not scaled:
             return set()
         sources = {e.source for u in scaled for e in entries(self.inlined[u])}
-        bodies = (s.body for s in self.instructions if isinstance(s, (OuterNonlin, ScalarNonlin)))
+        bodies = (s.body for s in self.instructions if isinstance(s, Nonlin))
         # a quotient of two widths is a number
         as_one = (body.xreplace(dict.fromkeys(widths, N)) for body in bodies)
         lost = (body for body in as_one if N not in found(body, Symbol))
@@ -193,7 +194,7 @@ class _Builder:
 
     def _same_as(self, instruction: Instruction) -> int | None:
         """The instruction this one merely repeats: y = x."""
-        if isinstance(instruction, (OuterNonlin, ScalarNonlin)) and isinstance(instruction.body, Entry):
+        if isinstance(instruction, Nonlin) and isinstance(instruction.body, Entry):
             source = instruction.body.source
             own = OWN if instruction.width else NO_NEURON
             # a transposition or a selection reads other indices, and is an instruction of its own
@@ -253,7 +254,7 @@ class _Builder:
 
     def _read_through(self, entry: Entry) -> Expr:
         s = self.instructions[entry.source]
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or entry.neuron not in (OWN, NO_NEURON):
+        if not isinstance(s, Nonlin) or entry.neuron not in (OWN, NO_NEURON):
             return entry
         if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
             return entry

@@ -40,7 +40,7 @@ class Instruction:
     @property
     def operands(self) -> tuple[int, ...]:
         """Positions of the instructions this one reads, each once, in increasing order."""
-        return () if isinstance(self, INITIAL) else tuple(sorted(sources(made_of(self))))
+        return () if isinstance(self, Initial) else tuple(sorted(sources(made_of(self))))
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -49,14 +49,21 @@ class Instruction:
 
     def changed(self, change: Callable[[Expr], Expr]) -> Self:
         """The instruction with something done to its body, or to its operand; initial values have none."""
-        if isinstance(self, INITIAL):
+        if isinstance(self, Initial):
             return self
-        part = "body" if isinstance(self, (OuterNonlin, ScalarNonlin)) else "operand"
+        part = "body" if isinstance(self, Nonlin) else "operand"
         return replace(self, **{part: change(made_of(self))})
 
 
 @dataclass(frozen=True)
-class InitialMatrix(Instruction):
+class Initial(Instruction):
+    """What a program is given: it reads nothing, and has a law where it is drawn."""
+
+    law: Law = NORMAL
+
+
+@dataclass(frozen=True)
+class InitialMatrix(Initial):
     """A matrix with `rows` × `columns` iid entries ζ/√columns, one per index of the axes; ζ is N(0, 1) unless told.
 
     `law` is that of ζ, with mean 0 and variance 1.
@@ -64,15 +71,13 @@ class InitialMatrix(Instruction):
 
     rows: str = "n"
     columns: str = "n"
-    law: Law = NORMAL
 
 
 @dataclass(frozen=True)
-class InitialVector(Instruction):
+class InitialVector(Initial):
     """A vector with iid entries of the given law, one per index of the axes."""
 
     over: str = "n"
-    law: Law = NORMAL
 
     @property
     def width(self) -> str:
@@ -89,7 +94,7 @@ class InitialVector(Instruction):
 
 
 @dataclass(frozen=True)
-class InitialScalar(Instruction):
+class InitialScalar(Initial):
     """A number given from outside; `value` is its default, `law` that of its draws where nothing is given.
 
     Data with `of` are indices of that axis, and are read as indices alone.  One that is `scheduled` is given anew at
@@ -98,16 +103,11 @@ class InitialScalar(Instruction):
 
     value: Expr | None = None
     of: str | None = None
-    law: Law = NORMAL
     scheduled: bool = False
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return () if self.value is None else (self.value,)
-
-
-#: what a program is given
-INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,24 @@ class MatMul(Instruction):
 
 
 @dataclass(frozen=True)
-class OuterNonlin(Instruction):
+class Nonlin(Instruction):
+    """A function of entries, written as its body."""
+
+    body: Expr = sympy.S.Zero
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True)
+class OuterNonlin(Nonlin):
     """y_α = mean over β1..βr of body(α, β1, ..., βr); order r + 1.
 
     `slots` are the averaged neuron indices as they stand in the body, `slot_names` what the user
     called them, `slot_widths` the widths they run over.
     """
 
-    body: Expr = sympy.S.Zero
     slots: tuple[Symbol, ...] = ()
     slot_names: tuple[str, ...] = field(default=(), compare=False)
     slot_widths: tuple[str, ...] = ()
@@ -151,10 +161,6 @@ class OuterNonlin(Instruction):
     def order(self) -> int:
         return 1 + len(self.slots)
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return (self.body,)
-
 
 @dataclass(frozen=True)
 class Avg(Instruction):
@@ -165,19 +171,13 @@ class Avg(Instruction):
 
 
 @dataclass(frozen=True)
-class ScalarNonlin(Instruction):
+class ScalarNonlin(Nonlin):
     """A function of scalars alone."""
-
-    body: Expr = sympy.S.Zero
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return (self.body,)
 
 
 def made_of(s: Instruction) -> Expr:
     """The body of a function, the operand of an image or of an average."""
-    if isinstance(s, (OuterNonlin, ScalarNonlin)):
+    if isinstance(s, Nonlin):
         return s.body
     assert isinstance(s, (MatMul, Avg))
     return s.operand

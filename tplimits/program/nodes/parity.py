@@ -14,7 +14,7 @@ from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.functions import BENT, Real, softplus
-from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, Nonlin
 from tplimits.program.nodes.pieces import by_pieces
 from tplimits.program.parts import holds, longer, remembered
 
@@ -88,7 +88,7 @@ def signs(
             found.append(image(s, found[s.operand.source]))
         elif isinstance(s, Avg):
             found.append(found[s.operand.source])
-        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(s, Nonlin):
             found.append(_of_body(*sides.get(position, (s.body, s.body)), found))
         else:
             found.append(vectors if isinstance(s, InitialVector) else 1)

@@ -20,15 +20,7 @@ from tplimits.program.nodes.execution import run
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import stop_gradient
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.kinds import (
-    INITIAL,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Initial, InitialScalar, Instruction, Nonlin, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.stated import IndexTable
@@ -157,9 +149,7 @@ class Program:
     @cached_property
     def initial_names(self) -> dict[str, int]:
         """The names under which initial data can be given: the printed ones, and those of the signature."""
-        initial = {
-            p: s.name for p, s in enumerate(self) if isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
-        }
+        initial = {p: s.name for p, s in enumerate(self) if isinstance(s, Initial)}
         found = {name: p for p, name in initial.items()}
         for name, position in self.names.items():
             if position in initial:  # an argument that was bound again is still known as x#1
@@ -232,7 +222,7 @@ class Program:
     @cached_property
     def returned(self) -> Program:
         """The same outputs, with 0 for what none of them rests on: it can refuse nothing, and all places stay."""
-        unread = {p for p, s in enumerate(self) if p not in self.read and not isinstance(s, INITIAL)}
+        unread = {p for p, s in enumerate(self) if p not in self.read and not isinstance(s, Initial)}
         if not unread:
             return self
         return self.replace(instructions=tuple(_zero(s) if p in unread else s for p, s in enumerate(self)))
@@ -241,7 +231,7 @@ class Program:
     def released(self) -> Program:
         """The same values without stopped gradients: what limits are asked of, once gradients are written."""
         every = [s for program in (self, *self.parts) for s in program]
-        if not any(isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(stop_gradient) for s in every):
+        if not any(isinstance(s, Nonlin) and s.body.has(stop_gradient) for s in every):
             return self
         return self.replace(
             instructions=tuple(s.changed(lambda expr: expr.replace(stop_gradient, lambda x: x)) for s in self),

@@ -53,7 +53,10 @@ def roles(network: Program) -> Roles:
             kinds[name] = "readout" if position in readouts else "vector"
         else:
             kinds[name] = "scalar"
-    return Roles(kinds, _vanishes_without(_flat(network), readouts))
+    body = _flat(network)
+    # every term of the output holds a readout
+    read_out = body != 0 and all(any(_holds(t, p) for p in readouts) for t in terms_of(body))
+    return Roles(kinds, read_out)
 
 
 def _flat(network: Program) -> Expr:
@@ -139,8 +142,3 @@ def _multiplies(body: Expr, position: int, sources: set[int]) -> bool:
             if position in direct and direct & sources:
                 return True
     return False
-
-
-def _vanishes_without(body: Expr, readouts: frozenset[int]) -> bool:
-    """Whether every term of the output holds a readout."""
-    return body != 0 and all(any(_holds(t, p) for p in readouts) for t in terms_of(body))

@@ -64,12 +64,7 @@ class MaximalUpdate:
 
     def derive(self, program: Program) -> MaximalLimit:
         """The limit of training; ProgramError for an optimizer or a decay that is none."""
-        return derive_maximal_limit(program, self)
-
-
-def derive_maximal_limit(network: Program, regime: MaximalUpdate) -> MaximalLimit:
-    """The recursion of a network in training."""
-    return MaximalLimit(network, regime, derive_maximal(network, regime.optimizer, regime.weight_decay))
+        return MaximalLimit(program, self, derive_maximal(program, self.optimizer, self.weight_decay))
 
 
 @dataclass(frozen=True)

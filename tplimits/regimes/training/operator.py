@@ -146,11 +146,7 @@ class TangentLimit(TrainingLimit):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tables hold functions; they are made again
-        return derive_tangent_limit, (
-            self.program,
-            self.regime,
-            self.operator.assumed,
-        )
+        return derive_tangent_limit, (self.program, self.regime, self.operator.assumed)
 
     def evaluate(
         self,

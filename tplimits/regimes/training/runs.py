@@ -107,7 +107,8 @@ class TrainingRun(Reported):
             text=repr(self),
             numbers=tuple((name, with_error(value, error)) for name, value, error in list(ends)[:30]),
             picture=drawn(curves, "step")
-            + coloured({f"⟨{n}|{n}′⟩ at the end": g for n, g in self._last_grams.items()}),
+            # of vectors without axes
+            + coloured({f"⟨{n}|{n}′⟩ at the end": g[-1] for n, g in self.grams.items() if g.ndim == 3}),
             seed=self.seed,
             document=document(
                 "tplimits training run",
@@ -117,11 +118,6 @@ class TrainingRun(Reported):
                 stderr=self.stderr.tolist(),
             ),
         )
-
-    @property
-    def _last_grams(self) -> dict[str, Array]:
-        """Feature kernels of recorded vectors without axes, after the last step."""
-        return {name: gram[-1] for name, gram in self.grams.items() if gram.ndim == 3}
 
     @property
     def _draws(self) -> str:

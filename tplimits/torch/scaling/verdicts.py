@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.curves import sizes_drawn
 from tplimits.pages.report import Report, Reported
 from tplimits.pictures.coordinates import plot_coordinates
 from tplimits.regimes.classification.finite.judging import AGREES, GROWS, OPEN, VANISHES
@@ -130,12 +130,7 @@ class CoordinateReport(Reported):
         """What was found, the sizes that are farthest from what was counted against the width, and all powers."""
         finite = [r for r in self.rows if math.isfinite(r.measured) and all(s > 0 for s in r.sizes)]
         farthest = sorted(finite, key=lambda r: -abs(r.measured - float(r.counted)))[:8]
-        widths = tuple(map(float, self.widths))
-        curves = [
-            Curve(f"{'Δ' if r.step else ''}{r.name}", widths, tuple(math.log2(s / r.sizes[0]) for s in r.sizes))
-            for r in farthest
-            if len(r.sizes) == len(widths)
-        ]
+        sizes = [(f"{'Δ' if r.step else ''}{r.name}", r.sizes) for r in farthest]
         return Report(
             title=f"Coordinate check of {self.model}: {'as counted' if self.accepted else 'not as counted'}",
             answer=self.sentence,
@@ -144,7 +139,7 @@ class CoordinateReport(Reported):
                 (r.about, f"{r.growing}^({r.measured:.2f} ± {r.error:.2f}), counted {r.growing}^{r.counted}")
                 for r in farthest
             ),
-            picture=drawn(curves, f"{self.growing}; log₂ of the size over that at the first width", logarithmic=True),
+            picture=sizes_drawn(sizes, self.widths, self.growing),
             document=self.to_json(),
         )
 

@@ -16,7 +16,7 @@ from tplimits.derive import derive
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import width_symbol
-from tplimits.program.nodes.kinds import InitialMatrix, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, Nonlin
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.table import MUP, NTP, Parametrization
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
@@ -97,6 +97,6 @@ class LimitOf:
         if not isinstance(self.derived, MaximalLimit) or any(has_corner(self.net, p) for p in range(len(self.net))):
             return False
         powers = {width_symbol(width) for width in self.net.widths}
-        bodies = [s.body for s in self.net if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        bodies = [s.body for s in self.net if isinstance(s, Nonlin)]
         matrices = any(isinstance(s, InitialMatrix) for s in self.net)
         return not matrices and not any(powers & body.free_symbols for body in bodies)

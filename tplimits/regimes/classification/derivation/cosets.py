@@ -42,11 +42,6 @@ class Coset:
         basis = span((*self.basis, *other.basis))
         return Coset(reduced(self.shift ^ other.shift, basis), basis, both(self.where, other.where))
 
-    @property
-    def is_somewhere(self) -> bool:
-        """Whether it is not 0 for all values of indices."""
-        return all(values for _, values in self.where)
-
 
 @dataclass(frozen=True)
 class Parity:
@@ -164,7 +159,7 @@ def both(one: Where, other: Where) -> Where:
 def somewhere(cosets: Iterable[Coset], gap: Fraction | float) -> frozenset[Coset]:
     """Those that are not 0 everywhere; where none is left beside smaller terms, whose parity is not known, all."""
     every = frozenset(cosets)
-    found = frozenset(c for c in every if c.is_somewhere)
+    found = frozenset(c for c in every if all(values for _, values in c.where))
     if not found and gap < INFINITY:
         # smaller terms may be anywhere, so that conditions of the larger ones say nothing
         return frozenset(replace(c, where=frozenset()) for c in every)

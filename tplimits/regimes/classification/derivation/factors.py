@@ -13,15 +13,21 @@ from tplimits.regimes.classification.derivation.near_limits import left_of
 from tplimits.regimes.classification.derivation.sizes import Power, exponent_of
 
 
+def powers_in(product: Expr, widths: frozenset[sympy.Symbol]) -> dict[Expr, Power]:
+    """The factors of a product that hold powers of widths and no entries, with these powers."""
+    own = (f for f in sympy.Mul.make_args(product) if f.free_symbols & widths and not f.has(Entry))
+    return {f: exponent_of(f, widths) for f in own}
+
+
 def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Power]:
     """Entries that stand in a product with a positive power of a width, and that power; its root for squares."""
     largest: dict[Entry, Power] = {}
     for product in found(body, sympy.Mul):
-        growing = [f for f in product.args if f.free_symbols & widths and not f.has(Entry)]
-        power = sum(exponent_of(f, widths) for f in growing)
-        if any(exponent_of(f, widths) > 0 for f in growing):
+        powers = powers_in(product, widths)
+        power = sum(powers.values())
+        if any(p > 0 for p in powers.values()):
             for f in product.args:
-                own = power / as_power(f) if f not in growing else power
+                own = power / as_power(f) if f not in powers else power
                 largest |= {e: max(own, largest.get(e, own)) for e in f.atoms(Entry)}
     return largest
 

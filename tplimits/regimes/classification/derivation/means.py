@@ -29,6 +29,7 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
 )
@@ -90,7 +91,7 @@ def _zeros(program: Program) -> set[int]:
     """The values that are 0 whatever weights and data are."""
     found: set[int] = set()
     for position, s in enumerate(program):
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             size = size_of(s.body, lambda e: Size() if e.source in found else CONSTANT, program.known.width_symbols)
             is_zero = size.total == NOTHING
         else:
@@ -123,7 +124,8 @@ def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) ->
     if end not in always | start and vanishes_at_generic_data(network, end):
         start |= {end}
     scalars = {p: value for p, value in limits.scalars.items() if p < len(network)}
-    zeros = frozenset(p for p, value in scalars.items() if _is_zero_limit(network[p], value)) | seen.zeros & silent
+    computed = {p: value for p, value in scalars.items() if isinstance(network[p], ScalarNonlin)}
+    zeros = frozenset(p for p, value in computed.items() if at_infinity(value) == 0) | seen.zeros & silent
     # integrals of all others that could be zero without being seen to
     hidden = disguised(network, scalars.keys() - zeros - always - start)
     averages = frozenset(p for p in hidden if isinstance(network[p], Avg))
@@ -174,9 +176,7 @@ def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
     Powers of n in the program are constants: what is small because of them alone has no mean that vanishes.
     """
     swap = _constants(program)
-    instructions = tuple(
-        replace(s, body=s.body.xreplace(swap)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s for s in program
-    )
+    instructions = tuple(replace(s, body=s.body.xreplace(swap)) if isinstance(s, Nonlin) else s for s in program)
     program = _declared(program, swap, instructions=instructions)
     found, silent = Recursion(program, Tangent(program, {}, len(program)), outputs=()), set[int]()
     for position, s in enumerate(program):
@@ -193,21 +193,17 @@ def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
 def _for_any_scalars(program: Program, sums: Mapping[int, int]) -> tuple[frozenset[int], dict[int, str]]:
     """The sums that vanish for all values of scalars, and those where this is not known."""
     try:
-        state = _recursion(_with_free_scalars(program, sums))
+        state = _with_free_scalars(program, sums)
         return frozenset(p for p in sums if _vanishes(state, p, program)), {}
     except NoLimitError:
         found, unknown = set(), {}
     for p in sums:  # one by one, since one that is refused stops the walk
         try:
-            if _vanishes(_recursion(_with_free_scalars(program, {p: sums[p]})), p, program):
+            if _vanishes(_with_free_scalars(program, {p: sums[p]}), p, program):
                 found.add(p)
         except NoLimitError as refused:
             unknown[p] = str(refused)
     return frozenset(found), unknown
-
-
-def _recursion(program: Program) -> Recursion:
-    return Recursion(program, Tangent(program, {}, len(program)))
 
 
 def _is_seen_to_vanish(state: Recursion, position: int) -> bool:
@@ -226,13 +222,8 @@ def _vanishes(state: Recursion, position: int, program: Program | None = None) -
     return bool(state.mean(Of(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))) == 0)
 
 
-def _is_zero_limit(s: Instruction, value: Expr) -> bool:
-    """Whether a scalar that is computed from averages is zero at n = ∞."""
-    return isinstance(s, ScalarNonlin) and bool(at_infinity(value) == 0)
-
-
-def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
-    """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out.
+def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Recursion:
+    """The recursion with all scalars given from outside, and powers of n as constants; what no sum needs is left out.
 
     Means over other neurons, E ψ(x_α; x_β) over β, are functions of x_α, as ψ(x_α; c) is for any c: a constant stands
     for the neuron β, so that what vanishes for all of them vanishes.
@@ -249,10 +240,14 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
             given.append(position)
             instructions.append(InitialScalar(s.name, s.axes, s.line))
         else:
-            for e in _of_others(s):
-                others.setdefault(e, constant_symbol(f"entry_{len(others)}_as_a_constant"))
-            instructions.append(_without_slots(s, {**swap, **others}) if isinstance(s, OuterNonlin) else s)
-    return _declared(program, {**swap, **others}, instructions=tuple(instructions), inputs=tuple(given))
+            if isinstance(s, OuterNonlin):
+                for e in (e for e in entries(s.body) if e.neuron in s.slots):
+                    others.setdefault(e, constant_symbol(f"entry_{len(others)}_as_a_constant"))
+                body = s.body.xreplace({**swap, **others})
+                s = replace(s, body=body, slots=(), slot_names=(), slot_widths=())
+            instructions.append(s)
+    free = _declared(program, {**swap, **others}, instructions=tuple(instructions), inputs=tuple(given))
+    return Recursion(free, Tangent(free, {}, len(free)))
 
 
 def _constants(program: Program) -> dict[Expr, Expr]:
@@ -263,12 +258,3 @@ def _constants(program: Program) -> dict[Expr, Expr]:
 def _declared(program: Program, swap: Mapping[Expr, Expr], **changed: Any) -> Program:
     """The program with what a swap writes among its constants: programs that are drawn from it are legal ones."""
     return program.replace(constants={**program.constants, **{str(c): None for c in swap.values()}}, **changed)
-
-
-def _of_others(s: Instruction) -> list[Entry]:
-    """The entries of other neurons that a vector is a mean over."""
-    return [e for e in entries(s.body) if e.neuron in s.slots] if isinstance(s, OuterNonlin) and s.slots else []
-
-
-def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
-    return replace(s, body=s.body.xreplace(swap), slots=(), slot_names=(), slot_widths=())

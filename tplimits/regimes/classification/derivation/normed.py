@@ -16,7 +16,8 @@ import sympy
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.kinds import MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.parametrization.roles import is_centred, terms_of
+from tplimits.program.parametrization.roles import is_centred
+from tplimits.regimes.classification.derivation.powers_within import in_every_term
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
 
 if TYPE_CHECKING:
@@ -64,15 +65,8 @@ def _without_eps(program: Program) -> Program:
 
 def _tied(program: Program) -> set[int]:
     """The random vectors of which every term of the output holds one."""
-    s = program[program.returns[0]]
-    found: set[int] = set()
-    for term in terms_of(s.body) if isinstance(s, OuterNonlin) else ():
-        entries = [f for f in sympy.Mul.make_args(term) if isinstance(f, Entry)]
-        own = {int(f.source) for f in entries if is_centred(program, int(f.source))}
-        if not own:
-            return set()
-        found |= own
-    return found
+    centred = [p for p in range(len(program)) if is_centred(program, p)]
+    return in_every_term(program[program.returns[0]], centred)
 
 
 def _partners(program: Program, before: Sizes, after: Sizes) -> tuple[set[int], bool]:

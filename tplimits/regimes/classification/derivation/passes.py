@@ -29,16 +29,7 @@ from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.factors import multiplied_by_powers
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
 from tplimits.regimes.classification.derivation.parity import Parities, parities
-from tplimits.regimes.classification.derivation.sizes import (
-    CONSTANT,
-    HALF,
-    NOTHING,
-    Power,
-    Size,
-    largest,
-    roughened,
-    size_of,
-)
+from tplimits.regimes.classification.derivation.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Backward
@@ -177,7 +168,7 @@ class Passes:
     def _rough(self, body: Expr, sizes: Mapping[int, Size]) -> Power:
         """The root mean square of what the jumps of a body change."""
         crossings = ((self._body(x, sizes, [], True) for x in crossing) for crossing in _crossings(body))
-        return max((roughened(place, height) for place, height in crossings), default=NOTHING)
+        return max((height.flipping(place) for place, height in crossings), default=NOTHING)
 
     def gradient(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
         """The size of the gradient of the sum of what is returned."""

@@ -13,7 +13,7 @@ from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.roles import terms_of
-from tplimits.regimes.classification.derivation.sizes import exponent_of
+from tplimits.regimes.classification.derivation.factors import powers_in
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -28,10 +28,7 @@ def levelled(network: Program) -> tuple[Program, sympy.Expr]:
     if not isinstance(s, OuterNonlin) or s.slots:
         return network, sympy.S.Zero
     widths = network.known.width_symbols
-    powers = [
-        sum(exponent_of(f, widths) for f in sympy.Mul.make_args(term) if f.free_symbols & widths and not f.has(Entry))
-        for term in sympy.Add.make_args(s.body)
-    ]
+    powers = [sum(powers_in(term, widths).values()) for term in sympy.Add.make_args(s.body)]
     # the largest term decides: smaller ones keep what they have less; of scalars alone the sum has no part
     of_neurons = any(e.neuron != NO_NEURON for e in entries(s.body))
     own = -sympy.Rational(max(powers)) if of_neurons else sympy.S.One
@@ -49,11 +46,6 @@ def scores_of(program: Program) -> dict[int, Fraction]:
     A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
     """
     return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
-
-
-def body_of(s: Instruction) -> sympy.Expr:
-    """What an entrywise instruction computes; 0 of the others."""
-    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
 
 
 def weights_of_sums(program: Program) -> dict[str, Fraction]:
@@ -79,9 +71,7 @@ def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol], averages: Collect
     found: dict[Entry, Fraction] = {}
     for node in sympy.preorder_traversal(body):
         if isinstance(node, sympy.Mul):
-            power = Fraction(
-                sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
-            )
+            power = Fraction(sum(powers_in(node, widths).values()))
             read = [e for e in node.args if isinstance(e, Entry) and int(e.source) in averages]
             if power > 0 and read:
                 found |= dict.fromkeys(read, power / len(read) if power >= len(read) else power)
@@ -92,23 +82,23 @@ def _weights(program: Program, position: int) -> set[str]:
     """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
     average = program[position]
     assert isinstance(average, Avg)
-    s = program[int(average.operand.source)]
-    if not isinstance(s, OuterNonlin):
-        return set()
-    vectors = {p: name for name, p in program.initial_names.items()}
-    random = {
-        p: vectors[p]
-        for p, v in enumerate(program)
-        if isinstance(v, InitialVector) and p in vectors and v.law.mean == 0 and v.law.shape != GIVEN
-    }
-    found: set[str] = set()
-    for term in terms_of(s.body):
-        entries = [f for f in sympy.Mul.make_args(term) if isinstance(f, Entry)]
-        factors = [random[int(f.source)] for f in entries if int(f.source) in random]
-        # one term without such a weight keeps its size when the weights are made smaller
+    drawn = {p: s.law for p, s in enumerate(program) if isinstance(s, InitialVector)}
+    names = {p: name for name, p in program.initial_names.items() if p in drawn}
+    random = [p for p in names if drawn[p].mean == 0 and drawn[p].shape != GIVEN]
+    return {names[p] for p in in_every_term(program[int(average.operand.source)], random)}
+
+
+def in_every_term(s: Instruction, chosen: Collection[int]) -> set[int]:
+    """Those of some vectors that stand as factors in a sum each term of which has one; else none.
+
+    One term without such a weight keeps its size when the weights are made smaller.
+    """
+    found: set[int] = set()
+    for term in terms_of(s.body) if isinstance(s, OuterNonlin) else ():
+        factors = {int(f.source) for f in sympy.Mul.make_args(term) if isinstance(f, Entry)} & {*chosen}
         if not factors:
             return set()
-        found.update(factors)
+        found |= factors
     return found
 
 

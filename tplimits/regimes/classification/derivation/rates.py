@@ -28,20 +28,14 @@ from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import InitialVector
+from tplimits.program.nodes.kinds import InitialVector, Nonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.classification.derivation.counting import CountedStep, Counting, updated
 from tplimits.regimes.classification.derivation.normed import below_norms
 from tplimits.regimes.classification.derivation.passes import as_fraction
-from tplimits.regimes.classification.derivation.powers_within import (
-    body_of,
-    damped_scores,
-    levelled,
-    scores_of,
-    weights_of_sums,
-)
+from tplimits.regimes.classification.derivation.powers_within import damped_scores, levelled, scores_of, weights_of_sums
 from tplimits.regimes.classification.derivation.scaling import equations, scaling_of
 from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size
 
@@ -215,8 +209,8 @@ class _Late:
         it."""
         found: dict[int, Fraction] = {}
         for p, size in self._sizes[1].items():
-            if size.total > 0:
-                for e in body_of(self.program[p]).atoms(Entry):
+            if size.total > 0 and isinstance(s := self.program[p], Nonlin):
+                for e in s.body.atoms(Entry):
                     found[int(e.source)] = max(found.get(int(e.source), Fraction(0)), Fraction(size.total))
         return found
 

@@ -20,19 +20,13 @@ from tplimits.program import parts
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, MatMul, Nonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
-from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers
+from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers, powers_in
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.near_limits import left_of
-from tplimits.regimes.classification.derivation.sizes import (
-    HALF,
-    HOMOGENEOUS,
-    Size,
-    exponent_of,
-    size_of,
-)
+from tplimits.regimes.classification.derivation.sizes import HALF, HOMOGENEOUS, Size, exponent_of, size_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -150,7 +144,7 @@ def _felt(network: Program) -> dict[int, Expr]:
     for position, s in reversed(list(enumerate(network))):
         if isinstance(s, (Avg, ScalarNonlin)):
             found.setdefault(position, sympy.S.Zero)
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             grown = multiplied_by_powers(s.body, network.known.width_symbols)
             for e in s.body.atoms(Entry):
                 if e.neuron == NO_NEURON and isinstance(network[e.source], (Avg, ScalarNonlin)):
@@ -175,7 +169,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
             reader.positions[position] = reader.positions[s.matrix] + reader.positions[s.operand.source]
         elif isinstance(s, Avg):
             reader.positions[position] = reader.positions[s.operand.source]
-        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(s, Nonlin):
             # the same scalar may be multiplied by √n in one body and be small in another
             reader.taking = reader.fluctuations_in(s.body)
             reader.powers = {}  # what the body multiplies by powers of n is its own
@@ -205,9 +199,7 @@ class _Reader:
         """Scalars whose limit is zero that powers of n make of order 1: of several in a product as many as it takes."""
         found: set[Entry] = set()
         for node in parts.found(body, sympy.Mul):
-            powers = {
-                f: exponent_of(f, self.widths) for f in node.args if f.free_symbols & self.widths and not f.has(Entry)
-            }
+            powers = powers_in(node, self.widths)
             left = sum(powers.values()) if max(powers.values(), default=0) > 0 else 0
             small = [(f, e) for f in node.args if f not in powers for e in self._vanishing(f)]
             # averages first: others are zero because of these

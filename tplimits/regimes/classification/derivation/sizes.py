@@ -81,6 +81,10 @@ class Size:
         """The size of n^power times this."""
         return Size(*(p + power for p in self.powers))
 
+    def flipping(self, argument: Size) -> Power:
+        """The root mean square of what the flips of a jump as high as this change, where it is one of an argument."""
+        return self.total + _share(argument, argument.change) / 2 if self.total != NOTHING else NOTHING
+
 
 CONSTANT = Size(Fraction(0))
 
@@ -294,11 +298,6 @@ def _flipped(x: Size) -> Size:
 
 def _share(x: Size, change: Power) -> Power:
     return min(Fraction(0), change - x.start) if change != NOTHING else NOTHING
-
-
-def roughened(argument: Size, height: Size) -> Power:
-    """The root mean square of what the flips of a jump of some height change."""
-    return height.total + _share(argument, argument.change) / 2 if height.total != NOTHING else NOTHING
 
 
 def saturates(body: Expr) -> bool:

@@ -11,7 +11,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, entries, relocated
-from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, moved, standing
+from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, Nonlin, OuterNonlin, ScalarNonlin, moved, standing
 from tplimits.regimes.classification.derivation.disguise import (
     elsewhere,
     is_difference,
@@ -41,7 +41,7 @@ def with_zeros_apart(network: Program, limits: Mapping[int, Expr]) -> Program:
     instructions: list[Instruction] = []
     zeros: set[int] = set()
     for position, written in enumerate(network):
-        if isinstance(written, (OuterNonlin, ScalarNonlin)):
+        if isinstance(written, Nonlin):
             # powers of n beside what is 0 multiply nothing
             none = {e: sympy.S.Zero for e in written.body.atoms(Entry) if e.source in zeros}
             none |= _cancelled(network, position, written)
@@ -51,7 +51,7 @@ def with_zeros_apart(network: Program, limits: Mapping[int, Expr]) -> Program:
         if isinstance(s, (Avg, ScalarNonlin)) and subtracts(network, written) and sums_to_zero(network, position):
             zeros.add(position)
             s = ScalarNonlin(s.name, s.axes, s.line, body=sympy.S.Zero)
-        elif isinstance(written, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(written, Nonlin):
             apart = _Apart(network, position, replace(written, body=_collected(network, written.body)), limits)
             known: dict[Expr, Expr] = {}
             for name, (difference, is_nothing) in apart.found.items():
@@ -62,7 +62,7 @@ def with_zeros_apart(network: Program, limits: Mapping[int, Expr]) -> Program:
                     instructions.append(replace(difference, name=f"{s.name}_{len(instructions)}", body=body))
             if known:
                 s = moved(replace(written, body=apart.body), places.__getitem__)
-                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                assert isinstance(s, Nonlin)
                 s = replace(s, body=s.body.xreplace(known))
         places.append(len(instructions))
         instructions.append(s)
@@ -77,9 +77,7 @@ class _Apart:
     found: by name the scalar, whose body holds the names of parts in it, and whether it is 0 at every width.
     """
 
-    def __init__(
-        self, network: Program, position: int, s: OuterNonlin | ScalarNonlin, limits: Mapping[int, Expr]
-    ) -> None:
+    def __init__(self, network: Program, position: int, s: Nonlin, limits: Mapping[int, Expr]) -> None:
         self.network, self.position, self.whole, self.limits = network, position, s, limits
         self.found: dict[Expr, tuple[ScalarNonlin, bool]] = {}
         self.written: dict[Expr, Expr] = {}

@@ -19,7 +19,7 @@ from scipy.special import stdtrit
 
 from tplimits.arrays import Array
 from tplimits.errors import CheckError, shown
-from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.curves import sizes_drawn
 from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import several, whole_from
 from tplimits.regimes.classification.derivation.sizes import NOTHING
@@ -115,16 +115,7 @@ class CoordinateCheck(Reported):
         """Sizes against widths, and the powers that fit them beside those that were counted."""
         kept = [row for row in self.rows if all(size > 0 for size in row.sizes)]
         farthest = sorted(kept, key=lambda row: -abs(row.difference))[:8]
-        widths = tuple(map(float, self.widths))
-        curves = [
-            Curve(
-                f"{'Δ' if r.t else ''}{r.name}{f', step {r.t}' if r.t else ''}",
-                widths,
-                tuple(math.log2(s / r.sizes[0]) for s in r.sizes),
-            )
-            for r in farthest
-            if len(r.sizes) == len(widths)
-        ]
+        sizes = [(f"Δ{r.name}, step {r.t}" if r.t else r.name, r.sizes) for r in farthest]
         told = [
             (_called(r), f"n^({r.measured:.2f} ± {r.error:.2f}), counted n^({r.counted})")
             for r in self.rows[:_MOST_ROWS]
@@ -135,7 +126,7 @@ class CoordinateCheck(Reported):
             answer=first[0].upper() + first[1:] + ".",
             text=repr(self),
             numbers=tuple(told),
-            picture=drawn(curves, "width n; log₂ of the size over that at the first width", logarithmic=True),
+            picture=sizes_drawn(sizes, self.widths, "width n"),
             seed=self.seed,
             document=document(
                 "tplimits coordinate check",

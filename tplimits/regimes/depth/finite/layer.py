@@ -24,7 +24,7 @@ from sympy import Integer, Symbol
 
 from tplimits.arrays import Array
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
+from tplimits.program.nodes.kinds import Initial, InitialMatrix, MatMul
 from tplimits.regimes.depth.finite.states import cholesky
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Layer(Execution):
             found.setdefault(width, []).append(met.z.reshape(len(met.z), -1, met.z.shape[-1]))
         return found
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         position = len(self.arrays)
         if position == self.program.state:
             return self.state

@@ -35,14 +35,14 @@ from tplimits.program.nodes.entries import (
     width_symbol,
 )
 from tplimits.program.nodes.kinds import (
-    INITIAL,
     Avg,
+    Initial,
     InitialMatrix,
     InitialScalar,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
-    ScalarNonlin,
 )
 from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.training.derivation.unrolled_asked import Rates, bound
@@ -160,12 +160,12 @@ class _Unrolling:
         """Instructions of the network, or of its gradients, at step t; `at` maps old positions to new ones."""
         for position in positions:
             s = self.source[position]
-            if not isinstance(s, INITIAL):
+            if not isinstance(s, Initial):
                 at[position] = self._copied(s, at, t).source
 
     def _copied(self, s: Instruction, at: Mapping[int, int], t: int) -> Entry:
         hint, fresh = f"{s.name}_{t}", replace(s, name="")
-        if isinstance(fresh, (OuterNonlin, ScalarNonlin)):
+        if isinstance(fresh, Nonlin):
             return self.growing.emit(replace(fresh, body=self._moved(fresh.body, at)), hint)
         assert isinstance(fresh, (MatMul, Avg))
         fresh = replace(fresh, operand=self._moved(fresh.operand, at))

@@ -52,9 +52,9 @@ class Compiled:
         self.kernel = self.plan.kernel(widths, len(self.rows), self.draws)
         self.data, self.updates = self.plan.data(data), updates(self.plan.recipe, widths)
         for name, w in held.items():
-            self.kernel.arrays[self.plan.parameters[name]][...] = w
+            self.kernel.arrays[self.plan.code.parameters[name]][...] = w
         for name, optimizer in recipe.optimizers.items():
-            for array, state in zip(self.plan.updating.states.get(name, ()), self._states(optimizer), strict=True):
+            for array, state in zip(self.plan.code.updating.states.get(name, ()), self._states(optimizer), strict=True):
                 self.kernel.arrays[array][...] = float(state.initial)
 
     def _states(self, optimizer: Any) -> Any:
@@ -63,7 +63,7 @@ class Compiled:
     def outputs(self, t: int) -> Array:
         """f of all draws at step t: (draws, inputs, *outputs); not finite where they overflow."""
         for name, schedule in self.plan.recipe.schedules.items():
-            self.kernel.arrays[self.plan.parameters[name]][...] = schedule(t)
+            self.kernel.arrays[self.plan.code.parameters[name]][...] = schedule(t)
         found = []
         # one kernel for all draws, whose arrays lie one behind another
         for draw in range(self.draws):
@@ -84,14 +84,14 @@ class Compiled:
             # the share of a batch: error signals of a user are those of the whole loss
             self.kernel.arrays[SCALARS][0] = 1.0
             self.kernel.gradients(data, self.rows)
-            for name, array in self.plan.gradients.items():
+            for name, array in self.plan.code.gradients.items():
                 gradients[name].append(self.kernel.arrays[array].copy())
         if not self.plan.entrywise:
             found = {name: numpy.stack(many) for name, many in gradients.items()}
-            held = {name: self.kernel.arrays[self.plan.parameters[name]].copy() for name in found}
+            held = {name: self.kernel.arrays[self.plan.code.parameters[name]].copy() for name in found}
             self.updates.step(t, found.__getitem__, held)
             for name, w in held.items():
-                self.kernel.arrays[self.plan.parameters[name]][...] = w
+                self.kernel.arrays[self.plan.code.parameters[name]][...] = w
 
 
 def compiled(

@@ -27,7 +27,7 @@ from tplimits.program.network.parameters import parameters, places_of_neurons
 from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import Initial, InitialMatrix
 from tplimits.regimes.kernels.finite.products import Products
 from tplimits.regimes.training.finite.compiled import Compiled, compiled, is_worth
 from tplimits.regimes.training.finite.loss_gradients import LossGradients
@@ -111,7 +111,7 @@ class _HeldExecution(Execution):
 
     held: Mapping[str, Array]
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         return self.held[s.name] if s.name in self.held else super()._initial(s)
 
 
@@ -205,7 +205,7 @@ class Networks:
         n0, places = self._readout_width(run), places_of_neurons(self.net)
         for name in parameters(self.net):
             s = self.net[self.net.initial_names[name]]
-            assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
+            assert isinstance(s, Initial)
             e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             # by the laws of the program, whatever the parametrization

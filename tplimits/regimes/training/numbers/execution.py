@@ -24,7 +24,7 @@ from tplimits.program.network.total import late_vectors
 from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.given import width_ratios
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
+from tplimits.program.nodes.kinds import Initial, InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.averages import shares
 from tplimits.regimes.training.numbers.continued import continued
@@ -143,7 +143,7 @@ class TrainingExecution(ParticleExecution):
         full = (*shape, population.size)
         return drawn(s.law, full, lambda: population.fresh(math.prod(shape)).reshape(full), self.leaves)
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         if isinstance(s, InitialMatrix):
             return numpy.empty(0)
         found = self.parameters.get(s.name)

@@ -11,7 +11,7 @@ import numpy
 import sympy
 
 from tplimits.arrays import Array
-from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.errors import NoLimitError
 from tplimits.numbers.particles import lies_far_out
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
@@ -24,7 +24,7 @@ from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import roots
 from tplimits.regimes.training.numbers.moments import operator_squares
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
-from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
+from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate, finite
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
 from tplimits.regimes.training.numbers.replicates import refuse_lost, replicated
 from tplimits.regimes.training.numbers.singular import refuse_cancelled
@@ -88,7 +88,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
         # the sign of a sum over inputs is no product of signs: particles take over
         if numpy.count_nonzero(χ) > 1:
             return None
-        found.append(_finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
+        found.append(finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
     return numpy.array(found)
 
 
@@ -171,14 +171,8 @@ def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array, clipped
         shares = clipped.shares(t, χ)
         change = sum((group.change(t, shares.get(group.names[0], 1.0) * χ) for group in groups), numpy.zeros(shape))
         later = min(t + 1, asked.times - 1)
-        found.append(_finite(path[later] - change[later], t + 1))
+        found.append(finite(path[later] - change[later], t + 1))
     return numpy.array(found)
-
-
-def _finite(f: Array, t: int) -> Array:
-    if not numpy.isfinite(f).all():
-        raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
-    return f
 
 
 def _fingerprint(asked: TangentRequest) -> str:

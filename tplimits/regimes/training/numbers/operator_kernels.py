@@ -108,10 +108,7 @@ def kernels(
         ntk, ntk_error = ntk / both[apart], ntk_error / both[apart]
     starts = tuple((biases.of((name,)).covariance, _multiples(asked, name)) for name in dict.fromkeys(biases.owners))
     moved = biases.of(names).kernel
-    return (
-        OutputKernel(nngp, kept, starts, nngp_error),
-        OutputKernel(ntk, kept, ((moved, ones),), ntk_error),
-    )
+    return (OutputKernel(nngp, kept, starts, nngp_error), OutputKernel(ntk, kept, ((moved, ones),), ntk_error))
 
 
 def _multiples(asked: TangentRequest, name: str) -> Array:

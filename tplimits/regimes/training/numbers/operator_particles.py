@@ -254,6 +254,13 @@ def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> 
     return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales(name))
 
 
+def finite(f: Array, t: int) -> Array:
+    """Outputs after t steps; EvaluationError where they are not finite."""
+    if not numpy.isfinite(f).all():
+        raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
+    return f
+
+
 class TangentReplicate:
     """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
 
@@ -283,9 +290,7 @@ class TangentReplicate:
         if self.far_out:
             refuse_share(terms.of_one, asked.particles, "f")
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
-        if not numpy.isfinite(f).all():
-            raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
-        self.f.append(f)
+        self.f.append(finite(f, t + 1))
         self.shares.append(terms.share)
 
     def times(self) -> int:

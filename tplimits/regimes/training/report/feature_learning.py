@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
 from tplimits.regimes.training.report.notation import LATEX, TEXT, NamedLatex, Notation
-from tplimits.regimes.training.report.outline import Equation, Outline
+from tplimits.regimes.training.report.outline import Outline
 from tplimits.regimes.training.report.ratios import text_factor
 from tplimits.regimes.training.report.update_functions import (
     SIDES,
@@ -122,17 +122,10 @@ def _recursion_text(optimizer: Optimizer) -> str:
 
 def steps(recursion: MaximalRecursion) -> tuple[Step, ...]:
     """Every equation as a step."""
-    outline = Outline(recursion, Notation(TEXT))
-    found = []
-    for equation in outline.equations():
-        found.append(
-            Step(equation.section, equation.premises, functools.partial(_conclusion, equation), equation.reference)
-        )
-    return tuple(found)
-
-
-def _conclusion(equation: Equation) -> str:
-    return f"{equation.left} = {equation.right}"
+    return tuple(
+        Step(e.section, e.premises, functools.partial("{} = {}".format, e.left, e.right), e.reference)
+        for e in Outline(recursion, Notation(TEXT)).equations()
+    )
 
 
 def formulas(recursion: MaximalRecursion) -> list[Formula]:

@@ -110,84 +110,51 @@ class _TimedLatex(NamedLatex):
         return rf"\delta_{{{','.join(self._print(i) for i in expr.indices)}}}"
 
 
+#: templates by what they stand for: in plain text and in LaTeX
+_SIGNS = {
+    "transpose": ("ᵀ", r"^{{\top}}"),
+    "rate": ("η", r"\eta"),
+    "comma": (", ", ","),
+    "gap": (" ", r"\,"),
+    "after widths": (" ", ""),
+    "timed": ("{}_{}", "{{{}}}_{{{}}}"),
+    "timed by more": ("{}_{{{}}}", "{{{}}}_{{{}}}"),
+    "ket": ("|{}⟩", r"|{}\rangle"),
+    "mean": ("⟨1|{}⟩", r"\langle 1|{}\rangle"),
+    "product": ("|{0}⟩_{4}⟨{3}|", r"|{0}\rangle_{{\chi_{{{1}}}{2}}}\langle {3}|"),
+    "above": ("[{}]", "^{{{}}}"),
+    "kronecker": ("δ[{}={}] ", r"\delta_{{{}={}}}\,"),
+    "bar": ("Q_{1}({0})", r"\overline{{{0}}}"),
+    "past": ("− η Σ_{{s<t}} {}{}", r"- \eta \sum_{{s<t}} {}{}"),
+    "power": ("{}^{}", "{}^{{{}}}"),
+    "power of more": ("{}^({})", "{}^{{{}}}"),
+    "sum": ("({})", r"\big({}\big)"),
+    "over": ("{}/{}", r"{}\big/{}"),
+    "divisor": ("ν_{1}[{0}]", r"\nu^{{{0}}}_{{{1}}}"),
+    "whole divisor": ("ν_{}", r"\nu_{{{}}}"),
+    "root": ("√({})", r"\sqrt{{{}}}"),
+    "root of a mean": ("√{}", r"\sqrt{{{}}}"),
+    "sum over": ("Σ_{{{}}} ", r"\sum_{{{}}} "),
+    "square": ("E[{}²]", r"\operatorname{{E}}\Big[\big({}\big)^2\Big]"),
+    "square of a sum": ("E[({})²]", r"\operatorname{{E}}\Big[\big({}\big)^2\Big]"),
+    "clipped": ("{}({}, {})", r"\{}\Big({}, {}\Big)"),
+}
+
+
 @dataclass(frozen=True)
 class Alphabet:
-    """The signs of one way to print: templates by what they stand for, names, numbers and bodies of instructions."""
+    """One way to print: its templates among `_SIGNS`, names, numbers and bodies of instructions."""
 
-    signs: Mapping[str, str]
+    column: int
     name: Callable[[str], str]
     number: Callable[[Expr], str]
     body: Callable[[Program, frozenset[int]], BodyPrinter | FormulaPrinter]
 
 
 #: plain text: Q_t(|dh_t⟩_χ_t⟨x_t|)
-TEXT = Alphabet(
-    {
-        "transpose": "ᵀ",
-        "rate": "η",
-        "comma": ", ",
-        "gap": " ",
-        "after widths": " ",
-        "timed": "{}_{}",
-        "timed by more": "{}_{{{}}}",
-        "ket": "|{}⟩",
-        "mean": "⟨1|{}⟩",
-        "product": "|{0}⟩_{4}⟨{3}|",
-        "above": "[{}]",
-        "kronecker": "δ[{}={}] ",
-        "bar": "Q_{1}({0})",
-        "past": "− η Σ_{{s<t}} {}{}",
-        "power": "{}^{}",
-        "power of more": "{}^({})",
-        "sum": "({})",
-        "over": "{}/{}",
-        "divisor": "ν_{1}[{0}]",
-        "whole divisor": "ν_{}",
-        "root": "√({})",
-        "root of a mean": "√{}",
-        "sum over": "Σ_{{{}}} ",
-        "square": "E[{}²]",
-        "square of a sum": "E[({})²]",
-        "clipped": "{}({}, {})",
-    },
-    str,
-    number_text,
-    _TimedBody,
-)
+TEXT = Alphabet(0, str, number_text, _TimedBody)
 #: LaTeX: \overline{|dh_t\rangle_{\chi_t}\langle x_t|}
-LATEX = Alphabet(
-    {
-        "transpose": r"^{\top}",
-        "rate": r"\eta",
-        "comma": ",",
-        "gap": r"\,",
-        "after widths": "",
-        "timed": "{{{}}}_{{{}}}",
-        "timed by more": "{{{}}}_{{{}}}",
-        "ket": r"|{}\rangle",
-        "mean": r"\langle 1|{}\rangle",
-        "product": r"|{0}\rangle_{{\chi_{{{1}}}{2}}}\langle {3}|",
-        "above": "^{{{}}}",
-        "kronecker": r"\delta_{{{}={}}}\,",
-        "bar": r"\overline{{{0}}}",
-        "past": r"- \eta \sum_{{s<t}} {}{}",
-        "power": "{}^{{{}}}",
-        "power of more": "{}^{{{}}}",
-        "sum": r"\big({}\big)",
-        "over": r"{}\big/{}",
-        "divisor": r"\nu^{{{0}}}_{{{1}}}",
-        "whole divisor": r"\nu_{{{}}}",
-        "root": r"\sqrt{{{}}}",
-        "root of a mean": r"\sqrt{{{}}}",
-        "sum over": r"\sum_{{{}}} ",
-        "square": r"\operatorname{{E}}\Big[\big({}\big)^2\Big]",
-        "square of a sum": r"\operatorname{{E}}\Big[\big({}\big)^2\Big]",
-        "clipped": r"\{}\Big({}, {}\Big)",
-    },
-    latex_label,
-    lambda number: FormulaPrinter().doprint(sympy.sympify(number)),
-    _TimedLatex,
-)
+LATEX = Alphabet(1, latex_label, lambda number: FormulaPrinter().doprint(sympy.sympify(number)), _TimedLatex)
 
 
 class Notation:
@@ -195,10 +162,10 @@ class Notation:
 
     def __init__(self, alphabet: Alphabet) -> None:
         self._alphabet = alphabet
-        self.transpose, self.rate = alphabet.signs["transpose"], alphabet.signs["rate"]
+        self.transpose, self.rate = self._put("transpose"), self._put("rate")
 
     def _put(self, sign: str, *parts: str) -> str:
-        return self._alphabet.signs[sign].format(*parts)
+        return _SIGNS[sign][self._alphabet.column].format(*parts)
 
     def number(self, expr: Expr) -> str:
         """A number."""

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sympy import Expr
-
 from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.language.render import body_text, number_text, right_hand_side
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
-from tplimits.regimes.training.report.notation import TEXT, Notation
 from tplimits.regimes.training.report.outline import BACKWARD, FACTORED, NORM
 from tplimits.regimes.training.report.ratios import of_image, text_factor
-from tplimits.regimes.training.report.tangent_terms import Shown, by_optimizer, deltas, sum_over
+from tplimits.regimes.training.report.tangent_terms import Shown, by_optimizer
 from tplimits.regimes.training.report.update_functions import (
     NOT_ZERO,
     SIDES,
@@ -27,10 +24,8 @@ from tplimits.report.rolled import rolled_sum, screen
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
-    from tplimits.regimes.training.derivation.norms import Norm
     from tplimits.regimes.training.derivation.operator import TangentOperator
 
-_WRITE = Notation(TEXT)
 #: uses of a parameter that are one line
 _MANY = 4
 
@@ -79,9 +74,9 @@ def text(operator: TangentOperator, at_zero: bool = False, full: bool = False) -
             "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
         )
         lines.append("  parameter w, and (at equal widths) E[Q_t(G_w)²] = q_t·Θ_w q_t")
-    norms = list(_norms(shown))
+    norms = list(shown.norms("t"))
     if norms:
-        lines += [*(f"  {line}" for _, line in norms), f"  {SIDES}"]
+        lines += [*(f"  {left} = {right}" for _, left, right in norms), f"  {SIDES}"]
     for optimizer, names in by_optimizer(operator).items():
         whose = "" if operator.optimizer else f" of {', '.join(names)}"
         lines += [f"  {line}" for line in _update(optimizer, whose)]
@@ -96,7 +91,7 @@ def _terms(shown: Shown) -> Iterator[str]:
             yield _rolled_terms(shown, parameter)
             continue
         matrix = any(t.right is not None for t in terms)
-        gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
+        gradient, divided = shown.gradient(parameter), shown.divided(parameter)
         name, clipped = f"G_{parameter}", shown.clipped(parameter)
         before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
@@ -105,81 +100,38 @@ def _terms(shown: Shown) -> Iterator[str]:
             update = f"Q_{shown.step}({inside})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
-            weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
-            family = sum_over(shown.summed(term)) + sum_over(term.sums) + deltas(shown.apart(term))
-            yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
+            weight = shown.left_of_update(parameter) + text_factor(shown.weight(parameter))
+            yield f"{weight}{shown.members(term)}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
         inside = f"∂f/∂{bias} Σ_b χ^b{shown.clipped(bias)}"
-        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}({inside}){_divided(shown, bias)}"
+        yield f"{shown.left_of_update(bias)}∂f/∂{bias} Q_{shown.step}({inside}){shown.divided(bias)}"
 
 
 def _rolled_terms(shown: Shown, parameter: str) -> str:
     """The terms of a parameter that many layers use, on one line."""
-    divided, uses = _divided(shown, parameter), []
+    divided, uses = shown.divided(parameter), []
     for term in shown.terms[parameter]:
         update = f"Q_{shown.step}(G_{parameter}{shown.clipped(parameter)})"
         inside = f" {update}{divided} |{term.right}⟩" if term.right is not None else f"{update}{divided}⟩"
-        uses.append(
-            f"{sum_over(shown.summed(term))}{sum_over(term.sums)}{deltas(shown.apart(term))}⟨{term.left}|{inside}"
-        )
-    weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
+        uses.append(f"{shown.members(term)}⟨{term.left}|{inside}")
+    weight = shown.left_of_update(parameter) + text_factor(shown.weight(parameter))
     total = rolled_sum(uses)
     total = f"({total})" if weight and not total.startswith("Σ_{ℓ") else total
     return f"{weight}{total}   with G_{parameter} = {shown.gradient(parameter)}"
 
 
-def _power(shown: Shown, parameter: str) -> str:
-    """What is left of an update after t − s steps, in front of the terms of parameters with decays of their own."""
-    left = shown.left(parameter) if shown.operator.decay is None else ""
-    return f"({left})^(t−s) " if left else ""
-
-
-def _divided(shown: Shown, parameter: str) -> str:
-    return "" if shown.norm(parameter) is None else f"/ν_{shown.step}[{parameter}]"
-
-
-def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
-    """What updates are divided by, for each parameter."""
-    operator = shown.operator
-    for name in (*operator.trained, *operator.biases):
-        norm = shown.norm(name)
-        if norm is not None:
-            kept = f"({shown.left(name)})^t" if shown.left(name) else ""
-            yield name, f"ν_t[{name}] = {_WRITE.norm(_inside(shown, name, norm, kept), norm)}"
-    for whole in shown.whole_norms:
-        gradients = {name: _whole_gradient(shown, name) for name in whole.parts}
-        yield ", ".join(whole.parts), f"ν_t = {_WRITE.whole_norm(gradients, whole)}"
-
-
-def _whole_gradient(shown: Shown, name: str) -> str:
-    return f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
-
-
-def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
-    """What a norm is taken of: the update, or the weights, which are those of the start times a power."""
-    if norm.of == "update":
-        return f"Q_t({_whole_gradient(shown, name)})"
-    if norm.is_of_start:
-        return kept
-    return f"{name}_t" if name in shown.operator.biases else (f"({kept} {name})" if kept else name)
-
-
 def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
     """The update function as a recursion."""
     if is_factored(optimizer):
-        values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items())
+        values = ", ".join(f"{x} = {number_text(v)}" for x, v in optimizer.hyperparameters.items())
         yield from (f"Q_t{whose}: {line}" for line in factored_text())
         yield f"   (g = G_t, t = 0, 1, …; {values})"
         return
     optimizer = entry_by_entry(optimizer)
     states, output = optimizer.formula
-    lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
-    values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
+    lines = [f"Q_t{whose} = {number_text(output)}", *(f"{s.name} ← {number_text(s.update)}" for s in states)]
+    values = ", ".join(f"{x} = {number_text(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
     yield ",   ".join(lines) + f"   (entry by entry, g = G_t, t = 0, 1, …{'; ' if values else ''}{values})"
-
-
-def _plain(expr: Expr) -> str:
-    return number_text(expr)
 
 
 def _kets(shown: Shown) -> Iterator[str]:
@@ -227,8 +179,8 @@ def _steps(shown: Shown, at_zero: bool) -> Iterator[Step]:
     for parameter in shown.terms:
         reference = FACTORED if is_factored(operator.optimizers[parameter]) else OPERATOR
         yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), reference)
-    for name, shown_norm in _norms(shown):
-        yield Step("norm of an update", (name,), partial(str, shown_norm), NORM)
+    for name, left, right in shown.norms("t"):
+        yield Step("norm of an update", (name,), partial("{} = {}".format, left, right), NORM)
     if shown.is_decaying:
         weights = "(1 − λ)^t θ_0" if operator.decay is not None else "(1 − λ[w])^t w_0"
         sentence = (

@@ -11,16 +11,7 @@ from sympy import Expr, Integer
 from tplimits.law.kets import MASTER, Reference
 from tplimits.program.network.gradient_rows import pinned
 from tplimits.program.nodes.entries import Entry, axis_symbol
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import Avg, Initial, InitialMatrix, InitialVector, Instruction, MatMul, Nonlin
 from tplimits.regimes.training.derivation.norms import norm_of, whole_norms
 from tplimits.regimes.training.report.notation import of_kets
 from tplimits.regimes.training.report.ratios import of_image
@@ -82,7 +73,7 @@ class Outline:
 
     def _instruction(self, position: int, section: str, reference: Reference) -> Iterator[Equation]:
         s, write = self.program[position], self.write
-        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+        if isinstance(s, Initial):
             return
         label = write.timed(s.name, "t")
         left = write.ket(label) if s.width is not None else label
@@ -91,7 +82,7 @@ class Outline:
         elif isinstance(s, Avg):
             right = write.mean(self._label(s.operand, "t"))
         else:
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             right = write.body(self.program, s.body, self.data)
         yield Equation(section, left, right, tuple(self.program[p].name for p in s.operands), reference)
 

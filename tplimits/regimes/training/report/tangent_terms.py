@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from sympy import Expr
@@ -11,14 +12,60 @@ from sympy import Expr
 from tplimits.program.language.render import body_text
 from tplimits.program.network.gradient_rows import pinned
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
-from tplimits.regimes.training.report.notation import of_kets
+from tplimits.regimes.training.report.notation import LATEX, TEXT, Notation, of_kets
 from tplimits.regimes.training.report.ratios import of_parameter
+from tplimits.report.latex_names import name as latex_name
 from tplimits.report.rolled import rolled_sum
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.operator import TangentOperator
+
+
+#: templates by what they stand for: in plain text and in LaTeX
+_SIGNS = {
+    "comma": (", ", ","),
+    "signal": ("χ^b", r"\chi^b"),
+    "signal at": ("χ^b[{}]", r"\chi^{{b,{}}}"),
+    "sum": ("Σ_{{{}}} ", r"\sum_{{{}}}"),
+    "delta": ("δ[{}={}] ", r"\delta_{{{}={}}}\,"),
+    "ket": ("|{}⟩", r"|{}\rangle^b"),
+    "bra": ("⟨{}|", r"\langle {}|^b"),
+    "use": ("Σ_b {} {}", r"\sum_b{}{}"),
+    "uses": ("Σ_b {} ({})", r"\sum_b{}\Big({}\Big)"),
+    "uses apart": ("Σ_b ({})", r"\sum_b\Big({}\Big)"),
+    "weighed": ("{} {}", "{}{}"),
+    "clipped": ("/ν_{}", r"\big/\nu_{}"),
+    "divided": ("/ν_{1}[{0}]", r"\big/\nu^{{{}}}_{}"),
+    "left": ("(1 − λ)", r"(1-\lambda)"),
+    "left of": ("(1 − λ[{}])", r"(1-\lambda_{{{}}})"),
+    "left of an update": ("{}^(t−s) ", r"{}^{{t-s}}\,"),
+    "decay": ("λ = {:g}", r"\lambda = {:g}"),
+    "decay of": ("λ[{}] = {:g}", r"\lambda_{{{}}} = {:g}"),
+    "decays": (", ", r",\ "),
+    "divisor": ("ν_{1}[{0}]", r"\nu^{{{}}}_{}"),
+    "whole divisor": ("ν_{}", r"\nu_{}"),
+    "update": ("Q_{}({})", r"Q_{}\big({}\big)"),
+    "gradient of a bias": ("∂f/∂{} Σ_b χ^b", r"\partial_{{{}}}f\sum_b\chi^b"),
+    "at": ("{}_{}", "{{{}}}_{}"),
+    "weights": ("({} {})", "{} {}"),
+}
+
+
+@dataclass(frozen=True)
+class Writing:
+    """One way to print the operator: its templates among `_SIGNS`, names, entries of vectors, and norms."""
+
+    column: int
+    name: Callable[[str], str]
+    entry: Callable[[str], str]
+    norms: Notation
+
+
+#: plain text: ⟨dh| Q_t(Σ_b χ^b |dh⟩⟨x|) |x⟩
+IN_TEXT = Writing(0, str, str, Notation(TEXT))
+IN_LATEX = Writing(1, latex_name, lambda text: latex_name(text.replace(", ", ",")), Notation(LATEX))
 
 
 @dataclass(frozen=True)
@@ -37,12 +84,16 @@ class TangentTerm:
 
 
 class Shown:
-    """What the reports show of an operator; sums over layers once if they are `sums_rolled`."""
+    """What the reports show of an operator, in one way to print; sums over layers once if they are `sums_rolled`."""
 
-    def __init__(self, operator: TangentOperator, sums_rolled: bool = False) -> None:
-        self.operator, self.sums_rolled = operator, sums_rolled
+    def __init__(self, operator: TangentOperator, write: Writing = IN_TEXT, sums_rolled: bool = False) -> None:
+        self.operator, self.write, self.sums_rolled = operator, write, sums_rolled
         self.total = of_kets(operator.backward.program)
         self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
+
+    def put(self, sign: str, *parts: object) -> str:
+        """A sign with its parts."""
+        return _SIGNS[sign][self.write.column].format(*parts)
 
     @cached_property
     def terms(self) -> dict[str, tuple[TangentTerm, ...]]:
@@ -64,45 +115,93 @@ class Shown:
     def _axes(self, parameter: str) -> tuple[str, ...]:
         return self.total[self.total.initial_names[parameter]].axes
 
-    def summed(self, term: TangentTerm) -> tuple[str, ...]:
-        """The axes of the parameter, every member with its own update, but for those that are axes of the output."""
-        return tuple(a for a in self._axes(term.parameter) if (a, a) not in term.at)
+    def members(self, term: TangentTerm) -> str:
+        """Σ over members of the parameter, every one with its own update, and over axes; δ where a use holds an axis.
 
-    def apart(self, term: TangentTerm) -> tuple[tuple[str, str], ...]:
-        """Axes of the parameter that a use holds in one place, under another name."""
-        return (*((a, o) for a, o in term.at if a != o), *term.fixed)
+        Members that are axes of the output are not summed over.
+        """
+        summed = tuple(a for a in self._axes(term.parameter) if (a, a) not in term.at)
+        apart = (*((a, o) for a, o in term.at if a != o), *term.fixed)
+        return self._sum(summed) + self._sum(term.sums) + self._deltas(apart)
+
+    def _sum(self, axes: tuple[str, ...]) -> str:
+        return self.put("sum", self.put("comma").join(map(self.write.name, axes))) if axes else ""
+
+    def _deltas(self, fixed: tuple[tuple[str, str], ...]) -> str:
+        """1 where axes are as stated, 0 elsewhere."""
+        return "".join(self.put("delta", self.write.name(axis), self.write.entry(index)) for axis, index in fixed)
 
     def weight(self, parameter: str) -> Expr:
         """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
         return of_parameter(self.total, parameter, self.total[self.operator.whole.returns[0]].width or "n")
 
-    def norm(self, parameter: str) -> Norm | None:
+    def _norm(self, parameter: str) -> Norm | None:
         """The norm that divides the updates of a parameter."""
         return norm_of(self.operator.whole, parameter, self.operator.optimizers[parameter])
+
+    def divided(self, parameter: str) -> str:
+        """What the update of a parameter is divided by."""
+        return "" if self._norm(parameter) is None else self.put("divided", self.write.name(parameter), self.step)
 
     @cached_property
     def whole_norms(self) -> tuple[WholeNorm, ...]:
         """The norms of gradients that are clipped together."""
         return whole_norms(self.operator.whole, self.operator.optimizers)
 
+    def norms(self, time: str) -> Iterator[tuple[str, str, str]]:
+        """What updates are divided by, for each parameter: names, both sides of an equation."""
+        operator, write = self.operator, self.write
+        for name in (*operator.trained, *operator.biases):
+            norm = self._norm(name)
+            if norm is not None:
+                left, own = self.left(name), write.name(name)
+                kept = f"{left}^{time}" if left else ""
+                if norm.of == "update":
+                    inside = self.put("update", time, self._whole_gradient(name))
+                elif norm.is_of_start:
+                    inside = kept
+                elif name in operator.biases:
+                    inside = self.put("at", own, time)
+                else:  # those of the start times a power
+                    inside = self.put("weights", kept, own) if kept else own
+                yield name, self.put("divisor", own, time), write.norms.norm(inside, norm)
+        for whole in self.whole_norms:
+            gradients = {name: self._whole_gradient(name) for name in whole.parts}
+            yield ", ".join(whole.parts), self.put("whole divisor", time), write.norms.whole_norm(gradients, whole)
+
     def clipped(self, parameter: str) -> str:
         """What a gradient is divided by before the update function sees it."""
-        return f"/ν_{self.step}" if self.operator.optimizers[parameter].clips_gradient is not None else ""
+        clips = self.operator.optimizers[parameter].clips_gradient is not None
+        return self.put("clipped", self.step) if clips else ""
+
+    def _whole_gradient(self, name: str) -> str:
+        """The gradient of a parameter, of an output bias too."""
+        is_bias = name in self.operator.biases
+        return self.put("gradient of a bias", self.write.name(name)) if is_bias else self.gradient(name)
 
     def gradient(self, parameter: str) -> str:
         """The gradient of a matrix or a vector, the sum over inputs b and uses."""
-        terms = self.terms[parameter]
-        signals = [signal(t) for t in terms]
+        terms, write = self.terms[parameter], self.write
+        signals = [self._signal(t) for t in terms]
         inner = [
-            sum_over(t.sums) + deltas(t.fixed) + (f"|{t.left}⟩" if t.right is None else f"|{t.left}⟩⟨{t.right}|")
+            self._sum(t.sums)
+            + self._deltas(t.fixed)
+            + self.put("ket", write.entry(t.left))
+            + ("" if t.right is None else self.put("bra", write.entry(t.right)))
             for t in terms
         ]
         if len(terms) == 1:
-            return f"Σ_b {signals[0]} {inner[0]}"
+            return self.put("use", signals[0], inner[0])
         if len(set(signals)) == 1:
             total = rolled_sum(inner) if self.sums_rolled else " + ".join(inner)
-            return f"Σ_b {signals[0]} {f'({total})' if ' + ' in total else total}"
-        return f"Σ_b ({' + '.join(f'{χ} {one}' for χ, one in zip(signals, inner, strict=True))})"
+            return self.put("uses" if " + " in total else "use", signals[0], total)
+        return self.put("uses apart", " + ".join(map(partial(self.put, "weighed"), signals, inner)))
+
+    def _signal(self, term: TangentTerm) -> str:
+        """χ of input b: of all outputs, which are summed over, or of those that an entry belongs to."""
+        name = self.write.name
+        at = self.put("comma").join(name(a) if a == o else f"{name(o)}={name(a)}" for a, o in term.at)
+        return self.put("signal at", at) if at else self.put("signal")
 
     @property
     def is_decaying(self) -> bool:
@@ -118,30 +217,20 @@ class Shown:
         """What a step leaves of a parameter that decays, 1 − λ, by name where parameters have decays of their own."""
         if not self.operator.weight_decay[name]:
             return ""
-        return "1 − λ" if self.operator.decay is not None else f"1 − λ[{name}]"
+        return self.put("left") if self.operator.decay is not None else self.put("left of", self.write.name(name))
+
+    def left_of_update(self, name: str) -> str:
+        """What is left of an update after t − s steps, in front of the terms of parameters with decays of their own."""
+        left = self.left(name) if self.operator.decay is None else ""
+        return self.put("left of an update", left) if left else ""
 
     @property
     def decays(self) -> str:
         """All decays."""
         if self.operator.decay is not None:
-            return f"λ = {self.operator.decay:g}"
-        return ", ".join(f"λ[{name}] = {λ:g}" for name, λ in self.operator.weight_decay.items())
-
-
-def sum_over(axes: tuple[str, ...]) -> str:
-    """Σ over axes, if there are any."""
-    return f"Σ_{{{', '.join(axes)}}} " if axes else ""
-
-
-def deltas(fixed: tuple[tuple[str, str], ...]) -> str:
-    """1 where axes are as stated, 0 elsewhere."""
-    return "".join(f"δ[{axis}={index}] " for axis, index in fixed)
-
-
-def signal(term: TangentTerm) -> str:
-    """χ of input b: of all outputs, which are summed over, or of those that an entry belongs to."""
-    at = ", ".join(a if a == o else f"{o}={a}" for a, o in term.at)
-    return f"χ^b[{at}]" if at else "χ^b"
+            return self.put("decay", self.operator.decay)
+        each = (self.put("decay of", self.write.name(name), λ) for name, λ in self.operator.weight_decay.items())
+        return self.put("decays").join(each)
 
 
 def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:

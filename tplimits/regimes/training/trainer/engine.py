@@ -16,17 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
 from tplimits.program.loops.lowering import forward, training
-from tplimits.program.loops.updating import (
-    FACTOR,
-    KEEP,
-    NEXT,
-    RATE,
-    TARGETS,
-    WEIGHTS,
-    Updating,
-    kind_of,
-    with_signal,
-)
+from tplimits.program.loops.updating import FACTOR, KEEP, NEXT, RATE, TARGETS, WEIGHTS, Updating, kind_of, with_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.schedules import scheduled
 from tplimits.program.nodes.evaluate import evaluate
@@ -43,7 +33,11 @@ _SHARE = ("share", "")
 
 @dataclass(frozen=True)
 class Code:
-    """What is compiled, the same for all runs of a network with these optimizers and a loss of this kind."""
+    """What is compiled, the same for all runs of a network with these optimizers and a loss of this kind.
+
+    `loops` are outputs and gradients, and the error signal where it is a loss by name; `updating` the statements of the
+    updates.
+    """
 
     loops: Loops
     updating: Updating
@@ -101,45 +95,20 @@ class SizedRecipe:
         recipe = self.recipe
         return _code(recipe.net, recipe.parametrization.a_out, tuple(recipe.optimizers.items()), kind_of(self.loss))
 
-    @property
-    def loops(self) -> Loops:
-        """Outputs and gradients, and the error signal where it is a loss by name."""
-        return self.code.loops
-
     @cached_property
     def by_name(self) -> bool:
         """Whether the error signal is computed in the loops."""
-        return any(a.name == TARGETS for a in self.loops.arrays)
+        return any(a.name == TARGETS for a in self.code.loops.arrays)
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The sizes of the outputs of an input."""
-        return tuple(self.loops.extents[e] or 1 for e in self.loops.by_name["f"].extents[:-1])
+        return tuple(self.code.loops.extents[e] or 1 for e in self.code.loops.by_name["f"].extents[:-1])
 
     @cached_property
     def entrywise(self) -> bool:
         """Whether all parameters move entry by entry."""
         return _entrywise(self.recipe.optimizers.values())
-
-    @property
-    def updating(self) -> Updating:
-        """The statements of the updates."""
-        return self.code.updating
-
-    @property
-    def training(self) -> Training:
-        """What is compiled."""
-        return self.code.training
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The arrays of parameters, by name."""
-        return self.code.parameters
-
-    @property
-    def gradients(self) -> dict[str, str]:
-        """The arrays of gradients, by the names of parameters."""
-        return self.code.gradients
 
     def value(self, name: str) -> Loops:
         """A named value."""
@@ -147,17 +116,17 @@ class SizedRecipe:
 
     def kernel(self, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> Kernel:
         """Compiled code with arrays for some widths."""
-        return Kernel(self.training, widths, inputs, draws)
+        return Kernel(self.code.training, widths, inputs, draws)
 
     def data(self, X: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
         """Inputs as they lie in memory."""
-        return {a.name: data_of(X[a.title], a) for a in self.training.by_input if a.title in X}
+        return {a.name: data_of(X[a.title], a) for a in self.code.training.by_input if a.title in X}
 
     def targets(self) -> dict[str, NDArray[Any]]:
         """Targets and weights of a loss by name."""
         if not self.by_name:
             return {}
-        loss, loops = self.loss, self.loops.by_name
+        loss, loops = self.loss, self.code.loops.by_name
         train = loss.train.reshape(-1, *[1] * (loss.targets.ndim - 1))
         # targets of inputs that are held out may be NaN, and NaN times the weight 0 is NaN
         targets = numpy.where(train, loss.targets, 0)
@@ -187,8 +156,8 @@ class SizedRecipe:
 
     def scalars(self, updates: Updates, t: int, rows: NDArray[numpy.int64]) -> Array:
         """The scalars of steps t, t + 1, …, one for each row of `rows`."""
-        found = numpy.empty((len(rows), self.training.scalars))
-        for k, entry in enumerate(self.updating.scalars):
+        found = numpy.empty((len(rows), self.code.training.scalars))
+        for k, entry in enumerate(self.code.updating.scalars):
             found[:, k] = self.shares(rows) if entry == _SHARE else self._scalar(entry, updates, t, len(rows))
         return found
 

@@ -95,11 +95,11 @@ class Running:
         self._X = data
         self._window: tuple[int, NDArray[numpy.int64], Array] | None = None
         for name, w in held.items():
-            self._kernel.arrays[plan.parameters[name]][...] = w
+            self._kernel.arrays[plan.code.parameters[name]][...] = w
         self._move_constants()
         for name, optimizer in plan.recipe.optimizers.items():
             if plan.entrywise:
-                for array, state in zip(plan.updating.states[name], optimizer.states, strict=True):
+                for array, state in zip(plan.code.updating.states[name], optimizer.states, strict=True):
                     self._kernel.arrays[array][...] = float(state.initial)
             else:
                 self._updates.states[name] = plan.recipe.steppers[name].start((1, *held[name].shape))
@@ -108,17 +108,19 @@ class Running:
     def parameters(self) -> dict[str, Array]:
         """All parameters by name, (*axes, n)."""
         moving = self._plan.recipe.schedules
-        return {name: self._kernel.arrays[a].copy() for name, a in self._plan.parameters.items() if name not in moving}
+        return {
+            name: self._kernel.arrays[a].copy() for name, a in self._plan.code.parameters.items() if name not in moving
+        }
 
     def _move_constants(self) -> None:
         """Scalars that move with the step to where they are in this one; compiled updates move them as well."""
         for name, schedule in self._plan.recipe.schedules.items():
-            self._kernel.arrays[self._plan.parameters[name]][...] = schedule(self.step)
+            self._kernel.arrays[self._plan.code.parameters[name]][...] = schedule(self.step)
 
     @property
     def multiplies_matrices(self) -> bool:
         """Whether products are left to BLAS, which has threads of its own."""
-        return PRODUCT in self._plan.training.text
+        return PRODUCT in self._plan.code.training.text
 
     def advance(self, steps: int) -> None:
         """Go on by some steps.
@@ -131,7 +133,7 @@ class Running:
             many = self._plan.by_name and self._plan.entrywise
             done = self._several(min(left, max(1, _MOST_ROWS // self._batch()))) if many else self._one()
             left -= done
-        for name, array in self._plan.parameters.items():
+        for name, array in self._plan.code.parameters.items():
             if not numpy.isfinite(self._kernel.arrays[array]).all():
                 raise EvaluationError(self._overflow(f"`{name}` overflows", self.step))
 
@@ -170,7 +172,7 @@ class Running:
                 found = self._found_gradients()
                 self._updates.step(self.step, lambda name: found[name][None], held)
             for name in self._plan.recipe.optimizers:
-                self._kernel.arrays[self._plan.parameters[name]][...] = held[name][0]
+                self._kernel.arrays[self._plan.code.parameters[name]][...] = held[name][0]
         if stopped >= 0:
             raise EvaluationError(self._overflow("the outputs overflow", self.step))
         self.step += 1
@@ -208,7 +210,7 @@ class Running:
         return self._kernel.gradients(data, rows)
 
     def _found_gradients(self) -> dict[str, Array]:
-        return {name: self._kernel.arrays[array].copy() for name, array in self._plan.gradients.items()}
+        return {name: self._kernel.arrays[array].copy() for name, array in self._plan.code.gradients.items()}
 
     def outputs(self, X: Any = None) -> Array:
         """f on the data of the run, or on others: (N, *outputs)."""
@@ -263,7 +265,7 @@ class Running:
     def value(self, name: str, X: Any = None) -> Array:
         """A named value: (N, *axes, n) if it depends on the data, (*axes, n) if not."""
         loops, data = self._plan.value(name), self._inputs(X)
-        given = {a.name: self._kernel.arrays[self._plan.parameters[a.title]] for a in loops.of_role(PARAMETER)}
+        given = {a.name: self._kernel.arrays[self._plan.code.parameters[a.title]] for a in loops.of_role(PARAMETER)}
         given |= {a.name: numpy.moveaxis(data[a.title], 0, -1) for a in loops.of_role(DATA)}
         sizes = {**self._widths, loops.samples: len(next(iter(data.values())))}
         array = loops.names[name]
@@ -293,7 +295,7 @@ class Running:
         found: dict[str, NDArray[Any]] = {"step": numpy.array(self.step)}
         found |= {f"parameter {name}": w for name, w in self.parameters.items()}
         for name in self._plan.recipe.optimizers:
-            for k, array in enumerate(self._plan.updating.states.get(name, ())):
+            for k, array in enumerate(self._plan.code.updating.states.get(name, ())):
                 found[f"optimizer {name} {k}"] = self._kernel.arrays[array].copy()
             for k, state in enumerate(self._updates.states.get(name, ())):
                 found[f"optimizer {name} {k}"] = state[0].copy()
@@ -309,10 +311,10 @@ class Running:
                 raise EvaluationError(f"restore(…): `{name}` does not fit this run; give what state() gave.")
         self.step = int(state["step"])
         for name in self.parameters:
-            self._kernel.arrays[self._plan.parameters[name]][...] = state[f"parameter {name}"]
+            self._kernel.arrays[self._plan.code.parameters[name]][...] = state[f"parameter {name}"]
         self._move_constants()
         for name in self._plan.recipe.optimizers:
-            for k, array in enumerate(self._plan.updating.states.get(name, ())):
+            for k, array in enumerate(self._plan.code.updating.states.get(name, ())):
                 self._kernel.arrays[array][...] = state[f"optimizer {name} {k}"]
             if not self._plan.entrywise:
                 held = [state[f"optimizer {name} {k}"] for k in range(len(state)) if f"optimizer {name} {k}" in state]

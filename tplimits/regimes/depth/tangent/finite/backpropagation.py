@@ -18,7 +18,7 @@ from tplimits.errors import CheckError
 from tplimits.program.network.backward import Use, Walk
 from tplimits.program.network.growing import Growing
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import Initial, InitialMatrix, InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -65,7 +65,7 @@ class _Pass(Execution):
         super().__init__(of.program, x.shape[-1], len(x), rng, ratios, {axis: x.shape[1], **given})
         self.of, self.x, self.g = of, x, g
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         if len(self.arrays) == self.of.block.state:
             return self.x
         if len(self.arrays) == self.of.cotangent:

@@ -16,7 +16,7 @@ from tplimits.program.network.tangent import tangent
 from tplimits.regimes.depth.finite.layer import Layer
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+    from tplimits.program.nodes.kinds import Initial
     from tplimits.program.nodes.program import Program
 
 
@@ -31,7 +31,7 @@ class _Responding(Layer):
         super().__init__(found.program.replace(state=block.state), n, x.shape[1], len(x), rng, "law", ratios, given)
         self.tangent: Array = numpy.zeros(())
 
-    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+    def _initial(self, s: Initial) -> Array:
         if len(self.arrays) == self.moved:
             return self.tangent
         return super()._initial(s)
