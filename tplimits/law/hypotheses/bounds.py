@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import sympy
 from sympy import Expr, S
 
+from tplimits.law.hypotheses.squares import range_of_squares
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import entries
@@ -81,7 +82,10 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
         low, high = _of_folds(expr)
-        return _stationary(expr, low, high) if low.is_extended_negative and high.is_extended_positive else (low, high)
+        for narrower in (_stationary, range_of_squares):
+            if low.is_extended_negative and high.is_extended_positive:
+                low, high = narrower(expr, low, high)
+        return low, high
     if isinstance(expr, sympy.Mul):
         low, high = S.One, S.One
         for least, most in _factors(expr.args):

@@ -27,6 +27,7 @@ from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.linear import independent, linear
 from tplimits.law.hypotheses.reader import answered_once
 from tplimits.law.hypotheses.signs import variables_in, without_names
+from tplimits.law.hypotheses.squares import roots_of_squares
 from tplimits.law.hypotheses.taylor import order_whatever_else
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.properties import CROSSING, KINKED, POSITIVE, VANISHING, is_entire
@@ -278,18 +279,8 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     inner = _without_offset(base, gaussians) or _steep_in(base, gaussians)
     if inner is not None:
         return _forms(inner, gaussians)
-    return _squares(base, gaussians) or ([(base, S.One)] if gaussians.of(base) else [])
-
-
-def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
-    """The variables of a positive definite quadratic form, which is at least a multiple of the sum of their squares."""
-    variables = variables_in(base, gaussians)
-    if not base.is_Add or set(variables) != base.free_symbols or not base.is_polynomial(*variables):
-        return []
-    half = sympy.hessian(base, variables) / 2
-    definite = half.is_Matrix and all(c.is_number for c in half) and half.is_positive_definite
-    is_form = definite and sympy.expand(base - (sympy.Matrix([variables]) * half * sympy.Matrix(variables))[0]) == 0
-    return [(v, sympy.Integer(2)) for v in variables] if is_form else []
+    forms = roots_of_squares(base) if set(variables_in(base, gaussians)) == base.free_symbols else []
+    return forms or ([(base, S.One)] if gaussians.of(base) else [])
 
 
 def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:

@@ -87,7 +87,7 @@ def _product(
     def value(label: str) -> numpy.ndarray:
         return known[label] if definition_of(label) is None else _generic(label, V, arrays, values)
 
-    return at_indices(factors, value, tokens)
+    return at_indices(factors, value, tokens, optimize=True)
 
 
 def _generic(

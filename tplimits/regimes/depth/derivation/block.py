@@ -17,6 +17,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
 from tplimits.program.nodes.kinds import Avg, InitialMatrix
+from tplimits.program.nodes.members import members_apart
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
 from tplimits.regimes.depth.algebra.vanishing import vanishes
@@ -80,6 +81,8 @@ def derive_block(
 
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
+    # responses are those of the families that the program has
+    program = program if sequences else _members_apart(program)
     taken, first = AS_WRITTEN, None
     if weighed:
         taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))
@@ -94,6 +97,19 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
             if weighed or more == taken:
                 raise error if taken.as_factors and error.verdict else first from None
             taken = more
+
+
+def _members_apart(program: Program) -> Program:
+    """A block with a matrix or vector for each member of a family that is only read by its number."""
+    assert program.state is not None
+    # tokens are alike: no number tells one of them
+    of_tokens = {program.root_axis(axis) for axis in program[program.state].axes}
+    together = frozenset(a for s in program for a in s.axes if program.root_axis(a) in of_tokens)
+    split, places = members_apart(program, (*program.returns, program.state), together)
+    if split is program or any(place.keys() - {()} for place in (places[p] for p in program.returns)):
+        return program
+    state, *returns = (places[p][()] for p in (program.state, *program.returns))
+    return split.replace(state=state, returns=tuple(returns))
 
 
 def _taken_anew(taken: Taken, refused: NoLimitError) -> Taken:

@@ -253,13 +253,19 @@ class Around:
         if number is not None:
             return lowering.number(value(number).xreplace(self.constants))
         at, table = fixed_table(lowering, fixed, self.env)
-        values = numpy.empty(table.shape)
+        # powers of widths and constants stand in front of arrays of numbers
+        parted: dict[Expr, numpy.ndarray] = {}
         for place, entry in numpy.ndenumerate(table):
-            one = sympy.N(value(_simple(entry)).xreplace(self.constants))
-            if not one.is_number:
-                lowering.fail(SYMBOLIC)
-            values[place] = float(one)
-        return array_at(lowering, values, at)
+            found = sympy.expand(value(_simple(entry)).xreplace(self.constants))
+            for term in sympy.Add.make_args(found) if found != 0 else ():
+                front, one = term.as_independent(*term.free_symbols, as_Add=False)[::-1]
+                if not all(f.as_base_exp()[0].is_Symbol for f in sympy.Mul.make_args(front) if f != 1):
+                    lowering.fail(SYMBOLIC)
+                parted.setdefault(front, numpy.zeros(table.shape))[place] += float(one)
+        return total(
+            multiplied(lowering.number(front), array_at(lowering, values, at), lowering.limit)
+            for front, values in parted.items()
+        )
 
 
 def _simple(entry: float) -> Rational:
