@@ -84,7 +84,7 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     away = writer.call("fabs", kernel.cross)
     acute = writer.let(writer.call("atan2", root, f"{away} + 0.0"))  # θ or π − θ, at most π/2
     cosine = writer.let(f"{away}/({size} + {TINY})")
-    versine = writer.let(f"{kernel.det}/({size}*({size} + {away}) + {TINY})")  # 1 − |cos θ|
+    versine = angle.versine
     square = writer.let(f"{acute}*{acute}")
     series = polynomial([2 * c for c in sector(1, 1).series], square)
     sine = writer.let(f"{root}/({size} + {TINY})")

@@ -74,6 +74,12 @@ class Angle:
         """cos θ = sin ψ = −cos φ."""
         return self.writer.let(f"{self.cross}/({self.size} + {TINY})")
 
+    @property
+    def versine(self) -> str:
+        """1 − |cos θ|, with all digits of the determinant."""
+        away = self.writer.call("fabs", self.cross)
+        return self.writer.let(f"{self.det}/({self.size}*({self.size} + {away}) + {TINY})")
+
     def half(self, i: int, j: int) -> str:
         """s^i s'^j I_ij(φ)."""
         if i == j == 0:

@@ -1,8 +1,9 @@
-"""The ways to one number agree: compiled loop, arrays of tables, many digits; and the recursion by hand near ρ = 1."""
+"""The ways to one number agree: statements, tables, compiled loop, many digits; recursions by hand near ρ = 1."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,7 +15,7 @@ from kernel_cases import ACTIVATIONS, dyadic, mlp, mlp_kernels, relative_error
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, request
-from tplimits.regimes.kernels.numbers.fused import run as fused_run
+from tplimits.regimes.kernels.numbers.passes import plan
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 Array = np.ndarray
@@ -105,7 +106,7 @@ def test_coinciding_inputs_between_waves_and_kinks(wave):
 
 def tables_alone(found: tp.KernelLimit, X: Array, Y: Array | None, monkeypatch) -> tuple[Array, Array]:
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "_fused", lambda _: None)
+        patch.setattr(plan.KernelPlan, "statements", None)
         pair = found.evaluate(X, Y)
     return pair.nngp, pair.ntk
 
@@ -137,13 +138,14 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED"])
+@pytest.mark.parametrize("bound", ["_WORTHWHILE", "_REPEATED"])
 def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found, planned = limit("relu", 1, 0.5), []
-    monkeypatch.setattr(fused_run, "_REPEATED", 1 << 40)
+    monkeypatch.setattr(plan, "_REPEATED", 1 << 40)
     wanted = found.evaluate(X)
-    monkeypatch.setattr(fused_run, bound, 0)
+    monkeypatch.setattr(plan, "_FEW", 0)
+    monkeypatch.setattr(plan, bound, 0)
     made = evaluation.Planned
     monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])
     for one, two in zip(found.evaluate(X), wanted, strict=True):
@@ -307,3 +309,36 @@ def test_the_gram_matrix_of_drawn_logits_is_semidefinite():
 def test_bad_draws(options, message):
     with pytest.raises(tp.EvaluationError, match=message):
         HEADS.evaluate(TOKENS, **options)
+
+
+def arccosine(a: Any, c: Any, b: Any) -> Any:
+    """E relu relu at covariances in many digits."""
+    ρ = c / mpmath.sqrt(a * b)
+    angle = mpmath.acos(min(max(ρ, -1), 1))
+    return mpmath.sqrt(a * b) * (mpmath.sin(angle) + (mpmath.pi - angle) * mpmath.cos(angle)) / (2 * mpmath.pi)
+
+
+def test_means_over_tokens_with_a_mask_where_two_inputs_are_one():
+    """Sums of data that are no inner product of one array: pairs on one line are done again, without many digits."""
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], m: tp.Input["token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(m * tp.sum(U * ξ, over="d"), over="token") / tp.sum(m, over="token")
+        return v * tp.relu(W @ tp.relu(x))
+
+    rng = np.random.default_rng(4)
+    words, mask = rng.standard_normal((4, 5, 3)), np.array([[1, 1, 1, 0, 0]] * 2 + [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    words[1, :3] = words[0, [2, 0, 1]]  # the same words in another order
+    found = tp.derive(net, tp.Kernels()).evaluate({"ξ": words, "m": mask.astype(float)}).nngp
+    with mpmath.workdps(40):
+        exact = [[mpmath.mpf(float(x)) for x in row] for row in words.reshape(4, -1)]
+        means = [
+            [mpmath.fsum(row[3 * t + d] * int(mask[i, t]) for t in range(5)) / int(mask[i].sum()) for d in range(3)]
+            for i, row in enumerate(exact)
+        ]
+        K = [[mpmath.fdot(a, b) for b in means] for a in means]
+        for _ in range(2):
+            K = [[arccosine(K[i][i], K[i][j], K[j][j]) for j in range(4)] for i in range(4)]
+        wanted = np.array([[float(x) for x in row] for row in K])
+    assert np.abs(found / wanted - 1).max() < 1e-12
+    assert np.abs(found[0, 1] / wanted[0, 2] - 1) > 1e-2

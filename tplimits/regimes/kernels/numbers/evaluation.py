@@ -17,10 +17,8 @@ from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.fused.run import are_many_by_now, careful_pairs
-from tplimits.regimes.kernels.numbers.fused.run import pairs as fused_pairs
-from tplimits.regimes.kernels.numbers.fused.statements import NotFused
-from tplimits.regimes.kernels.numbers.passes.planning import plan_for
+from tplimits.regimes.kernels.numbers.passes.planning import is_plain, plan_for
+from tplimits.regimes.kernels.numbers.precise import NotPrecise, precise_pairs
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -45,16 +43,14 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.blocks import Own
     from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 
-#: pairs of a perceptron from which on its plan is compiled
-_MANY = 1 << 15
+#: so many pairs of a tile are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
+_MOST_PRECISE = 2048
 #: pairs of inputs, and entries of all of them, from which on single precision is worth while
 _PAIRS, _SINGLE = 64, 1 << 24
 #: share of pairs that are alike above which all are done in double precision
 _FEW_ALIKE = 0.25
 #: entries of the largest table of one tile
 _TILE = 1 << 15
-#: inputs a side of one tile of a recursion of one pair
-_WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
 #: seconds of array passes over a tile beside which calling a compiled function is little; inputs a side for that
@@ -117,22 +113,11 @@ class Pieces:
 
 
 def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
-    """Tiles by the statements of one pair where these are few and have no axes, by the plan of the recursion elsewhere.
+    """Tiles by the plan of the recursion.
 
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
-    planned = _many_pairs(asked, kernels, settled)
-    if planned is not None:
-        return Pieces(planned.step, planned.tile, planned.plan.seconds)
-    if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
-
-        def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
-            part = _part(asked, rows, columns)
-            pair = _fused(part)
-            return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
-
-        return Pieces(_WHOLE, fused, 1e-7)
     planned = Planned(asked, kernels, settled)
     return Pieces(planned.step, planned.tile, planned.plan.seconds)
 
@@ -140,10 +125,10 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 def _step(asked: GramRequest, plan: KernelPlan) -> int:
     """Inputs a side of a tile; several tiles a side of a symmetric request: what is below the diagonal is left out.
 
-    One compiled function leaves it out by itself: its tiles are worth the call.
+    One compiled function leaves it out by itself: its tiles are worth the call.  So does a function of arrays.
     """
     room = step_of(plan, _TILE)
-    if not asked.symmetric:
+    if not asked.symmetric or (plan.statements is not None and not plan.is_compiled):
         return room
     worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
@@ -160,15 +145,16 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 class Planned:
     """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
 
-    def __init__(
-        self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False, compiled: bool = False
-    ) -> None:
+    def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         self.asked, self.kernels = asked, kernels
-        plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
+        plan = _plan(asked, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = replace(plan, is_compiled=plan.has_form) if compiled else plan.settled(pairs) if settled else plan
-        if not (settled or compiled):
+        self.plan = plan.settled(pairs) if settled else plan
+        if not settled:
             self.plan.expect(pairs)
+        if self.plan.is_compiled and self.plan.is_determined:
+            loops = _plan(asked, kernels, looped=True)
+            self.plan = replace(loops if loops.has_form else plan, is_compiled=loops.has_form)
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_compiled
@@ -217,7 +203,7 @@ class Planned:
             near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
         if near.any():
             values = [numpy.array(v) for v in values]
-            _do_again(part, kernels, near, values)
+            _do_again(part, kernels, near, values, self.plan)
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
@@ -232,18 +218,30 @@ class Planned:
         return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
 
 
-def _do_again(part: GramRequest, kernels: Sequence[str], near: NDArray[numpy.bool_], values: list[Array]) -> None:
-    """Put in pairs with a nearly singular law by determinants along the recursion, or in extended precision."""
-    places = numpy.nonzero(near)
-    if _is_plain(part):
+def _plan(asked: GramRequest, kernels: tuple[str, ...], looped: bool = False) -> KernelPlan:
+    return plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels, looped)
+
+
+def _do_again(
+    part: GramRequest, kernels: tuple[str, ...], near: NDArray[numpy.bool_], values: list[Array], plan: KernelPlan
+) -> None:
+    """Put in pairs with a nearly singular law: by determinants, then in many digits, or in extended precision."""
+    if is_plain(part.derivation):
+        determined = plan if plan.is_determined else _plan(part, kernels)
+        places = numpy.nonzero(near)
+        if determined is not plan and determined.statements is not None:
+            found, left = determined.at(part.one, part.other, places)
+            for value, better in zip(values, found, strict=True):
+                value[places] = better
+            places = places[0][left], places[1][left]
+        pairs = numpy.stack(places, axis=1)[:_MOST_PRECISE]
         try:
-            with numpy.errstate(all="ignore"):
-                found = careful_pairs(part.derivation, part.one, part.other, part.constants, places)
-        except (NotFused, OverflowError):
+            digits = precise_pairs(part.derivation, part.one, part.other, pairs, part.constants)
+        except (NotPrecise, OverflowError):
             pass
         else:
             for value, kernel in zip(values, kernels, strict=True):
-                value[places] = found[KERNELS.index(kernel)]
+                value[tuple(pairs.T)] = digits[:, KERNELS.index(kernel)]
             return
     for i, j in blocks(near):
         some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
@@ -282,10 +280,6 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    are_few = max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None
-    if are_few and (fused := _fused(asked)) is not None:
-        refuse_infinite(asked, KERNELS, list(fused))
-        return KernelPair(*fused, *[error_of_constants(asked.derivation.means, asked.constants)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -294,32 +288,3 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
                 put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
-
-
-def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:
-    """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
-    if asked.is_drawn or not _is_plain(asked):
-        return None
-    pairs = asked.one.many * asked.other.many
-    if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
-        return None
-    planned = Planned(asked, kernels, compiled=True)
-    return planned if planned.plan.is_compiled else None
-
-
-def _is_plain(asked: GramRequest) -> bool:
-    """Whether a recursion has no finite axes."""
-    derivation = asked.derivation
-    return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
-
-
-def _fused(asked: GramRequest) -> KernelPair | None:
-    """Both kernels by the statements of one pair, where the recursion has no finite axes and closed forms alone."""
-    if not _is_plain(asked):
-        return None
-    try:
-        with numpy.errstate(all="ignore"):
-            options = asked.symmetric, asked.dtype
-            return KernelPair(*fused_pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
-    except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
-        return None

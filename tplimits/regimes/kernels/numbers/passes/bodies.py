@@ -10,7 +10,7 @@ import numpy
 
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, Gather, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.tables import entrywise, gaps, laws, singular
+from tplimits.regimes.kernels.numbers.tables import determinants, entrywise, gaps, laws, singular
 from tplimits.regimes.kernels.numbers.tables.labelled import (
     Labelled,
     bare,
@@ -34,6 +34,7 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
     entrywise.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
+    determinants.scaled: lambda f, det: f"{f}*{f}*{det}",
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
@@ -65,7 +66,7 @@ class Body:
     sizes: tuple[int, ...]
     #: steps that are computed here
     members: set[tuple[int, Dims]]
-    writer: Writer = field(default_factory=lambda: Writer(scalar=True, prefix="t", series=False))
+    writer: Writer
     reads: dict[tuple[int, Dims], str] = field(default_factory=dict)
     gathers: dict[str, Gather] = field(default_factory=dict)
     reductions: dict[str, Reduction] = field(default_factory=dict)
@@ -148,17 +149,20 @@ class Body:
             return texts[0]
         if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
-        return self.writer.let(TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps)))
+        if isinstance(step.fixed[0], determinants.Rule):
+            return step.fixed[0].text(self.writer, *texts)
+        text = TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps))
+        return self.writer.let(text if self.writer.scalar else text.replace("math.", "numpy."))
 
     def guard(self, n: int) -> str:
         """Whether the variance of a law is out of range."""
         step = self.passes.steps[n]
         assert step is not None
         dims = self.passes.front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
-        size = self.writer.let(f"math.fabs({self.value(step.values[0], dims)})")
+        size, select = self.writer.let(self.writer.call("fabs", self.value(step.values[0], dims))), self.writer.select
         # products of two of them leave the doubles: a kernel would be zero without a word
-        outside = f"1.0 if {size} > {1 / SMALLEST} else (1.0 if {size} < {SMALLEST} else 0.0)"
-        return f"(({outside}) if {size} != 0.0 else 0.0) > 0.5"
+        outside = select(f"{size} > {1 / SMALLEST}", "1.0", select(f"{size} < {SMALLEST}", "1.0", "0.0"))
+        return f"{select(f'{size} != 0.0', outside, '0.0')} > 0.5"
 
     def _law(self, n: int, dims: Dims) -> list[str]:
         if (n, dims) not in self.known:
@@ -226,4 +230,6 @@ def is_pointwise(step: TapeStep) -> bool:
         return True
     if step.function is bare(contracted):
         return not step.fixed[0]
-    return step.function is pointwise_step and step.fixed[0] in TEXTS
+    if step.function is not pointwise_step:
+        return False
+    return isinstance(step.fixed[0], determinants.Rule) or step.fixed[0] in TEXTS

@@ -15,6 +15,7 @@ from tplimits.regimes.kernels.numbers.passes.forms import NotNested, read_by, wo
 from tplimits.regimes.kernels.numbers.passes.nested import Nested, nested
 from tplimits.regimes.kernels.numbers.passes.paired import listed, paired
 from tplimits.regimes.kernels.numbers.passes.passes import Passes
+from tplimits.regimes.kernels.numbers.passes.statements import Statements
 from tplimits.regimes.kernels.numbers.tables.places import batch
 
 if TYPE_CHECKING:
@@ -41,13 +42,19 @@ class Functions:
     banded: bool = False
     known: dict[tuple[bool, int], Nested | None] = field(default_factory=dict)
 
-    def passes(self, single: bool = False) -> Passes:
+    def passes(self, single: bool = False, scalar: bool = True) -> Passes:
         """The tape as passes over entries."""
         eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
-        guarded = len(self.inputs) == 1
-        return Passes(
-            self.schedule, self.labels, self.sizes, self.inputs, self.kernels, guarded, eps=eps, banded=self.banded
-        )
+        how = {"guarded": len(self.inputs) == 1, "eps": eps, "banded": self.banded, "scalar": scalar}
+        return Passes(self.schedule, self.labels, self.sizes, self.inputs, self.kernels, **how)  # type: ignore[arg-type]
+
+    @cached_property
+    def statements(self) -> Statements | None:
+        """The tape as one function of NumPy arrays; None where there are places."""
+        try:
+            return Statements(self.passes(scalar=False))
+        except NotNested:
+            return None
 
     @property
     def has_bands(self) -> bool:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.regimes.kernels.numbers.passes.alone import data_of
 from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
 from tplimits.regimes.kernels.numbers.passes.paired import Paired
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.passes.functions import Functions
     from tplimits.regimes.kernels.numbers.passes.nested import Nested
+    from tplimits.regimes.kernels.numbers.passes.statements import Places, Statements
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule
 
@@ -36,6 +36,8 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
+#: inputs from which on pairs above the diagonal are listed: half of them, each brought beside its inputs first
+_LISTED = 16
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
 #: how much more a step takes where one function goes over pairs of places as well
@@ -64,15 +66,22 @@ class KernelPlan:
     is_compiled: bool = False
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
+    #: whether determinants are carried along, and pairs done by functions of arrays where they can be
+    is_determined: bool = False
 
     def nested(self, single: bool, columns: int) -> Nested | None:
         """The tape of pairs as one compiled function, where it has a form."""
         return self.functions[0].of(single, columns)
 
     @property
+    def statements(self) -> Statements | None:
+        """The tape of pairs as one function of arrays, where there are no places."""
+        return self.functions[0].statements if self.is_determined else None
+
+    @property
     def has_form(self) -> bool:
-        """Whether pairs can be done by one compiled function."""
-        return self.functions[0].banded or self.nested(False, 8) is not None
+        """Whether pairs can be done by one compiled function, of the plan for loops where this is another."""
+        return self.is_determined or self.functions[0].banded or self.nested(False, 8) is not None
 
     def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
         """Inputs in a vector of that function, and its arithmetic."""
@@ -87,11 +96,14 @@ class KernelPlan:
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs.
 
-        Who asks twice asks many times: one function for all pairs is made for the second call.
+        Who asks twice asks many times: one function for all pairs is made for the second call.  Where determinants are
+        carried along it is taken for large calls alone: near inputs on one line it has fewer digits.
         """
-        self.worth += pairs * self.seconds
+        self.worth = pairs * self.seconds + (0.0 if self.is_determined else self.worth)
         self.calls += 1
         work = pairs * self.entries
+        if self.is_determined:
+            self.is_compiled = False
         if self.is_compiled or work <= _FEW:
             return
         # compiling waits until it costs no more than the work so far
@@ -131,7 +143,9 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
-        nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
+        nest: Nested | Statements | None = self.functions[side].statements if self.is_determined else None
+        if self._own_are_worth(side, inputs.many):
+            nest = self.own_nested(side, inputs.many) or nest
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
@@ -170,10 +184,16 @@ class KernelPlan:
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
     ) -> tuple[Sequence[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
-        if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
+        nest = self.nested(single, other.many) if self.is_compiled else None
+        if nest is not None or self.statements is not None:
+            given, many = self._given(one, other, owns, nest is not None), (one.many, other.many)
             with numpy.errstate(all="ignore"):
-                given, made = self._given(one, other, owns, True), {side: own.rows for side, own in owns.items()}
-                values, flagged = nest.run(given, (one.many, other.many), above, made=made)
+                if nest is not None:
+                    made = {side: own.rows for side, own in owns.items()}
+                    values, flagged = nest.run(given, many, above, made=made)
+                elif self.statements is not None:
+                    places = _triangle(one.many) if above and one.many >= _LISTED else None
+                    values, flagged = self.statements.run(given, many, places)
             near = owns[1].near[:, None] | owns[2].near[None, :]
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
@@ -185,6 +205,17 @@ class KernelPlan:
             found = self.pair.run(self._given(one, other, owns))
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def at(self, one: Inputs, other: Inputs, places: Places) -> tuple[list[Array], NDArray[numpy.bool_]]:
+        """Kernels of some pairs by functions of arrays, and which of them rest on a nearly singular law."""
+        (rows, i), (columns, j) = (numpy.unique(p, return_inverse=True) for p in places)
+        mine, theirs = one.some(rows), other.some(columns)
+        owns = {k: self.own(k, side, side.many) for k, side in ((1, mine), (2, theirs))}
+        assert self.statements is not None
+        found, near = self.statements.run(self._given(mine, theirs, owns), (mine.many, theirs.many), (i, j))
+        if near.any():
+            near = self._met(near, mine, theirs, owns)
+        return [f.array[i, j] for f in found], near[i, j]
 
     def _row_by_row(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own]
@@ -242,3 +273,15 @@ class KernelPlan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
+
+
+@lru_cache(maxsize=16)
+def _triangle(many: int) -> Places:
+    return numpy.triu_indices(many, 1)
+
+
+def data_of(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
+    """What a tape reads of the data."""
+    _, source, _ = leaf
+    axes = tables.derivation.recursion.program[source].axes
+    return Labelled(inputs.arrays[source], (batch(1), *axes))

@@ -24,26 +24,42 @@ if TYPE_CHECKING:
 
 
 def plan_for(
-    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
-) -> KernelPlan:
-    """The plan of a recursion for these sizes and constants, remembered."""
-    known: dict[Any, KernelPlan] = derivation.remembered["plans"]
-    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
-    if key not in known:
-        known[key] = _made(derivation, one, other, constants, kernels, True)
-    return known[key]
-
-
-def _made(
     derivation: KernelTables,
     one: Inputs,
     other: Inputs,
     constants: Mapping[Expr, float],
     kernels: tuple[str, ...],
-    banded: bool,
+    looped: bool = False,
 ) -> KernelPlan:
+    """The plan of a recursion for these sizes and constants, remembered.
+
+    Without places it carries determinants along, which miss no pair; the plan for loops over many pairs (`looped`) has
+    gaps, which cost less.
+    """
+    known: dict[Any, KernelPlan] = derivation.remembered["plans"]
+    determined = is_plain(derivation) and not looped
+    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, determined)
+    if key not in known:
+        known[key] = _made(derivation, (one, other), constants, kernels, not determined, determined)
+    return known[key]
+
+
+def is_plain(derivation: KernelTables) -> bool:
+    """Whether a recursion has no finite axes."""
+    return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
+
+
+def _made(
+    derivation: KernelTables,
+    sides: tuple[Inputs, Inputs],
+    constants: Mapping[Expr, float],
+    kernels: tuple[str, ...],
+    banded: bool,
+    determined: bool,
+) -> KernelPlan:
+    one, other = sides
     demand, kinked = derivation.demand, any(t.definition.has(*BENT) for t in derivation.needed)
-    shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "banded": banded}
+    shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "determined": determined, "banded": banded}
 
     def alone(inputs: Inputs) -> Tables:
         return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)
@@ -74,7 +90,7 @@ def _made(
             sizes = sizes_of(own[side], tables.tape, tables)
             functions.append(functions_of(own[side], tables.tape.labels, sizes, (1,), len(rows.outputs[side])))
     if banded and not take_bands(functions):
-        return _made(derivation, one, other, constants, kernels, False)
+        return _made(derivation, sides, constants, kernels, False, determined)
     return KernelPlan(
         schedule,
         len(kernels),
@@ -88,4 +104,5 @@ def _made(
         entries(schedule, pair, both),
         {side: entries(own[side], tables.tape, tables) for side, tables in ((1, first), (2, second)) if tables.tape},
         functions=functions,
+        is_determined=determined,
     )
