@@ -74,12 +74,6 @@ class Angle:
         """cos θ = sin ψ = −cos φ."""
         return self.writer.let(f"{self.cross}/({self.size} + {TINY})")
 
-    @property
-    def versine(self) -> str:
-        """1 − |cos θ|, with all digits of the determinant."""
-        away = self.writer.call("fabs", self.cross)
-        return self.writer.let(f"{self.det}/({self.size}*({self.size} + {away}) + {TINY})")
-
     def half(self, i: int, j: int) -> str:
         """s^i s'^j I_ij(φ)."""
         if i == j == 0:
@@ -106,7 +100,7 @@ class Angle:
         if self.writer.series and not self.is_one:
             square = self.writer.let(f"{angle}*{angle}")
             lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
-            series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
+            series = f"{self._scale(i, j)}*{lead}*{self.writer.known(polynomial(found.series, square))}"
             closed = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed)
         return self.writer.let(closed)
 

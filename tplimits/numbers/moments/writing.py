@@ -56,6 +56,10 @@ class Writer:
             self.assignments.append((self._names[text], text))
         return self._names[text]
 
+    def known(self, text: str) -> str:
+        """The name of an expression that has one, the expression itself where it has none."""
+        return self._names.get(text, text)
+
     def know(self, text: str, name: str) -> None:
         """An expression that the caller has computed in another way."""
         self._names[text] = name

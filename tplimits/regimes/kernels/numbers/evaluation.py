@@ -66,14 +66,16 @@ def evaluate(
     if asked.is_drawn:
         pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
         arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
-        pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
+        pair = KernelPair(*((symmetric(v) if asked.symmetric else v).astype(asked.dtype) for v in map(numpy.asarray, arrays)))
     else:
         pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
 
 
-def _given(asked: GramRequest, value: Array) -> Array:
-    return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
+def _given(asked: GramRequest, values: Sequence[Array]) -> list[Array]:
+    """What a request is answered with: no axes of outputs that are alike, and as symmetric as the request is."""
+    kept = [dropped(asked, v) for v in values]
+    return [symmetric(v) for v in kept] if asked.symmetric else kept
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,6 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
         for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
             values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
-            if asked.symmetric and rows == columns:
-                values = [symmetric(v) for v in values]
             yield Tile(rows, columns, values, max(error, least))
             report.advance(1)
 
@@ -128,7 +128,7 @@ def _step(asked: GramRequest, plan: KernelPlan) -> int:
     One compiled function leaves it out by itself: its tiles are worth the call.  So does a function of arrays.
     """
     room = step_of(plan, _TILE)
-    if not asked.symmetric or (plan.statements is not None and not plan.is_compiled):
+    if not asked.symmetric or plan.is_determined:
         return room
     worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
@@ -147,14 +147,14 @@ class Planned:
 
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         self.asked, self.kernels = asked, kernels
-        plan = _plan(asked, kernels)
-        pairs = asked.one.many * asked.other.many
-        self.plan = plan.settled(pairs) if settled else plan
-        if not settled:
-            self.plan.expect(pairs)
-        if self.plan.is_compiled and self.plan.is_determined:
-            loops = _plan(asked, kernels, looped=True)
-            self.plan = replace(loops if loops.has_form else plan, is_compiled=loops.has_form)
+        plan, pairs = _plan(asked, kernels), asked.one.many * asked.other.many
+        if not plan.is_determined:
+            self.plan = plan.settled(pairs) if settled else plan
+            if not settled:
+                plan.expect(pairs)
+        else:
+            loops = _plan(asked, kernels, looped=True) if plan.is_outgrown(pairs, settled) else plan
+            self.plan = replace(loops, is_compiled=True) if loops is not plan and loops.has_form else plan
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_compiled
@@ -180,12 +180,14 @@ class Planned:
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
         """The kernels of one tile."""
         part, kernels = _part(self.asked, rows, columns), self.kernels
+        if self.plan.is_determined:
+            return self._listed(part, rows, columns)
         try:
             mine = self.own(part, self.owns[1].some(rows)) if part.symmetric else []
             if not all(numpy.isfinite(m).all() for m in mine):
                 return _extended(part, kernels)
             if mine and part.one.many == 1 and not self.owns[1].some(rows).near.any():
-                return [dropped(part, m[None]) for m in mine], self.plan.error
+                return _given(part, [m[None] for m in mine]), self.plan.error
             alike = near_inputs(part.one, part.other) if self.single and self.plan.subtracts else None
             single = self.single and (alike is None or bool(alike.mean() < _FEW_ALIKE))
             owns = self.owns_of(rows, columns, single)
@@ -206,7 +208,21 @@ class Planned:
             _do_again(part, kernels, near, values, self.plan)
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
-        return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
+        return _given(part, values), max(self.plan.error, self.rounding)
+
+    def _listed(self, part: GramRequest, rows: slice, columns: slice) -> tuple[list[Array], float]:
+        """The same by statements."""
+        try:
+            with numpy.errstate(all="ignore"):
+                owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
+                found, near = self.plan.listed(part.one, part.other, owns, symmetric=part.symmetric)
+        except OutOfRangeError:
+            return _extended(part, self.kernels)
+        if not numpy.isfinite(found).all():
+            return _extended(part, self.kernels)
+        if near is not None:
+            _do_again(part, self.kernels, near, list(found), self.plan)
+        return list(found), self.plan.error
 
     def owns_of(self, rows: slice, columns: slice, single: bool) -> dict[int, Own]:
         """What is done once for each input, for loops in this precision."""
@@ -230,10 +246,8 @@ def _do_again(
         determined = plan if plan.is_determined else _plan(part, kernels)
         places = numpy.nonzero(near)
         if determined is not plan and determined.statements is not None:
-            found, left = determined.at(part.one, part.other, places)
-            for value, better in zip(values, found, strict=True):
-                value[places] = better
-            places = places[0][left], places[1][left]
+            with numpy.errstate(all="ignore"):
+                places = determined.at(part.one, part.other, places, values)
         pairs = numpy.stack(places, axis=1)[:_MOST_PRECISE]
         try:
             digits = precise_pairs(part.derivation, part.one, part.other, pairs, part.constants)
@@ -265,7 +279,7 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
 def _extended(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
     """Kernels of all pairs in extended precision."""
     values, error = wide(part, kernels)
-    return [dropped(part, v) for v in values], error
+    return _given(part, values), error
 
 
 def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:

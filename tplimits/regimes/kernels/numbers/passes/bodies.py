@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ class Body:
     sizes: tuple[int, ...]
     #: steps that are computed here
     members: set[tuple[int, Dims]]
-    writer: Writer
+    writer: Writer = field(default_factory=lambda: Writer(scalar=True, prefix="t", series=False))
     reads: dict[tuple[int, Dims], str] = field(default_factory=dict)
     gathers: dict[str, Gather] = field(default_factory=dict)
     reductions: dict[str, Reduction] = field(default_factory=dict)
@@ -144,25 +144,17 @@ class Body:
             return self._gather(n, step, mine)
         if step.function is bare(contracted) and step.fixed[0]:
             return self._reduction(step, mine)
-        texts = [self.value(v, here) for v, here in operands]
-        if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
-            return texts[0]
-        if step.function is bare(contracted):
-            return self.writer.let("*".join(texts))
-        if isinstance(step.fixed[0], determinants.Rule):
-            return step.fixed[0].text(self.writer, *texts)
-        text = TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps))
-        return self.writer.let(text if self.writer.scalar else text.replace("math.", "numpy."))
+        return text_of(self.writer, step, [self.value(v, here) for v, here in operands], self.passes.eps)
 
     def guard(self, n: int) -> str:
         """Whether the variance of a law is out of range."""
         step = self.passes.steps[n]
         assert step is not None
         dims = self.passes.front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
-        size, select = self.writer.let(self.writer.call("fabs", self.value(step.values[0], dims))), self.writer.select
+        size = self.writer.let(f"math.fabs({self.value(step.values[0], dims)})")
         # products of two of them leave the doubles: a kernel would be zero without a word
-        outside = select(f"{size} > {1 / SMALLEST}", "1.0", select(f"{size} < {SMALLEST}", "1.0", "0.0"))
-        return f"{select(f'{size} != 0.0', outside, '0.0')} > 0.5"
+        outside = f"1.0 if {size} > {1 / SMALLEST} else (1.0 if {size} < {SMALLEST} else 0.0)"
+        return f"(({outside}) if {size} != 0.0 else 0.0) > 0.5"
 
     def _law(self, n: int, dims: Dims) -> list[str]:
         if (n, dims) not in self.known:
@@ -210,6 +202,19 @@ class Body:
         name = f"s{len(self.reductions)}"
         self.reductions[name] = Reduction(tuple(factors), tuple(self.passes.sizes[x] for x in over))
         return self.writer.let("*".join([name, *scale]))
+
+
+def text_of(writer: Writer, step: TapeStep, texts: Sequence[str], eps: float) -> str:
+    """The name of a step that acts entry by entry, laws and their parts apart, by the names of its values."""
+    if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
+        return texts[0]
+    if step.function is bare(contracted):
+        return writer.let("*".join(texts))
+    function = step.fixed[0]
+    if isinstance(function, determinants.Rule):
+        return function.text(writer, *texts)
+    text = TEXTS[function](*texts).replace(EPS, repr(eps))
+    return writer.let(text if writer.scalar else text.replace("math.", "numpy."))
 
 
 def is_law(step: TapeStep | None) -> bool:

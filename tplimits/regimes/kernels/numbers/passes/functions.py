@@ -42,19 +42,21 @@ class Functions:
     banded: bool = False
     known: dict[tuple[bool, int], Nested | None] = field(default_factory=dict)
 
-    def passes(self, single: bool = False, scalar: bool = True) -> Passes:
-        """The tape as passes over entries."""
-        eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
-        how = {"guarded": len(self.inputs) == 1, "eps": eps, "banded": self.banded, "scalar": scalar}
-        return Passes(self.schedule, self.labels, self.sizes, self.inputs, self.kernels, **how)  # type: ignore[arg-type]
-
     @cached_property
     def statements(self) -> Statements | None:
         """The tape as one function of NumPy arrays; None where there are places."""
         try:
-            return Statements(self.passes(scalar=False))
+            return Statements(self.schedule, self.labels, self.inputs, self.kernels)
         except NotNested:
             return None
+
+    def passes(self, single: bool = False) -> Passes:
+        """The tape as passes over entries."""
+        eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
+        guarded = len(self.inputs) == 1
+        return Passes(
+            self.schedule, self.labels, self.sizes, self.inputs, self.kernels, guarded, eps=eps, banded=self.banded
+        )
 
     @property
     def has_bands(self) -> bool:

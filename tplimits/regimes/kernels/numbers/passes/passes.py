@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.numbers.moments.writing import Writer
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.passes.bodies import Body, is_law, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, NotNested, Pass
@@ -46,8 +45,6 @@ class Passes:
     eps: float = float(numpy.finfo(numpy.float64).eps)
     #: whether sums over pools are at hand everywhere
     banded: bool = False
-    #: whether texts are for vectors of a loop, or for arrays of NumPy
-    scalar: bool = True
     steps: dict[int, TapeStep | None] = field(init=False)
     before: list[int] = field(init=False)
     kept: set[int] = field(init=False)
@@ -216,8 +213,7 @@ class Passes:
 
     def _body(self, members: Sequence[int], sizes: tuple[int, ...]) -> Body:
         everything = tuple(range(len(self.inputs) + len(sizes)))
-        writer = Writer(scalar=self.scalar, prefix="t", series=not self.scalar)
-        body = Body(self, sizes, {(n, self.front(n, everything)) for n in members}, writer)
+        body = Body(self, sizes, {(n, self.front(n, everything)) for n in members})
         for n in members:
             text = body.value(n, self.front(n, everything)) if not is_own_law(self.steps[n]) else body.guard(n)
             if n in self.kept:

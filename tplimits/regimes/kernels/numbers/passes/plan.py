@@ -14,9 +14,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
+from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, Stack, joined
 from tplimits.regimes.kernels.numbers.passes.paired import Paired
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
+from tplimits.regimes.kernels.numbers.tables.moment import refuse_underflow
 from tplimits.regimes.kernels.numbers.tables.places import batch
 from tplimits.regimes.kernels.numbers.tables.singular import blocks, suspects, suspicious
 
@@ -36,8 +37,8 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
-#: inputs from which on pairs above the diagonal are listed: half of them, each brought beside its inputs first
-_LISTED = 16
+#: the same of statements; pairs, and statements of all calls so far, from which on a first call takes loops
+_REPEATED_STATEMENTS, _MANY, _INTERPRETED = 1 << 19, 1 << 15, 1 << 28
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
 #: how much more a step takes where one function goes over pairs of places as well
@@ -80,8 +81,8 @@ class KernelPlan:
 
     @property
     def has_form(self) -> bool:
-        """Whether pairs can be done by one compiled function, of the plan for loops where this is another."""
-        return self.is_determined or self.functions[0].banded or self.nested(False, 8) is not None
+        """Whether pairs can be done by one compiled function."""
+        return self.functions[0].banded or self.nested(False, 8) is not None
 
     def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
         """Inputs in a vector of that function, and its arithmetic."""
@@ -96,19 +97,25 @@ class KernelPlan:
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs.
 
-        Who asks twice asks many times: one function for all pairs is made for the second call.  Where determinants are
-        carried along it is taken for large calls alone: near inputs on one line it has fewer digits.
+        Who asks twice asks many times: one function for all pairs is made for the second call.
         """
-        self.worth = pairs * self.seconds + (0.0 if self.is_determined else self.worth)
+        self.worth += pairs * self.seconds
         self.calls += 1
         work = pairs * self.entries
-        if self.is_determined:
-            self.is_compiled = False
         if self.is_compiled or work <= _FEW:
             return
         # compiling waits until it costs no more than the work so far
         if self.worth > self._least or (self.calls > 1 and work >= _REPEATED):
             self.is_compiled = self.has_form
+
+    def is_outgrown(self, pairs: int, settled: bool) -> bool:
+        """Whether so many pairs are to be done by loops instead of statements: they are many, or calls before were.
+
+        Where that is `settled` calls before do not count.
+        """
+        work, before = pairs * self.entries, 0.0 if settled else self.worth
+        self.worth += work
+        return pairs >= _MANY or bool(before and (before >= _INTERPRETED or work >= _REPEATED_STATEMENTS))
 
     def settled(self, pairs: int) -> KernelPlan:
         """This plan, compiled where so many pairs are worth it, whatever was asked before."""
@@ -143,9 +150,13 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
-        nest: Nested | Statements | None = self.functions[side].statements if self.is_determined else None
-        if self._own_are_worth(side, inputs.many):
-            nest = self.own_nested(side, inputs.many) or nest
+        statements = self.functions[side].statements if self.is_determined else None
+        if statements is not None:
+            found, flags = statements.run((inputs,))
+            refuse_underflow(found[statements.kernels :])
+            if flags is False or not numpy.any(flags):
+                return Own(Stack(found[: statements.kernels]), numpy.zeros(inputs.many, dtype=bool))
+        nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
@@ -184,16 +195,10 @@ class KernelPlan:
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
     ) -> tuple[Sequence[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
-        nest = self.nested(single, other.many) if self.is_compiled else None
-        if nest is not None or self.statements is not None:
-            given, many = self._given(one, other, owns, nest is not None), (one.many, other.many)
+        if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
-                if nest is not None:
-                    made = {side: own.rows for side, own in owns.items()}
-                    values, flagged = nest.run(given, many, above, made=made)
-                elif self.statements is not None:
-                    places = _triangle(one.many) if above and one.many >= _LISTED else None
-                    values, flagged = self.statements.run(given, many, places)
+                given, made = self._given(one, other, owns, True), {side: own.rows for side, own in owns.items()}
+                values, flagged = nest.run(given, (one.many, other.many), above, made=made)
             near = owns[1].near[:, None] | owns[2].near[None, :]
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
@@ -206,16 +211,45 @@ class KernelPlan:
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
 
-    def at(self, one: Inputs, other: Inputs, places: Places) -> tuple[list[Array], NDArray[numpy.bool_]]:
-        """Kernels of some pairs by functions of arrays, and which of them rest on a nearly singular law."""
+    def at(
+        self, one: Inputs, other: Inputs, places: Places, values: Sequence[Array]
+    ) -> Places:
+        """Put in kernels of some pairs by statements; places of those that rest on a nearly singular law."""
         (rows, i), (columns, j) = (numpy.unique(p, return_inverse=True) for p in places)
         mine, theirs = one.some(rows), other.some(columns)
         owns = {k: self.own(k, side, side.many) for k, side in ((1, mine), (2, theirs))}
+        found, near = self.listed(mine, theirs, owns, (i, j))
+        for value, better in zip(values, found, strict=True):
+            value[places] = better
+        left = near[i, j] if near is not None else numpy.zeros(len(i), dtype=bool)
+        return places[0][left], places[1][left]
+
+    def listed(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], places: Places | None = None, symmetric: bool = False
+    ) -> tuple[Array, NDArray[numpy.bool_] | None]:
+        """Kernels by statements, (kernels, N1, N2) of all pairs or (kernels, pairs) at some places; flags if there are any.
+
+        Of a `symmetric` request those above the diagonal, written below it, too; on it are those of inputs by themselves.
+        """
         assert self.statements is not None
-        found, near = self.statements.run(self._given(mine, theirs, owns), (mine.many, theirs.many), (i, j))
-        if near.any():
-            near = self._met(near, mine, theirs, owns)
-        return [f.array[i, j] for f in found], near[i, j]
+        listed = _triangle(one.many)[:2] if symmetric else places
+        found, flags = numpy.empty((self.kernels, 0)), False
+        if not symmetric or one.many > 1:
+            found, flags = self.statements.run((one, other), (owns[1], owns[2]), listed)
+        if symmetric:
+            values, found = found, numpy.empty((self.kernels, one.many, one.many))
+            flat = found.reshape(self.kernels, -1)
+            for k in _triangle(one.many)[2:]:
+                flat[:, k] = values
+            flat[:, :: one.many + 1] = owns[1].stacked(slice(-self.kernels, None))
+        near = None
+        if owns[1].near.any() or (owns[2] is not owns[1] and owns[2].near.any()):
+            near = owns[1].near[:, None] | owns[2].near
+        if flags is not False and numpy.any(flags):
+            flagged = numpy.zeros((one.many, other.many), dtype=bool)
+            flagged[listed or ...] = flags
+            near = self._met(flagged, one, other, owns) | (False if near is None else near)
+        return found, near
 
     def _row_by_row(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own]
@@ -276,8 +310,10 @@ class KernelPlan:
 
 
 @lru_cache(maxsize=16)
-def _triangle(many: int) -> Places:
-    return numpy.triu_indices(many, 1)
+def _triangle(many: int) -> tuple[NDArray[numpy.intp], ...]:
+    """Rows and columns of pairs above the diagonal, their places one after the other and those of their mirrors."""
+    i, j = numpy.triu_indices(many, 1)
+    return i, j, i * many + j, j * many + i
 
 
 def data_of(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:

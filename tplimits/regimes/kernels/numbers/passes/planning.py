@@ -37,10 +37,10 @@ def plan_for(
     gaps, which cost less.
     """
     known: dict[Any, KernelPlan] = derivation.remembered["plans"]
-    determined = is_plain(derivation) and not looped
-    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, determined)
+    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, looped)
     if key not in known:
-        known[key] = _made(derivation, (one, other), constants, kernels, not determined, determined)
+        made = None if looped or not is_plain(derivation) else _made(derivation, (one, other), constants, kernels, False, True)
+        known[key] = made or _made(derivation, (one, other), constants, kernels, True, False)
     return known[key]
 
 
@@ -56,7 +56,8 @@ def _made(
     kernels: tuple[str, ...],
     banded: bool,
     determined: bool,
-) -> KernelPlan:
+) -> KernelPlan | None:
+    """A plan; None where determinants are to be carried along and there are more than statements."""
     one, other = sides
     demand, kinked = derivation.demand, any(t.definition.has(*BENT) for t in derivation.needed)
     shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "determined": determined, "banded": banded}
@@ -77,6 +78,8 @@ def _made(
         rows.outputs[2] = rows.outputs[1]
     schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
     functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
+    if determined and functions[0].statements is None:
+        return None
     own: dict[int, TapeSchedule] = {}
     watched: dict[int, int] = {}
     for side, tables in ((1, first), (2, second)):
@@ -101,7 +104,7 @@ def _made(
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
-        entries(schedule, pair, both),
+        len(functions[0].statements.writer.assignments) if determined else entries(schedule, pair, both),
         {side: entries(own[side], tables.tape, tables) for side, tables in ((1, first), (2, second)) if tables.tape},
         functions=functions,
         is_determined=determined,

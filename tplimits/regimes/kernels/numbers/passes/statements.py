@@ -1,74 +1,141 @@
 """A recursion without finite axes as one function of NumPy arrays, for calls whose work is less than compiling.
 
-The same formulas as the compiled function's, of whole arrays: a call with a few inputs is a hundred array operations,
+The formulas are those of the compiled function, of whole arrays: a call with a few inputs is a hundred array operations,
 however many layers of bookkeeping stand behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.numbers.moments.writing import Code, function
+from tplimits.arrays import Array
+from tplimits.numbers.moments.writing import Code, Writer, function, number
+from tplimits.regimes.kernels.numbers.passes.bodies import is_law, is_own_law, is_pointwise, text_of
 from tplimits.regimes.kernels.numbers.passes.forms import NotNested
-from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
+from tplimits.regimes.kernels.numbers.tables import laws
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, bare
+from tplimits.regimes.kernels.numbers.tables.places import batch
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.passes.passes import Passes
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.passes.blocks import Own
+    from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep
 
 #: rows and columns of some pairs
-Places = tuple[NDArray[Any], ...]
+Places = tuple[NDArray[numpy.intp], NDArray[numpy.intp]]
+_EPS = float(numpy.finfo(numpy.float64).eps)
 
 
 @dataclass(eq=False)
 class Statements:
-    """The one pass of a tape; NotNested where there are several, or sums inside of it."""
+    """The steps of a tape that act entry by entry; NotNested where others come after them, or where there are places.
 
-    passes: Passes
+    The first `kernels` of what the tape is asked for are results, the others flags; variances of inputs are results, too.
+    """
+
+    schedule: TapeSchedule
+    labels: Sequence[tuple[str, ...]]
+    inputs: tuple[str, ...]
+    kernels: int
+    writer: Writer = field(default_factory=lambda: Writer(scalar=False))
+    #: names of steps, of laws those of their parts by place
+    known: dict[int, Any] = field(default_factory=dict)
+    #: what is read: places among the quantities of each side, and other steps
+    rows: tuple[list[int], ...] = field(init=False)
+    others: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        passes = self.passes
-        if len(passes.passes) != 1 or passes.passes[0].sizes:
-            raise NotNested("places")
-        (one,) = passes.passes
-        if one.gathers or one.reductions or any(n in passes.inside for n, _ in one.reads):
-            raise NotNested("sums inside")
-        self.reads = [n for n, _ in one.reads]
-        self.results = [n for n, _ in one.results]
-        code = Code(one.assignments, (*(text for _, text in one.results), " | ".join(map("({})".format, one.flags))))
-        results = code if one.flags else Code(code.assignments, (*code.results[:-1], "False"))
-        self.made: Callable[..., Any] = function(results, "statements", list(one.reads.values()), scalar=False)
+        self.rows = tuple([] for _ in self.inputs[1:] for _ in self.inputs)
+        self.asked: dict[int, list[int]] = {}
+        self.before: list[tuple[int, TapeStep]] = []
+        guards, names = [], self.schedule.names
+        for _, step, _ in self.schedule.steps:
+            if step is not None and step.function is bare(laws.part_of):
+                self.asked.setdefault(step.values[0], []).append(step.fixed[0])  # type: ignore[arg-type]
+        written = set()
+        for n, step, _ in self.schedule.steps:
+            if step is None:
+                continue
+            if is_pointwise(step) and set(self.labels[n]) <= set(self.inputs):
+                self.known[n] = self._written(n, step)
+                written.add(n)
+                guards += [self._name(step.values[0])] if is_own_law(step) else []
+            elif any(v in written for v in step.values):
+                raise NotNested(step.function.__name__)
+            else:
+                self.before.append((n, step))
+        wanted = [self._name(w) for w in self.schedule.wanted]
+        read = {v for _, s in self.before for v in s.values} | {*self.others}
+        self.leaves = [(n, leaf) for n, leaf in names.items() if n in read]
+        flags = " | ".join(f"({w})" for w in wanted[self.kernels :]) or "False"
+        self.made = self._function([*wanted[: self.kernels], *dict.fromkeys(guards), flags])
+        self.results = self.kernels + len(set(guards))
 
-    def run(
-        self, given: Callable[[Any], Labelled], many: Sequence[int], places: Places | None = None
-    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
-        """The results, and where a law is flagged; of pairs all, or those at some places: others are zero."""
-        passes, inputs = self.passes, self.passes.inputs
-        known = {**passes.constants, **{n: given(passes.schedule.names[n]) for n, s in passes.steps.items() if not s}}
-        for n in passes.before:
-            step = passes.steps[n]
-            assert step is not None
-            values = [known[v] if isinstance(v, int) else v for v in step.values]
-            known[n] = step.function(values, *step.fixed)
-        arrays = [known[n].at(inputs) if places is None else _listed(known[n], inputs, places) for n in self.reads]
-        with numpy.errstate(all="ignore"):
-            *found, flags = (_spread(f, many, places) for f in self.made(*arrays))
-        known |= {n: Labelled(f, inputs) for n, f in zip(self.results, found, strict=True)}
-        wanted = passes.schedule.wanted[: passes.kernels]
-        return [known[w] if isinstance(w, int) else w for w in wanted], flags != 0
+    def _name(self, value: int | Labelled) -> str:
+        """A step, a number, or what is read."""
+        if isinstance(value, Labelled):
+            if value.labels:
+                raise NotNested("a constant array")
+            return number(float(value.array))
+        if value not in self.known:
+            leaf = self.schedule.names.get(value, ())
+            if leaf and leaf[0] == "row" and self.labels[value] == (batch(leaf[1]),):
+                read, letter, what = self.rows[leaf[1] - 1], "ab"[leaf[1] - 1], leaf[2]
+            else:
+                read, letter, what = self.others, "c", value
+            self.known[value] = f"{letter}{len(read)}"
+            read.append(what)
+        return self.known[value]
 
+    def _written(self, n: int, step: TapeStep) -> Any:
+        if step.function is bare(laws.part_of):
+            return self.known[step.values[0]][step.fixed[0]]
+        names = [self._name(v) for v in step.values]
+        if not is_law(step):
+            return text_of(self.writer, step, names, _EPS)
+        law, places = step.fixed[0], self.asked.get(n, [])
+        parts = [law.parts[k] for k in places]
+        return dict(zip(places, laws.written(self.writer, parts, law.gapped, law.coincident, names), strict=True))
 
-def _spread(value: Any, many: Sequence[int], places: Places | None) -> NDArray[Any]:
-    """A result at all pairs, zero where they are not listed."""
-    if places is None:
-        return numpy.broadcast_to(value, many)
-    array = numpy.zeros(many, numpy.asarray(value).dtype)
-    array[places] = value
-    return array
+    def _function(self, results: Sequence[str]) -> Callable[..., Any]:
+        """The text as a function of what is read of each side, and of the rest."""
+        letters = [*"ab"[: len(self.rows)], "c"]
+        unpacked = [
+            ("".join(f"{x}{k}, " for k in range(len(read))), x)
+            for x, read in zip(letters, (*self.rows, self.others), strict=True)
+            if read
+        ]
+        code = Code((*unpacked, *self.writer.assignments), (*results,))
+        made: Callable[..., Any] = function(code, "statements", letters, scalar=False)
+        return made
+
+    def run(self, sides: Sequence[Inputs], owns: Sequence[Own] = (), places: Places | None = None) -> tuple[Array, Any]:
+        """Results (results, *inputs), or at some pairs (results, pairs), and where a law is flagged."""
+        known = {n: self._leaf(n, leaf, sides, owns) for n, leaf in self.leaves}
+        for n, step in self.before:
+            known[n] = step.function([known[v] if isinstance(v, int) else v for v in step.values], *step.fixed)
+        arrays: list[Any] = []
+        for k, own in enumerate(owns):
+            found = own.stacked(self.rows[k])
+            arrays.append(found.take(places[k], axis=1) if places else found[:, None] if k else found[:, :, None])
+        others = [known[n] for n in self.others]
+        arrays.append([_listed(v, self.inputs, places) if places else v.at(self.inputs) for v in others])
+        *found, flags = self.made(*arrays)
+        values = numpy.empty((self.results, *(places[0].shape if places else (s.many for s in sides))))
+        for k, value in enumerate(found):
+            values[k] = value
+        return values, flags
+
+    def _leaf(self, n: int, leaf: Any, sides: Sequence[Inputs], owns: Sequence[Own]) -> Labelled:
+        kind, *name = leaf
+        if kind == "data":
+            return Labelled(sides[name[1] - 1].arrays[name[0]], self.labels[n])
+        return Labelled(owns[name[0] - 1].row(name[1]).array, self.labels[n])
 
 
 def _listed(value: Labelled, inputs: Sequence[str], places: Places) -> NDArray[Any]:

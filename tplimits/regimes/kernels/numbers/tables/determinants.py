@@ -23,7 +23,7 @@ from tplimits.numbers.moments.writing import Writer, function
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry, on_side
 from tplimits.regimes.kernels.numbers.tables.entrywise import added
-from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, step, union
+from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, step
 from tplimits.regimes.kernels.numbers.tables.own import of_pair, one_sided
 from tplimits.regimes.kernels.numbers.tables.slopes import slopes
 from tplimits.regimes.kernels.numbers.tables.sums import nest
@@ -78,9 +78,7 @@ def _rule(frame: Frame, cross: Expr) -> Any:
         return None if same else frame.gap_of_entry(cross, 1)
     if isinstance(cross, AxisSum):
         found = gram(frame, cross)
-        return (
-            None if found is None else mapped(scaled, [found.factor, residuals([*found.data, found.sums], found.over)])
-        )
+        return None if found is None else found.determinants
     if isinstance(cross, Moment):
         linear = slopes(cross)
         return None if linear is None else frame.of_law(cross, linear)
@@ -130,21 +128,21 @@ def _sum(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Gram:
-    """factor · Σ_d x_d x′_d of a data instruction: the data of both sides, the sums, what they go over."""
+    """factor · Σ_d x_d x′_d of a data instruction: its arrays for both sides, and the sums."""
 
     data: list[Any]
-    over: tuple[str, ...]
+    sums: Any
     factor: Any
 
     @property
-    def sums(self) -> Any:
-        """Σ_d x_d x′_d of all pairs."""
-        return inner_products(self.data, self.over)
+    def value(self) -> Any:
+        """The sums with their factor."""
+        return mapped(numpy.multiply, [self.factor, self.sums])
 
     @property
     def determinants(self) -> Any:
-        """Those of the sums."""
-        return residuals([*self.data, self.sums], self.over)
+        """Those of the value."""
+        return mapped(scaled, [self.factor, residuals([*self.data, self.sums])])
 
 
 def gram(frame: Frame, expr: AxisSum) -> Gram | None:
@@ -161,33 +159,36 @@ def gram(frame: Frame, expr: AxisSum) -> Gram | None:
         return None
     # all entries are summed: what their axes are called here does not matter
     sides = [frame.tables.data(d.source, frame.input[d.side]) for d in sorted(data, key=lambda d: d.side)]
-    return Gram(sides, sides[0].labels[1:], frame.value(rest))
+    key = ("sums", *(side.number for side in sides))
+    if key not in frame.tables.laws:
+        frame.tables.laws[key] = inner_products(sides)
+    return Gram(sides, frame.tables.laws[key], frame.value(rest))
 
 
-@step(lambda values, over: tuple(x for x in union(values) if x not in over))
-def inner_products(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
+@step(lambda values: tuple(dict.fromkeys(v.labels[0] for v in values)))
+def inner_products(values: Sequence[Labelled]) -> Labelled:
     """Σ x x′ of all pairs of inputs, or of all inputs with themselves."""
-    (one, other), labels = (_flat(v, over) for v in values), tuple(x for x in union(values) if x not in over)
-    return Labelled(one @ other.T if len(labels) > 1 else numpy.einsum("id,id->i", one, other), labels)
+    one, other = (v.array.reshape(len(v.array), -1) for v in values)
+    (first, *_), (second, *_) = (v.labels for v in values)
+    if first == second:
+        return Labelled(numpy.einsum("id,id->i", one, other), (first,))
+    return Labelled(one @ other.T, (first, second))
 
 
-def _flat(value: Labelled, over: tuple[str, ...]) -> NDArray[Any]:
-    array = value.at([*(x for x in value.labels if x not in over), *over])
-    return array.reshape(len(array), -1)
-
-
-@step(lambda values, over: values[2].labels)
-def residuals(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
+@step(lambda values: values[2].labels)
+def residuals(values: Sequence[Labelled]) -> Labelled:
     """Σ x² Σ x′² − (Σ x x′)², given the inner products; from residuals where much of it cancels."""
-    (one, other), found = (_flat(v, over) for v in values[:2]), numpy.empty_like(values[2].array)
+    one, other = (v.array.reshape(len(v.array), -1) for v in values[:2])
     mine, theirs = (numpy.einsum("id,id->i", x, x) for x in (one, other))
-    rows, many = max(1, _TOGETHER // len(other)), max(1, _TOGETHER // one.shape[1])
-    for start in range(0, len(one), rows):
-        part = slice(start, start + rows)
-        sizes = mine[part, None] * theirs
-        numpy.subtract(sizes, numpy.square(values[2].array[part]), out=found[part])
-        i, j = numpy.nonzero(found[part] < _NEAR * sizes)
-        for k in range(0, len(i), many):
-            here, there = i[k : k + many] + start, j[k : k + many]
-            found[here, there] = residual_determinant(one[here], other[there])
+    sizes = numpy.multiply.outer(mine, theirs)
+    found = sizes - values[2].array ** 2
+    near = found < _NEAR * sizes
+    if values[0].array is values[1].array:  # an input with itself
+        numpy.fill_diagonal(found, 0.0)
+        numpy.fill_diagonal(near, False)
+    i, j = near.nonzero()
+    many = max(1, _TOGETHER // one.shape[1])
+    for k in range(0, len(i), many):
+        here, there = i[k : k + many], j[k : k + many]
+        found[here, there] = residual_determinant(one[here], other[there])
     return Labelled(found, values[2].labels)

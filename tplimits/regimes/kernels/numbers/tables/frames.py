@@ -98,7 +98,7 @@ class Frame:
             return mapped(same, list(map(self._place, expr.args)))
         if isinstance(expr, AxisSum):
             found = determinants.gram(self, expr) if self.tables.determined else None
-            return mapped(numpy.multiply, [found.factor, found.sums]) if found else sums.axis_sum(self, expr)
+            return found.value if found else sums.axis_sum(self, expr)
         if isinstance(expr, Moment):
             return self._moment(expr)
         if expr.is_number or isinstance(expr, GaussMean):

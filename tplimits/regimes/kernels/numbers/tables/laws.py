@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -103,8 +103,15 @@ def written(
         else:
             acute = _one_angle(writer, cross, det, lambda root: writer.call("atan2", root, writer.call("fabs", cross)))
     else:
-        cross, det = third, _determinant(writer, c11, third, c22, *roots)
-        h = e = f = r = least = raw = acute = ""
+        if roots:
+            raw, least = roots[0], "0.0"
+        else:
+            size = let(f"{c11}*{c22}")
+            raw, least = let(f"{size} - {third}*{third}"), f"2e-14*{size}"
+        cross = third
+        # c11 c22 − c12² of equal inputs is rounding: an angle of 1e-8 for one of 0
+        det = let(writer.select(f"{raw} > {least}", raw, "0.0"))
+        h = e = f = r = acute = ""
     law = (c11, cross, c22, det)
     found = []
     for part in parts:
@@ -118,25 +125,6 @@ def written(
         else:
             found.append(piecewise_linear(writer, Kernel(*law), *part))
     return found
-
-
-def _determinant(writer: Writer, c11: str, cross: str, c22: str, det: str = "") -> str:
-    """The determinant of a law that has no gap: what it was carried along as, or what the covariances leave of it."""
-    if not det:
-        size = writer.let(f"{c11}*{c22}")
-        raw = writer.let(f"{size} - {cross}*{cross}")
-        # c11 c22 − c12² of equal inputs is rounding: an angle of 1e-8 for one of 0
-        return writer.let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
-    found = writer.let(writer.select(f"{det} > 0.0", det, "0.0"))
-    away, versine = writer.call("fabs", cross), Angle(writer, c11, cross, c22, found).versine
-    turned = (lambda root: writer.call("arc", versine)) if writer.scalar else partial(_turned, writer, away)
-    acute = _one_angle(writer, cross, found, turned)
-    writer.know(_turned(writer, f"{away} + 0.0", writer.let(writer.call("sqrt", found))), acute)
-    return found
-
-
-def _turned(writer: Writer, cross: str, root: str) -> str:
-    return writer.call("atan2", root, cross)
 
 
 def _gap(writer: Writer, slopes: tuple[float, float], law: Sequence[str], angle: Angle) -> str:
