@@ -14,6 +14,7 @@ from tplimits.program.nodes.functions import BENT
 from tplimits.regimes.kernels.numbers.inputs import Inputs, keyed
 from tplimits.regimes.kernels.numbers.passes.functions import functions_of, take_bands
 from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
+from tplimits.regimes.kernels.numbers.tables.determinants import NotDetermined
 from tplimits.regimes.kernels.numbers.tables.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
 from tplimits.regimes.kernels.numbers.tables.rows import Rows
@@ -39,8 +40,12 @@ def plan_for(
     known: dict[Any, KernelPlan] = derivation.remembered["plans"]
     key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels, looped)
     if key not in known:
-        made = None if looped or not is_plain(derivation) else _made(derivation, (one, other), constants, kernels, False, True)
-        known[key] = made or _made(derivation, (one, other), constants, kernels, True, False)
+        try:
+            if looped or not is_plain(derivation):
+                raise NotDetermined
+            known[key] = _made(derivation, (one, other), constants, kernels, False, True)
+        except NotDetermined:
+            known[key] = _made(derivation, (one, other), constants, kernels, True, False)
     return known[key]
 
 
@@ -56,8 +61,8 @@ def _made(
     kernels: tuple[str, ...],
     banded: bool,
     determined: bool,
-) -> KernelPlan | None:
-    """A plan; None where determinants are to be carried along and there are more than statements."""
+) -> KernelPlan:
+    """A plan; NotDetermined where determinants are to be carried along and more than statements would be needed."""
     one, other = sides
     demand, kinked = derivation.demand, any(t.definition.has(*BENT) for t in derivation.needed)
     shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "determined": determined, "banded": banded}
@@ -79,7 +84,7 @@ def _made(
     schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
     functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
     if determined and functions[0].statements is None:
-        return None
+        raise NotDetermined
     own: dict[int, TapeSchedule] = {}
     watched: dict[int, int] = {}
     for side, tables in ((1, first), (2, second)):

@@ -37,6 +37,10 @@ _NEAR = 0.25
 _TOGETHER = 1 << 18
 
 
+class NotDetermined(Exception):
+    """A mean between two inputs has no closed form in its covariances: gaps are for its recursion."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule for the determinant of K + b, or of K + L: of arrays, four for each kernel, and as text."""

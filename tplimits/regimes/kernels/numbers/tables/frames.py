@@ -187,6 +187,8 @@ class Frame:
             law, values = self.law(moment)
             place = law.place(function)
             return part_of([self._laid_out(law, values)], place)
+        if self.tables.determined and self.input[1] != self.input[2] and len(sides_of(moment)) == 2:
+            raise determinants.NotDetermined
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
         points, constants = self.tables.points, self.tables.constants
@@ -296,10 +298,8 @@ def _beside_poles(expr: Expr) -> Expr:
 @remembered(1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
-    found: set[int] = set()
-    for leaf in expr.atoms(Data, Datum, TableEntry, Of):
-        found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
-    return frozenset(found)
+    leaves = found(expr, Data, Datum, TableEntry, Of)
+    return frozenset(s for leaf in leaves for s in (leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)))
 
 
 def _is_sum_of_logits(one: AxisSum) -> bool:

@@ -112,7 +112,7 @@ class Tables:
     def equal_places(self, leaf: TableEntry, left: int, right: int) -> Ties:
         """Along which axes the table of a leaf holds equal places alone."""
         table = self.derivation.recursion.tables[leaf.table]
-        if self.demand is None or table.single:
+        if self.demand is None or table.single or not leaf.indices:
             return _EVERYWHERE
         return self.demand.of(table, leaf, left == right)
 
