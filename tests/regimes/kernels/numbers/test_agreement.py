@@ -15,7 +15,7 @@ from kernel_cases import ACTIVATIONS, dyadic, mlp, mlp_kernels, relative_error
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, request
-from tplimits.regimes.kernels.numbers.passes import plan
+from tplimits.regimes.kernels.numbers.passes import plan, planning
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 Array = np.ndarray
@@ -106,8 +106,8 @@ def test_coinciding_inputs_between_waves_and_kinks(wave):
 
 def tables_alone(found: tp.KernelLimit, X: Array, Y: Array | None, monkeypatch) -> tuple[Array, Array]:
     with monkeypatch.context() as patch:
-        patch.setattr(plan.KernelPlan, "statements", None)
-        pair = found.evaluate(X, Y)
+        patch.setattr(planning, "is_plain", lambda _: False)
+        pair = tp.derive(found.program, tp.Kernels()).evaluate(X, Y)
     return pair.nngp, pair.ntk
 
 
@@ -138,13 +138,12 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bound", ["_WORTHWHILE", "_REPEATED"])
+@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED_STATEMENTS"])
 def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found, planned = limit("relu", 1, 0.5), []
-    monkeypatch.setattr(plan, "_REPEATED", 1 << 40)
+    monkeypatch.setattr(plan, "_REPEATED_STATEMENTS", 1 << 40)
     wanted = found.evaluate(X)
-    monkeypatch.setattr(plan, "_FEW", 0)
     monkeypatch.setattr(plan, bound, 0)
     made = evaluation.Planned
     monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])

@@ -105,8 +105,7 @@ def test_bits_do_not_depend_on_calls_before(tmp_path, monkeypatch):
 
     limit = tp.derive(net, tp.Kernels())
     data = np.random.default_rng(1).standard_normal((12, 3))
-    monkeypatch.setattr(plan, "_REPEATED", 0)
-    monkeypatch.setattr(plan, "_FEW", 0)
+    monkeypatch.setattr(plan, "_REPEATED_STATEMENTS", 0)
     kept = [np.array(a) for a in limit.evaluate(data, out=tmp_path / "before", progress=False)]
     limit.evaluate(data)
     again = limit.evaluate(data, out=tmp_path / "after", progress=False)

@@ -65,12 +65,12 @@ class Statements:
                 self.known[n] = self._written(n, step)
                 written.add(n)
                 guards += [self._name(step.values[0])] if is_own_law(step) else []
-            elif any(v in written for v in step.values):
+            elif any(v in written for v in step.values if isinstance(v, int)):
                 raise NotNested(step.function.__name__)
             else:
                 self.before.append((n, step))
         wanted = [self._name(w) for w in self.schedule.wanted]
-        read = {v for _, s in self.before for v in s.values} | {*self.others}
+        read = {v for _, s in self.before for v in s.values if isinstance(v, int)} | {*self.others}
         self.leaves = [(n, leaf) for n, leaf in names.items() if n in read]
         flags = " | ".join(f"({w})" for w in wanted[self.kernels :]) or "False"
         self.made = self._function([*wanted[: self.kernels], *dict.fromkeys(guards), flags])
@@ -83,6 +83,8 @@ class Statements:
                 raise NotNested("a constant array")
             return number(float(value.array))
         if value not in self.known:
+            if not set(self.labels[value]) <= set(self.inputs):
+                raise NotNested("places")
             leaf = self.schedule.names.get(value, ())
             if leaf and leaf[0] == "row" and self.labels[value] == (batch(leaf[1]),):
                 read, letter, what = self.rows[leaf[1] - 1], "ab"[leaf[1] - 1], leaf[2]
