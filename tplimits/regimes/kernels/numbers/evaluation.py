@@ -17,6 +17,7 @@ from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
+from tplimits.regimes.kernels.numbers.passes.plan import are_many
 from tplimits.regimes.kernels.numbers.passes.planning import is_plain, plan_for
 from tplimits.regimes.kernels.numbers.precise import NotPrecise, precise_pairs
 from tplimits.regimes.kernels.numbers.request import (
@@ -66,7 +67,9 @@ def evaluate(
     if asked.is_drawn:
         pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
         arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
-        pair = KernelPair(*((symmetric(v) if asked.symmetric else v).astype(asked.dtype) for v in map(numpy.asarray, arrays)))
+        pair = KernelPair(
+            *((symmetric(v) if asked.symmetric else v).astype(asked.dtype) for v in map(numpy.asarray, arrays))
+        )
     else:
         pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
@@ -128,7 +131,7 @@ def _step(asked: GramRequest, plan: KernelPlan) -> int:
     One compiled function leaves it out by itself: its tiles are worth the call.  So does a function of arrays.
     """
     room = step_of(plan, _TILE)
-    if not asked.symmetric or plan.is_determined:
+    if not asked.symmetric or plan.statements is not None:
         return room
     worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
@@ -147,14 +150,8 @@ class Planned:
 
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         self.asked, self.kernels = asked, kernels
-        plan, pairs = _plan(asked, kernels), asked.one.many * asked.other.many
-        if not plan.is_determined:
-            self.plan = plan.settled(pairs) if settled else plan
-            if not settled:
-                plan.expect(pairs)
-        else:
-            loops = _plan(asked, kernels, looped=True) if plan.is_outgrown(pairs, settled) else plan
-            self.plan = replace(loops, is_compiled=True) if loops is not plan and loops.has_form else plan
+        pairs = asked.one.many * asked.other.many
+        self.plan = _plan_of(asked, kernels, pairs, settled)
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_compiled
@@ -180,7 +177,7 @@ class Planned:
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
         """The kernels of one tile."""
         part, kernels = _part(self.asked, rows, columns), self.kernels
-        if self.plan.is_determined:
+        if self.plan.statements is not None:
             return self._listed(part, rows, columns)
         try:
             mine = self.own(part, self.owns[1].some(rows)) if part.symmetric else []
@@ -221,7 +218,9 @@ class Planned:
         if not numpy.isfinite(found).all():
             return _extended(part, self.kernels)
         if near is not None:
-            _do_again(part, self.kernels, near, list(found), self.plan)
+            _do_again(part, self.kernels, numpy.triu(near) if part.symmetric else near, list(found), self.plan)
+            for value in found if part.symmetric else ():
+                mirrored(value)
         return list(found), self.plan.error
 
     def owns_of(self, rows: slice, columns: slice, single: bool) -> dict[int, Own]:
@@ -238,12 +237,27 @@ def _plan(asked: GramRequest, kernels: tuple[str, ...], looped: bool = False) ->
     return plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels, looped)
 
 
+def _plan_of(asked: GramRequest, kernels: tuple[str, ...], pairs: int, settled: bool) -> KernelPlan:
+    """Statements for few pairs, where they are all; a compiled function where there is work for it."""
+    looped = is_plain(asked.derivation) and are_many(pairs)
+    if looped or ((plan := _plan(asked, kernels)).statements is not None and plan.is_outgrown(pairs, settled)):
+        loops = _plan(asked, kernels, looped=True)
+        if loops.has_form:
+            return replace(loops, is_compiled=True)
+        plan = _plan(asked, kernels)
+    if plan.statements is None and settled:
+        return plan.settled(pairs)
+    if plan.statements is None:
+        plan.expect(pairs)
+    return plan
+
+
 def _do_again(
     part: GramRequest, kernels: tuple[str, ...], near: NDArray[numpy.bool_], values: list[Array], plan: KernelPlan
 ) -> None:
     """Put in pairs with a nearly singular law: by determinants, then in many digits, or in extended precision."""
     if is_plain(part.derivation):
-        determined = plan if plan.is_determined else _plan(part, kernels)
+        determined = plan if plan.statements is not None else _plan(part, kernels)
         places = numpy.nonzero(near)
         if determined is not plan and determined.statements is not None:
             with numpy.errstate(all="ignore"):

@@ -37,7 +37,7 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
-#: the same of statements; pairs, and statements of all calls so far, from which on a first call takes loops
+#: the same of statements; pairs of one call, and statements of all pairs so far, from which on loops are worth it
 _REPEATED_STATEMENTS, _MANY, _INTERPRETED = 1 << 19, 1 << 15, 1 << 28
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
@@ -67,17 +67,12 @@ class KernelPlan:
     is_compiled: bool = False
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
-    #: whether determinants are carried along, and pairs done by functions of arrays where they can be
-    is_determined: bool = False
+    #: the tape of pairs as one function of arrays, where it is that and carries determinants along
+    statements: Statements | None = None
 
     def nested(self, single: bool, columns: int) -> Nested | None:
         """The tape of pairs as one compiled function, where it has a form."""
         return self.functions[0].of(single, columns)
-
-    @property
-    def statements(self) -> Statements | None:
-        """The tape of pairs as one function of arrays, where there are no places."""
-        return self.functions[0].statements if self.is_determined else None
 
     @property
     def has_form(self) -> bool:
@@ -109,13 +104,13 @@ class KernelPlan:
             self.is_compiled = self.has_form
 
     def is_outgrown(self, pairs: int, settled: bool) -> bool:
-        """Whether so many pairs are to be done by loops instead of statements: they are many, or calls before were.
+        """Whether loops are to do what statements did: calls before were much work, or there were some and this one is.
 
         Where that is `settled` calls before do not count.
         """
         work, before = pairs * self.entries, 0.0 if settled else self.worth
         self.worth += work
-        return pairs >= _MANY or bool(before and (before >= _INTERPRETED or work >= _REPEATED_STATEMENTS))
+        return bool(before and (before >= _INTERPRETED or work >= _REPEATED_STATEMENTS))
 
     def settled(self, pairs: int) -> KernelPlan:
         """This plan, compiled where so many pairs are worth it, whatever was asked before."""
@@ -150,12 +145,12 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
-        statements = self.functions[side].statements if self.is_determined else None
+        statements = self.functions[side].statements if self.statements is not None else None
         if statements is not None:
-            found, flags = statements.run((inputs,))
-            refuse_underflow(found[statements.kernels :])
-            if flags is False or not numpy.any(flags):
-                return Own(Stack(found[: statements.kernels]), numpy.zeros(inputs.many, dtype=bool))
+            made, flag = statements.run((inputs,))
+            refuse_underflow(made[statements.kernels :])
+            if flag is False or not numpy.any(flag):
+                return Own(Stack(made[: statements.kernels]), numpy.zeros(inputs.many, dtype=bool))
         nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
@@ -211,9 +206,7 @@ class KernelPlan:
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
 
-    def at(
-        self, one: Inputs, other: Inputs, places: Places, values: Sequence[Array]
-    ) -> Places:
+    def at(self, one: Inputs, other: Inputs, places: Places, values: Sequence[Array]) -> Places:
         """Put in kernels of some pairs by statements; places of those that rest on a nearly singular law."""
         (rows, i), (columns, j) = (numpy.unique(p, return_inverse=True) for p in places)
         mine, theirs = one.some(rows), other.some(columns)
@@ -221,19 +214,20 @@ class KernelPlan:
         found, near = self.listed(mine, theirs, owns, (i, j))
         for value, better in zip(values, found, strict=True):
             value[places] = better
-        left = near[i, j] if near is not None else numpy.zeros(len(i), dtype=bool)
-        return places[0][left], places[1][left]
+        left = numpy.zeros(len(i), dtype=bool) if near is None else near[i, j]
+        return tuple(p[left] for p in places)
 
     def listed(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], places: Places | None = None, symmetric: bool = False
     ) -> tuple[Array, NDArray[numpy.bool_] | None]:
-        """Kernels by statements, (kernels, N1, N2) of all pairs or (kernels, pairs) at some places; flags if there are any.
+        """Kernels by statements, (kernels, N1, N2) of all pairs or (kernels, pairs) at some; flags, if any, of all.
 
-        Of a `symmetric` request those above the diagonal, written below it, too; on it are those of inputs by themselves.
+        Of a `symmetric` request pairs above the diagonal, written below it, and on it inputs by themselves.
         """
         assert self.statements is not None
         listed = _triangle(one.many)[:2] if symmetric else places
-        found, flags = numpy.empty((self.kernels, 0)), False
+        found: Array = numpy.empty((self.kernels, 0))
+        flags: Any = False
         if not symmetric or one.many > 1:
             found, flags = self.statements.run((one, other), (owns[1], owns[2]), listed)
         if symmetric:
@@ -307,6 +301,11 @@ class KernelPlan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
+
+
+def are_many(pairs: int) -> bool:
+    """Whether loops over the pairs of one call are worth compiling, whatever was asked before."""
+    return pairs >= _MANY
 
 
 @lru_cache(maxsize=16)

@@ -83,7 +83,8 @@ def _made(
         rows.outputs[2] = rows.outputs[1]
     schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
     functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
-    if determined and functions[0].statements is None:
+    statements = functions[0].statements if determined else None
+    if determined and statements is None:
         raise NotDetermined
     own: dict[int, TapeSchedule] = {}
     watched: dict[int, int] = {}
@@ -109,8 +110,8 @@ def _made(
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
-        len(functions[0].statements.writer.assignments) if determined else entries(schedule, pair, both),
+        len(statements.writer.assignments) if statements else entries(schedule, pair, both),
         {side: entries(own[side], tables.tape, tables) for side, tables in ((1, first), (2, second)) if tables.tape},
         functions=functions,
-        is_determined=determined,
+        statements=statements,
     )

@@ -1,12 +1,12 @@
 """A recursion without finite axes as one function of NumPy arrays, for calls whose work is less than compiling.
 
-The formulas are those of the compiled function, of whole arrays: a call with a few inputs is a hundred array operations,
+The formulas are those of compiled functions, of whole arrays: a call with a few inputs is a hundred array operations,
 however many layers of bookkeeping stand behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule, TapeStep
 
 #: rows and columns of some pairs
-Places = tuple[NDArray[numpy.intp], NDArray[numpy.intp]]
+Places = tuple[NDArray[numpy.intp], ...]
 _EPS = float(numpy.finfo(numpy.float64).eps)
 
 
@@ -35,7 +35,8 @@ _EPS = float(numpy.finfo(numpy.float64).eps)
 class Statements:
     """The steps of a tape that act entry by entry; NotNested where others come after them, or where there are places.
 
-    The first `kernels` of what the tape is asked for are results, the others flags; variances of inputs are results, too.
+    The first `kernels` of what the tape is asked for are results, the others flags.  Variances of laws of one variable
+    are results as well, behind them.
     """
 
     schedule: TapeSchedule
@@ -96,7 +97,7 @@ class Statements:
 
     def _written(self, n: int, step: TapeStep) -> Any:
         if step.function is bare(laws.part_of):
-            return self.known[step.values[0]][step.fixed[0]]
+            return self.known[step.values[0]][step.fixed[0]]  # type: ignore[index]
         names = [self._name(v) for v in step.values]
         if not is_law(step):
             return text_of(self.writer, step, names, _EPS)

@@ -61,7 +61,7 @@ class Tables:
     #: where steps are written down instead of taken, and quantities of one input come from
     tape: Tape | None = None
     rows: Rows | None = None
-    #: whether gaps are kept, and whether determinants are instead, where there are no places
+    #: whether gaps are kept; whether determinants are, where there are no places
     gapped: bool = False
     determined: bool = False
     #: whether sums over taps and pools are written down as single steps, which compiled bands take as they are
@@ -147,9 +147,9 @@ class Tables:
 
     def kept_beside(self, frame: Frame, expr: Expr) -> Any:
         """What keeps the digits of nearly equal inputs, where a rule gives it: a gap, or a determinant."""
-        if not self.gapped:
-            return None
-        return determinants.determinant(frame, expr) if self.determined else gaps.gap(frame, expr)
+        if self.determined:
+            return determinants.determinant(frame, expr)
+        return gaps.gap(frame, expr) if self.gapped else None
 
     def frame(self, left: int, right: int) -> Frame:
         """Where expressions are evaluated for two of the inputs."""
