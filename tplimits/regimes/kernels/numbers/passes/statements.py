@@ -113,8 +113,9 @@ class Statements:
             for x, read in zip(letters, (*self.rows, self.others), strict=True)
             if read
         ]
-        code = Code((*unpacked, *self.writer.assignments), (*results,))
-        made: Callable[..., Any] = function(code, "statements", letters, scalar=False)
+        code = self.writer.code(*results)
+        whole = Code((*unpacked, *code.assignments), code.results)
+        made: Callable[..., Any] = function(whole, "statements", letters, scalar=False)
         return made
 
     def run(self, sides: Sequence[Inputs], owns: Sequence[Own] = (), places: Places | None = None) -> tuple[Array, Any]:
