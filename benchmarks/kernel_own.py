@@ -115,7 +115,7 @@ NETWORKS: dict[str, Callable[[kernel_rows.Row], tp.Program]] = {
 def prepare(row: kernel_rows.Row, job: dict[str, Any]) -> clock.Call:
     """Derive the kernels; a job that is to `compile` does so whatever the work is."""
     if job["compile"]:
-        plan._WORTHWHILE = 0.0
+        plan._WORTHWHILE, plan._MANY = 0.0, 0
     limit = tp.derive(NETWORKS[row.network](row), tp.Kernels())
     X = row.data.astype(job["dtype"])
     if X.ndim > 2:

@@ -79,7 +79,7 @@ class PrecisePair:
         return self.known[key]
 
     def _value(self, expr: Expr, place: Mapping[int, int]) -> Any:
-        if isinstance(expr, TableEntry):
+        if isinstance(expr, TableEntry) and not expr.indices:
             table = self.derivation.tables[expr.table]
             return self.value(table.definition, *(place[s] for s in expr.sides))
         if expr in self.constants:
@@ -96,6 +96,8 @@ class PrecisePair:
             return in_many_digits(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:
             return mpmath.mpf(expr.p) / expr.q if expr.is_Rational else mpmath.mpf(str(expr.evalf(_DIGITS)))
+        if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):  # what data pick, say
+            raise NotPrecise
         values = [self.value(a, place[1], place[2]) for a in expr.args]
         if isinstance(expr, sympy.Add):
             return mpmath.fsum(values)

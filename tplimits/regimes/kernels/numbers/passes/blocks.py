@@ -200,7 +200,10 @@ class Own:
         if isinstance(self.rows, Stack):
             return self.rows.array[places]
         some = range(len(self.rows))[places] if isinstance(places, slice) else places
-        return numpy.array([numpy.broadcast_to(self.row(p).array, self.near.shape) for p in some])
+        found = numpy.empty((len(some), len(self.near)))
+        for k, place in enumerate(some):
+            found[k] = self.row(place).array
+        return found
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""

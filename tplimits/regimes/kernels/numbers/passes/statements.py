@@ -70,11 +70,13 @@ class Statements:
                 raise NotNested(step.function.__name__)
             else:
                 self.before.append((n, step))
-        wanted = [self._name(w) for w in self.schedule.wanted]
+        wanted = [self._name(w) for w in self.schedule.wanted[: self.kernels]]
+        # constants are exactly what they are
+        flagged = [self._name(w) for w in self.schedule.wanted[self.kernels :] if isinstance(w, int)]
         read = {v for _, s in self.before for v in s.values if isinstance(v, int)} | {*self.others}
         self.leaves = [(n, leaf) for n, leaf in names.items() if n in read]
-        flags = " | ".join(f"({w})" for w in wanted[self.kernels :]) or "False"
-        self.made = self._function([*wanted[: self.kernels], *dict.fromkeys(guards), flags])
+        flags = " | ".join(f"({w})" for w in flagged) or "False"
+        self.made = self._function([*wanted, *dict.fromkeys(guards), flags])
         self.results = self.kernels + len(set(guards))
 
     def _name(self, value: int | Labelled) -> str:
