@@ -16,7 +16,6 @@ import tplimits as tp
 from tplimits import layers
 from tplimits.numbers.moments.hermite import forget_rows
 from tplimits.regimes.kernels.numbers import evaluation  # noqa: F401
-from tplimits.regimes.kernels.numbers.fused import run as fused_run
 from tplimits.regimes.kernels.numbers.passes import plan
 
 C = tp.sqrt(2) / 3  # √(2/9): a weight has the variance 2 over nine taps
@@ -116,7 +115,7 @@ NETWORKS: dict[str, Callable[[kernel_rows.Row], tp.Program]] = {
 def prepare(row: kernel_rows.Row, job: dict[str, Any]) -> clock.Call:
     """Derive the kernels; a job that is to `compile` does so whatever the work is."""
     if job["compile"]:
-        plan._WORTHWHILE, fused_run._INTERPRETED = 0.0, 0
+        plan._WORTHWHILE, plan._MANY = 0.0, 0
     limit = tp.derive(NETWORKS[row.network](row), tp.Kernels())
     X = row.data.astype(job["dtype"])
     if X.ndim > 2:

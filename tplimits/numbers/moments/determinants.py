@@ -22,7 +22,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
-from tplimits.numbers.moments.writing import Writer, number, polynomial
+from tplimits.numbers.moments.writing import Writer, number, polynomial, product
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Kernel:
     det: str
 
 
-def _excess(writer: Writer, first: str, cross: str, det: str) -> str:
-    """√first − |cross| where det = first − cross² ≥ 0, for a text `first`."""
+def _excess(writer: Writer, first: str, away: str, det: str) -> str:
+    """√first − |cross| where det = first − cross² ≥ 0, for a text `first` and |cross|."""
     root = writer.let(writer.call("sqrt", first))
-    return writer.let(f"{det}/({root} + {writer.call('fabs', cross)} + {TINY})")
+    return writer.let(f"{det}/({root} + {away} + {TINY})")
 
 
 def shifted(writer: Writer, kernel: Kernel, b: float) -> str:
@@ -46,10 +46,11 @@ def shifted(writer: Writer, kernel: Kernel, b: float) -> str:
     roots = [writer.let(writer.call("sqrt", s)) for s in (kernel.first, kernel.second)]
     # a difference of roots as a difference of the variances: equal variances give zero
     gap = writer.let(f"({kernel.first} - {kernel.second})/({roots[0]} + {roots[1]} + {TINY})")
-    product = writer.let(f"{kernel.first}*{kernel.second}")
-    excess = _excess(writer, product, kernel.cross, kernel.det)
+    size = writer.let(f"{kernel.first}*{kernel.second}")
+    away = writer.let(writer.call("fabs", kernel.cross))
+    excess = _excess(writer, size, away, kernel.det)
     # √(K11K22) − K12 = (√(K11K22) − |K12|) + (|K12| − K12), both without cancellation
-    folded = f"({writer.call('fabs', kernel.cross)} - {kernel.cross})"
+    folded = f"({away} - {kernel.cross})"
     return writer.let(f"{kernel.det} + {number(b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
 
 
@@ -61,8 +62,9 @@ def summed(writer: Writer, k: Kernel, other: Kernel) -> str:
     cross = writer.let(f"{k.cross}*{other.cross}")
     # K11K22L11L22 − K12²L12² = ΔK L11L22 + K12² ΔL
     inner = writer.let(f"{k.det}*{other.first}*{other.second} + {k.cross}*{k.cross}*{other.det}")
-    excess = writer.let(f"{inner}/({roots[0]}*{roots[1]} + {writer.call('fabs', cross)} + {TINY})")
-    folded = f"({writer.call('fabs', cross)} - {cross})"
+    away = writer.let(writer.call("fabs", cross))
+    excess = writer.let(f"{inner}/({roots[0]}*{roots[1]} + {away} + {TINY})")
+    folded = f"({away} - {cross})"
     return writer.let(f"{k.det} + {other.det} + {gap}*{gap} + 2.0*({excess} + {folded})")
 
 
@@ -81,21 +83,25 @@ def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: 
     beta = (positive + negative) ** 2 / (2 * m)
     angle = Angle(writer, kernel.first, kernel.cross, kernel.second, kernel.det)
     size, root = angle.size, angle.root
-    away = writer.call("fabs", kernel.cross)
-    acute = writer.let(writer.call("atan2", root, f"{away} + 0.0"))  # θ or π − θ, at most π/2
-    cosine = writer.let(f"{away}/({size} + {TINY})")
+    away = writer.let(writer.call("fabs", kernel.cross))
+    acute = writer.let(writer.call("atan2", root, away))  # θ or π − θ, at most π/2
+    safe = writer.let(f"{size} + {TINY}")
+    cosine = writer.let(f"{away}/{safe}")
     versine = writer.let(f"{kernel.det}/({size}*({size} + {away}) + {TINY})")  # 1 − |cos θ|
     square = writer.let(f"{acute}*{acute}")
-    series = polynomial([2 * c for c in sector(1, 1).series], square)
-    sine = writer.let(f"{root}/({size} + {TINY})")
+    series = writer.let(polynomial(sector(1, 1).series, square))
+    # π − θ below 1 is the acute angle: means of the same law have the same series there
+    writer.know(polynomial(sector(1, 1).series, writer.let(f"{angle.phi}*{angle.phi}")), series)
+    sine = writer.let(f"{root}/{safe}")
     closed = f"{sine} - {acute}*{cosine}"
     q = writer.let(
-        f"{writer.select(f'{acute} < {SERIES_BELOW}', f'{acute}*{square}*{series}', closed)}*{number(1 / numpy.pi)}"
+        f"{writer.select(f'{acute} < {SERIES_BELOW}', f'2.0*{acute}*{square}*{series}', closed)}*{number(1 / numpy.pi)}"
     )
-    forward = f"({versine} - {number(beta)}*{q})*(1.0 + {cosine} + {number(beta)}*{q})"
+    turned = writer.let(product(beta, q))
+    forward = f"({versine} - {turned})*(1.0 + {cosine} + {turned})"
     # at obtuse angles the roles of 1 − κ and 1 + κ change: each is again a sum of small parts in φ
-    lower = f"({number(2 - beta)}*{cosine} + {versine} - {number(beta)}*{q})"
-    backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
+    lower = f"({product(2 - beta, cosine)} + {versine} - {turned})"
+    backward = f"{lower}*({versine} + {product(beta, f'({cosine} + {q})')})"
     chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
     return writer.let(f"{number(m * m)}*{kernel.first}*{kernel.second}*{chosen}")
 

@@ -100,7 +100,7 @@ class Angle:
         if self.writer.series and not self.is_one:
             square = self.writer.let(f"{angle}*{angle}")
             lead = "*".join([*power(square, (i + j + 1) // 2), *power(angle, (i + j + 1) % 2)])
-            series = f"{self._scale(i, j)}*{lead}*{polynomial(found.series, square)}"
+            series = f"{self._scale(i, j)}*{lead}*{self.writer.known(polynomial(found.series, square))}"
             closed = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed)
         return self.writer.let(closed)
 

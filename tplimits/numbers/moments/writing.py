@@ -12,12 +12,14 @@ name, so that several formulas of the same arguments share their roots and angle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tplimits.numbers.generated import functions
 
+_NAMES = re.compile(r"[^\W\d]\w*")
 _ARRAY_NAMES = {"atan2": "arctan2", "fabs": "abs"}
 
 
@@ -56,6 +58,10 @@ class Writer:
             self.assignments.append((self._names[text], text))
         return self._names[text]
 
+    def known(self, text: str) -> str:
+        """The name of an expression that has one, the expression itself where it has none."""
+        return self._names.get(text, text)
+
     def know(self, text: str, name: str) -> None:
         """An expression that the caller has computed in another way."""
         self._names[text] = name
@@ -76,8 +82,13 @@ class Writer:
         return "math.nan" if self.scalar else "numpy.nan"
 
     def code(self, *results: str) -> Code:
-        """What has been written, with its results."""
-        return Code(tuple(self.assignments), results)
+        """What has been written for these results, and they."""
+        needed, kept = {n for text in results for n in _NAMES.findall(text)}, []
+        for name, text in reversed(self.assignments):
+            if name in needed:
+                needed.update(_NAMES.findall(text))
+                kept.append((name, text))
+        return Code(tuple(reversed(kept)), results)
 
 
 def is_number(text: str) -> bool:

@@ -1,8 +1,9 @@
-"""The ways to one number agree: compiled loop, arrays of tables, many digits; and the recursion by hand near ρ = 1."""
+"""The ways to one number agree: statements, tables, compiled loop, many digits; recursions by hand near ρ = 1."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,7 +15,7 @@ from kernel_cases import ACTIVATIONS, dyadic, mlp, mlp_kernels, relative_error
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, request
-from tplimits.regimes.kernels.numbers.fused import run as fused_run
+from tplimits.regimes.kernels.numbers.passes import plan, planning
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 Array = np.ndarray
@@ -105,8 +106,8 @@ def test_coinciding_inputs_between_waves_and_kinks(wave):
 
 def tables_alone(found: tp.KernelLimit, X: Array, Y: Array | None, monkeypatch) -> tuple[Array, Array]:
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "_fused", lambda _: None)
-        pair = found.evaluate(X, Y)
+        patch.setattr(planning, "is_plain", lambda _: False)
+        pair = tp.derive(found.program, tp.Kernels()).evaluate(X, Y)
     return pair.nngp, pair.ntk
 
 
@@ -137,13 +138,13 @@ def test_networks_may_be_deep(monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED"])
+@pytest.mark.parametrize("bound", ["_INTERPRETED", "_REPEATED_STATEMENTS"])
 def test_what_is_compiled_for_a_later_call_is_the_interpreted_one(bound, monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found, planned = limit("relu", 1, 0.5), []
-    monkeypatch.setattr(fused_run, "_REPEATED", 1 << 40)
+    monkeypatch.setattr(plan, "_REPEATED_STATEMENTS", 1 << 40)
     wanted = found.evaluate(X)
-    monkeypatch.setattr(fused_run, bound, 0)
+    monkeypatch.setattr(plan, bound, 0)
     made = evaluation.Planned
     monkeypatch.setattr(evaluation, "Planned", lambda *a, **k: planned.append(made(*a, **k)) or planned[-1])
     for one, two in zip(found.evaluate(X), wanted, strict=True):
@@ -307,3 +308,96 @@ def test_the_gram_matrix_of_drawn_logits_is_semidefinite():
 def test_bad_draws(options, message):
     with pytest.raises(tp.EvaluationError, match=message):
         HEADS.evaluate(TOKENS, **options)
+
+
+def arccosine(a: Any, c: Any, b: Any) -> Any:
+    """E relu relu at covariances in many digits."""
+    ρ = c / mpmath.sqrt(a * b)
+    angle = mpmath.acos(min(max(ρ, -1), 1))
+    return mpmath.sqrt(a * b) * (mpmath.sin(angle) + (mpmath.pi - angle) * mpmath.cos(angle)) / (2 * mpmath.pi)
+
+
+def test_means_over_tokens_with_a_mask_where_two_inputs_are_one():
+    """Sums of data that are no inner product of one array: pairs on one line are done again, without many digits."""
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], m: tp.Input["token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(m * tp.sum(U * ξ, over="d"), over="token") / tp.sum(m, over="token")
+        return v * tp.relu(W @ tp.relu(x))
+
+    rng = np.random.default_rng(4)
+    words, mask = rng.standard_normal((4, 5, 3)), np.array([[1, 1, 1, 0, 0]] * 2 + [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    words[1, :3] = words[0, [2, 0, 1]]  # the same words in another order
+    found = tp.derive(net, tp.Kernels()).evaluate({"ξ": words, "m": mask.astype(float)}).nngp
+    with mpmath.workdps(40):
+        exact = [[mpmath.mpf(float(x)) for x in row] for row in words.reshape(4, -1)]
+        means = [
+            [mpmath.fsum(row[3 * t + d] * int(mask[i, t]) for t in range(5)) / int(mask[i].sum()) for d in range(3)]
+            for i, row in enumerate(exact)
+        ]
+        K = [[mpmath.fdot(a, b) for b in means] for a in means]
+        for _ in range(2):
+            K = [[arccosine(K[i][i], K[i][j], K[j][j]) for j in range(4)] for i in range(4)]
+        wanted = np.array([[float(x) for x in row] for row in K])
+    assert np.abs(found / wanted - 1).max() < 1e-12
+    assert np.abs(found[0, 1] / wanted[0, 2] - 1) > 1e-2
+
+
+# -- determinants that are carried along ----------------------------------------------------------------------------
+
+
+def test_residual_branches_keep_the_digits_of_inputs_on_one_line():
+    """Sums of kernels have determinants of their own: the tangent kernel had an error of 1e-10 here."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for i in range(3):
+            x = x + tp.relu(W.sel(layer=i) @ x) / 2
+        return v * x
+
+    x, e = dyadic(12, 2, 5)
+    X = np.stack([x, 2 * x, -x, x + 2.0**-30 * e, x - 2.0**-17 * e, e])
+    found = tp.derive(net.bind(layer=3), tp.Kernels()).evaluate(X)
+    with mpmath.workdps(50):
+        exact = [[mpmath.mpf(float(a)) for a in row] for row in X]
+        K = [[mpmath.fdot(a, b) for b in exact] for a in exact]
+        T, mean = K, [mpmath.mpf(0)] * 6
+        for _ in range(3):
+            half = [mpmath.sqrt(K[i][i] / (8 * mpmath.pi)) for i in range(6)]  # the mean of a branch
+            shared = [[mean[i] * half[j] + half[i] * mean[j] for j in range(6)] for i in range(6)]
+            angle = [[_angle(K[i][i], K[i][j], K[j][j]) for j in range(6)] for i in range(6)]
+            slope = [[(mpmath.pi - t) / (2 * mpmath.pi) for t in row] for row in angle]
+            T = [[T[i][j] + slope[i][j] * (T[i][j] + K[i][j]) / 4 for j in range(6)] for i in range(6)]
+            ahead = [[arccosine(K[i][i], K[i][j], K[j][j]) / 4 + shared[i][j] for j in range(6)] for i in range(6)]
+            K = [[K[i][j] + ahead[i][j] for j in range(6)] for i in range(6)]
+            mean = [m + h for m, h in zip(mean, half, strict=True)]
+        nngp = np.array([[float(k) for k in row] for row in K])
+        ntk = np.array([[float(k + t) for k, t in zip(*rows, strict=True)] for rows in zip(K, T, strict=True)])
+    np.testing.assert_allclose(found.nngp, nngp, rtol=1e-14)
+    np.testing.assert_allclose(found.ntk, ntk, rtol=1e-13)
+    assert np.abs(found.ntk[0, 3] / ntk[0, 0] - 1) > 1e-12, "else a digit that is lost shows nowhere"
+
+
+def _angle(a: Any, c: Any, b: Any) -> Any:
+    return mpmath.acos(min(max(c / mpmath.sqrt(a * b), -1), 1))
+
+
+def test_pairs_that_are_done_again_are_those_of_both_sides(monkeypatch):
+    """Differences of kernels have no rule: pairs on one line are done in many digits, above the diagonal alone."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = tp.relu(tp.sum(U * ξ, over="d"))
+        return v * tp.relu(W @ (h - tp.avg(h)))
+
+    x, e = dyadic(13, 2, 5)
+    X, asked = np.stack([x, e, x + 2.0**-30 * e, 3 * x]), []
+    made = evaluation.precise_pairs
+    monkeypatch.setattr(evaluation, "precise_pairs", lambda *a: asked.extend(map(tuple, a[3])) or made(*a))
+    found = tp.derive(net, tp.Kernels()).evaluate(X)
+    assert asked and all(i < j for i, j in asked)
+    both = tp.derive(net, tp.Kernels()).evaluate(X, X + 0.0)
+    for one, two in zip(found, both, strict=True):
+        np.testing.assert_array_equal(one, one.T)
+        np.testing.assert_allclose(one, two, rtol=1e-13)

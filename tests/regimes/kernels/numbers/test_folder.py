@@ -17,7 +17,7 @@ import pytest
 import tplimits as tp
 from tplimits.program.files import locks
 from tplimits.regimes.kernels.numbers import evaluation, job
-from tplimits.regimes.kernels.numbers.fused import run as fused_run
+from tplimits.regimes.kernels.numbers.passes import plan
 
 SIDE = 2
 
@@ -52,7 +52,7 @@ FILES = ["lock", "manifest.json", "nngp.npy", "ntk.npy"]
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Tiles of two inputs a side, where a tile is usually worth half a second."""
-    monkeypatch.setattr(evaluation, "_WHOLE", SIDE)
+    monkeypatch.setattr(evaluation, "_TILE", SIDE**2)
     monkeypatch.setattr(job, "_TILE", 0.0)
 
 
@@ -105,7 +105,7 @@ def test_bits_do_not_depend_on_calls_before(tmp_path, monkeypatch):
 
     limit = tp.derive(net, tp.Kernels())
     data = np.random.default_rng(1).standard_normal((12, 3))
-    monkeypatch.setattr(fused_run, "_REPEATED", 0)
+    monkeypatch.setattr(plan, "_REPEATED_STATEMENTS", 0)
     kept = [np.array(a) for a in limit.evaluate(data, out=tmp_path / "before", progress=False)]
     limit.evaluate(data)
     again = limit.evaluate(data, out=tmp_path / "after", progress=False)

@@ -188,9 +188,9 @@ def test_lists_of_opposite_inputs_of_a_perceptron(monkeypatch):
     Y = np.concatenate([-X[:3], -2 * X[3:]])
     wanted = limit.evaluate(X, Y)
     asked: list[int] = []
-    monkeypatch.setattr(evaluation, "_MANY", 0)
-    made = evaluation.careful_pairs
-    monkeypatch.setattr(evaluation, "careful_pairs", lambda *a: asked.append(len(a[-1][0])) or made(*a))
+    monkeypatch.setattr(plan, "_MANY", 0)
+    made = plan.KernelPlan.at
+    monkeypatch.setattr(plan.KernelPlan, "at", lambda *a: asked.append(len(a[3][0])) or made(*a))
     found = limit.evaluate(X, Y)
     assert asked == [6]
     for one, two in zip(found, wanted, strict=True):

@@ -103,17 +103,18 @@ class _Asked:
         for leaf in _leaves(expr):
             alone = own or leaf.sides[0] == leaf.sides[1]
             table = self.tables[leaf.table]
-            found = ties(table, leaf)
-            if alone and found and len(found) == len(table.left) == len(table.right):
-                self.variances[leaf.table] = found
+            mine = ties(table, leaf)
+            if alone and mine and len(mine) == len(table.left) == len(table.right):
+                self.variances[leaf.table] = mine
                 continue
             known = self.own if alone else self.cross
             # tied only where every reader asks for equal places: one that does not needs the whole table
-            known[leaf.table] = known.get(leaf.table, found) & found
+            known[leaf.table] = known.get(leaf.table, mine) & mine
 
 
 def _leaves(expr: Expr) -> Iterable[TableEntry]:
-    return sorted(found(expr, TableEntry), key=str)
+    """Its entries of tables, those at places always in one order: the last to ask for equal places is heard."""
+    return sorted(found(expr, TableEntry), key=lambda leaf: str(leaf) if leaf.indices else "")
 
 
 def _written_out(expr: Expr, tables: list[KernelTable], definitions: Mapping[int, Expr]) -> Expr:

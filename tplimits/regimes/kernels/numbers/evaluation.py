@@ -17,10 +17,9 @@ from tplimits.numbers.heap import keep_pages
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.alike import mended, near_inputs, rounding
 from tplimits.regimes.kernels.numbers.drawn import drawn
-from tplimits.regimes.kernels.numbers.fused.run import are_many_by_now, careful_pairs
-from tplimits.regimes.kernels.numbers.fused.run import pairs as fused_pairs
-from tplimits.regimes.kernels.numbers.fused.statements import NotFused
-from tplimits.regimes.kernels.numbers.passes.planning import plan_for
+from tplimits.regimes.kernels.numbers.passes.plan import are_many
+from tplimits.regimes.kernels.numbers.passes.planning import is_plain, plan_for
+from tplimits.regimes.kernels.numbers.precise import NotPrecise, precise_pairs
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -45,16 +44,14 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes.blocks import Own
     from tplimits.regimes.kernels.numbers.passes.plan import KernelPlan
 
-#: pairs of a perceptron from which on its plan is compiled
-_MANY = 1 << 15
+#: so many pairs of a tile are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
+_MOST_PRECISE = 2048
 #: pairs of inputs, and entries of all of them, from which on single precision is worth while
 _PAIRS, _SINGLE = 64, 1 << 24
 #: share of pairs that are alike above which all are done in double precision
 _FEW_ALIKE = 0.25
 #: entries of the largest table of one tile
 _TILE = 1 << 15
-#: inputs a side of one tile of a recursion of one pair
-_WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
 #: seconds of array passes over a tile beside which calling a compiled function is little; inputs a side for that
@@ -70,14 +67,18 @@ def evaluate(
     if asked.is_drawn:
         pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
         arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
-        pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
+        pair = KernelPair(
+            *((symmetric(v) if asked.symmetric else v).astype(asked.dtype) for v in map(numpy.asarray, arrays))
+        )
     else:
         pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
 
 
-def _given(asked: GramRequest, value: Array) -> Array:
-    return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
+def _given(asked: GramRequest, values: Sequence[Array]) -> list[Array]:
+    """What a request is answered with: no axes of outputs that are alike, and as symmetric as the request is."""
+    kept = [dropped(asked, v) for v in values]
+    return [symmetric(v) for v in kept] if asked.symmetric else kept
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,6 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
         for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
             values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
-            if asked.symmetric and rows == columns:
-                values = [symmetric(v) for v in values]
             yield Tile(rows, columns, values, max(error, least))
             report.advance(1)
 
@@ -117,22 +116,11 @@ class Pieces:
 
 
 def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
-    """Tiles by the statements of one pair where these are few and have no axes, by the plan of the recursion elsewhere.
+    """Tiles by the plan of the recursion.
 
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
-    planned = _many_pairs(asked, kernels, settled)
-    if planned is not None:
-        return Pieces(planned.step, planned.tile, planned.plan.seconds)
-    if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
-
-        def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
-            part = _part(asked, rows, columns)
-            pair = _fused(part)
-            return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
-
-        return Pieces(_WHOLE, fused, 1e-7)
     planned = Planned(asked, kernels, settled)
     return Pieces(planned.step, planned.tile, planned.plan.seconds)
 
@@ -140,10 +128,10 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 def _step(asked: GramRequest, plan: KernelPlan) -> int:
     """Inputs a side of a tile; several tiles a side of a symmetric request: what is below the diagonal is left out.
 
-    One compiled function leaves it out by itself: its tiles are worth the call.
+    One compiled function leaves it out by itself: its tiles are worth the call.  So does a function of arrays.
     """
     room = step_of(plan, _TILE)
-    if not asked.symmetric:
+    if not asked.symmetric or plan.statements is not None:
         return room
     worth = math.isqrt(int(_CALLED / plan.seconds)) if plan.is_compiled else 0
     several = max(_LEAST, min(_ENOUGH, worth), -(-asked.one.many // _LEAST) * _LEAST // 4)
@@ -160,15 +148,10 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 class Planned:
     """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
 
-    def __init__(
-        self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False, compiled: bool = False
-    ) -> None:
+    def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         self.asked, self.kernels = asked, kernels
-        plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = replace(plan, is_compiled=plan.has_form) if compiled else plan.settled(pairs) if settled else plan
-        if not (settled or compiled):
-            self.plan.expect(pairs)
+        self.plan = _plan_of(asked, kernels, pairs, settled)
         self.step = _step(asked, self.plan)
         worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
         self.single = asked.single and worth and self.plan.is_compiled
@@ -194,12 +177,14 @@ class Planned:
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
         """The kernels of one tile."""
         part, kernels = _part(self.asked, rows, columns), self.kernels
+        if self.plan.statements is not None:
+            return self._listed(part, rows, columns)
         try:
             mine = self.own(part, self.owns[1].some(rows)) if part.symmetric else []
             if not all(numpy.isfinite(m).all() for m in mine):
                 return _extended(part, kernels)
             if mine and part.one.many == 1 and not self.owns[1].some(rows).near.any():
-                return [dropped(part, m[None]) for m in mine], self.plan.error
+                return _given(part, [m[None] for m in mine]), self.plan.error
             alike = near_inputs(part.one, part.other) if self.single and self.plan.subtracts else None
             single = self.single and (alike is None or bool(alike.mean() < _FEW_ALIKE))
             owns = self.owns_of(rows, columns, single)
@@ -217,10 +202,26 @@ class Planned:
             near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
         if near.any():
             values = [numpy.array(v) for v in values]
-            _do_again(part, kernels, near, values)
+            _do_again(part, kernels, near, values, self.plan)
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
-        return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
+        return _given(part, values), max(self.plan.error, self.rounding)
+
+    def _listed(self, part: GramRequest, rows: slice, columns: slice) -> tuple[list[Array], float]:
+        """The same by statements."""
+        try:
+            with numpy.errstate(all="ignore"):
+                owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
+                found, near = self.plan.listed(part.one, part.other, owns, symmetric=part.symmetric)
+        except OutOfRangeError:
+            return _extended(part, self.kernels)
+        if not numpy.isfinite(found).all():
+            return _extended(part, self.kernels)
+        if near is not None:
+            _do_again(part, self.kernels, numpy.triu(near) if part.symmetric else near, list(found), self.plan)
+            for value in found if part.symmetric else ():
+                mirrored(value)
+        return list(found), self.plan.error
 
     def owns_of(self, rows: slice, columns: slice, single: bool) -> dict[int, Own]:
         """What is done once for each input, for loops in this precision."""
@@ -232,18 +233,43 @@ class Planned:
         return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
 
 
-def _do_again(part: GramRequest, kernels: Sequence[str], near: NDArray[numpy.bool_], values: list[Array]) -> None:
-    """Put in pairs with a nearly singular law by determinants along the recursion, or in extended precision."""
-    places = numpy.nonzero(near)
-    if _is_plain(part):
-        try:
+def _plan(asked: GramRequest, kernels: tuple[str, ...], looped: bool = False) -> KernelPlan:
+    return plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels, looped)
+
+
+def _plan_of(asked: GramRequest, kernels: tuple[str, ...], pairs: int, settled: bool) -> KernelPlan:
+    """Statements for few pairs, where they are all; a compiled function where there is work for it."""
+    looped = is_plain(asked.derivation) and are_many(pairs)
+    if looped or ((plan := _plan(asked, kernels)).statements is not None and plan.is_outgrown(pairs, settled)):
+        loops = _plan(asked, kernels, looped=True)
+        if loops.has_form:
+            return replace(loops, is_compiled=True)
+        plan = _plan(asked, kernels)
+    if plan.statements is None and settled:
+        return plan.settled(pairs)
+    if plan.statements is None:
+        plan.expect(pairs)
+    return plan
+
+
+def _do_again(
+    part: GramRequest, kernels: tuple[str, ...], near: NDArray[numpy.bool_], values: list[Array], plan: KernelPlan
+) -> None:
+    """Put in pairs with a nearly singular law: by determinants, then in many digits, or in extended precision."""
+    if is_plain(part.derivation):
+        determined = plan if plan.statements is not None else _plan(part, kernels)
+        places = numpy.nonzero(near)
+        if determined is not plan and determined.statements is not None:
             with numpy.errstate(all="ignore"):
-                found = careful_pairs(part.derivation, part.one, part.other, part.constants, places)
-        except (NotFused, OverflowError):
+                places = determined.at(part.one, part.other, places, values)
+        pairs = numpy.stack(places, axis=1)[:_MOST_PRECISE]
+        try:
+            digits = precise_pairs(part.derivation, part.one, part.other, pairs, part.constants)
+        except (NotPrecise, OverflowError):
             pass
         else:
             for value, kernel in zip(values, kernels, strict=True):
-                value[places] = found[KERNELS.index(kernel)]
+                value[tuple(pairs.T)] = digits[:, KERNELS.index(kernel)]
             return
     for i, j in blocks(near):
         some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
@@ -267,7 +293,7 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
 def _extended(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
     """Kernels of all pairs in extended precision."""
     values, error = wide(part, kernels)
-    return [dropped(part, v) for v in values], error
+    return _given(part, values), error
 
 
 def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
@@ -282,10 +308,6 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    are_few = max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None
-    if are_few and (fused := _fused(asked)) is not None:
-        refuse_infinite(asked, KERNELS, list(fused))
-        return KernelPair(*fused, *[error_of_constants(asked.derivation.means, asked.constants)] * 2)
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -294,32 +316,3 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
                 put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
-
-
-def _many_pairs(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Planned | None:
-    """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
-    if asked.is_drawn or not _is_plain(asked):
-        return None
-    pairs = asked.one.many * asked.other.many
-    if pairs < _MANY and (settled or not are_many_by_now(asked.derivation, asked.constants, pairs)):
-        return None
-    planned = Planned(asked, kernels, compiled=True)
-    return planned if planned.plan.is_compiled else None
-
-
-def _is_plain(asked: GramRequest) -> bool:
-    """Whether a recursion has no finite axes."""
-    derivation = asked.derivation
-    return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
-
-
-def _fused(asked: GramRequest) -> KernelPair | None:
-    """Both kernels by the statements of one pair, where the recursion has no finite axes and closed forms alone."""
-    if not _is_plain(asked):
-        return None
-    try:
-        with numpy.errstate(all="ignore"):
-            options = asked.symmetric, asked.dtype
-            return KernelPair(*fused_pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
-    except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
-        return None

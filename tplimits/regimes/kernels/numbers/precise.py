@@ -1,7 +1,7 @@
 """Single pairs in many digits: for nearly singular laws whose determinant no rule carries along.
 
 The same tables and the same text of closed moments, on numbers of mpmath; inputs are taken for the exact numbers that
-their doubles are.  Some milliseconds a pair.  Scalars of one input may be means without a formula: NotFused then.
+their doubles are.  Some milliseconds a pair.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from tplimits.arrays import Array
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
-from tplimits.regimes.kernels.numbers.fused.statements import NotFused
 from tplimits.regimes.kernels.numbers.tables.moment import function_of
+from tplimits.regimes.kernels.numbers.tables.sums import nest
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 _DIGITS = 40
-
 
 #: what the text of a moment calls `math`
 _MATH = SimpleNamespace(
@@ -39,11 +38,15 @@ _MATH = SimpleNamespace(
 )
 
 
+class NotPrecise(Exception):
+    """A mean has no formula whose digits could be asked for."""
+
+
 @lru_cache(maxsize=256)
 def in_many_digits(moment: MomentFunction) -> Any:
     """The text of a closed moment as a function of (c11, c12, c22, det) on numbers of mpmath."""
     if moment.route != "closed":
-        raise NotFused
+        raise NotPrecise
     names: dict[str, Any] = {"math": _MATH}
     arguments = ("c11", "c12", "c22", "det")
     exec(closed_code([moment], arguments).function_text("closed", arguments), names)  # our own text
@@ -76,7 +79,7 @@ class PrecisePair:
         return self.known[key]
 
     def _value(self, expr: Expr, place: Mapping[int, int]) -> Any:
-        if isinstance(expr, TableEntry):
+        if isinstance(expr, TableEntry) and not expr.indices:
             table = self.derivation.tables[expr.table]
             return self.value(table.definition, *(place[s] for s in expr.sides))
         if expr in self.constants:
@@ -93,6 +96,8 @@ class PrecisePair:
             return in_many_digits(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:
             return mpmath.mpf(expr.p) / expr.q if expr.is_Rational else mpmath.mpf(str(expr.evalf(_DIGITS)))
+        if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):  # what data pick, say
+            raise NotPrecise
         values = [self.value(a, place[1], place[2]) for a in expr.args]
         if isinstance(expr, sympy.Add):
             return mpmath.fsum(values)
@@ -104,13 +109,18 @@ class PrecisePair:
         return mpmath.mpf(sympy.Float(digits, _DIGITS)._mpf_)
 
     def _gram(self, expr: Expr, place: Mapping[int, int]) -> Any:
-        body = expr
-        while isinstance(body, AxisSum):
-            body = body.summand
-        powers = (f.as_base_exp() for f in sympy.Mul.make_args(body))  # ‖x‖² is Σ x·x as one power
-        factors = [base for base, exponent in powers for _ in range(int(exponent)) if isinstance(base, Data)]
+        """Σ x·x′ over all axes of one source; NotPrecise for other sums of data, as those with a mask."""
+        bounds, body = nest(expr)
+        powers = [f.as_base_exp() for f in sympy.Mul.make_args(body)]  # ‖x‖² is Σ x·x as one power
+        data = [(base, many) for base, many in powers if isinstance(base, Data)]
+        rest = sympy.Mul(*(base**many for base, many in powers if not isinstance(base, Data)))
+        if rest.free_symbols & {*bounds} or any(not (many.is_Integer and many.is_positive) for _, many in data):
+            raise NotPrecise
+        factors = [base for base, many in data for _ in range(int(many))]
+        if len(factors) != 2 or len({(f.source, f.indices) for f in factors}) > 1 or {*factors[0].indices} != {*bounds}:
+            raise NotPrecise
         first, second = (self.data[place[f.side]][f.source] for f in factors)
-        return mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
+        return self.value(rest, place[1], place[2]) * mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
 
 
 def precise_pairs(

@@ -9,7 +9,7 @@ import tapped_networks as nets
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, request
-from tplimits.regimes.kernels.numbers.passes import lanes, planning
+from tplimits.regimes.kernels.numbers.passes import lanes, plan, planning
 from tplimits.regimes.kernels.numbers.passes.blocks import Blocks
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
 
@@ -242,7 +242,7 @@ def test_perceptrons_of_many_pairs_are_those_of_few(φ, bias, norm, monkeypatch)
     X = np.stack([x, e, *close, *turned])
     network = perceptron(φ, bias, norm)
     few = interpreted(network, X)
-    monkeypatch.setattr(evaluation, "_MANY", 1)
+    monkeypatch.setattr(plan, "_MANY", 1)
     for one, two in zip(interpreted(network, X), few, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-11)
         np.testing.assert_array_equal(one, one.T)
@@ -267,6 +267,6 @@ def test_networks_of_eighty_layers_need_no_deep_recursion(monkeypatch):
 
     X = np.random.default_rng(0).standard_normal((3, 4))
     few = interpreted(deep.bind(layer=80), X)
-    monkeypatch.setattr(evaluation, "_MANY", 1)
+    monkeypatch.setattr(plan, "_MANY", 1)
     for one, two in zip(interpreted(deep.bind(layer=80), X), few, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-11)

@@ -158,6 +158,23 @@ class Made(Sequence[Any]):
 
 
 @dataclass(frozen=True, eq=False)
+class Stack(Sequence[Labelled]):
+    """Quantities of inputs in one array, (quantities, inputs)."""
+
+    array: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, place: Any) -> Any:
+        return Labelled(self.array[place], (batch(1),))
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Stack:
+        """Those of a few inputs."""
+        return Stack(self.array[:, part])
+
+
+@dataclass(frozen=True, eq=False)
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
@@ -169,13 +186,24 @@ class Own:
         many = len(self.near)
         if isinstance(part, slice) and part.indices(many) == (0, many, 1):
             return self
-        rows = self.rows.some(part) if isinstance(self.rows, Made) else [_some(r, part) for r in self.rows]
+        whole = isinstance(self.rows, (Made, Stack))
+        rows = self.rows.some(part) if whole else [_some(r, part) for r in self.rows]  # type: ignore[attr-defined]
         return Own(rows, self.near[part])
 
     def row(self, place: int) -> Labelled:
         """One of them, inputs first."""
         found = self.rows[place]
         return found.plain if isinstance(found, Blocks) else found
+
+    def stacked(self, places: Any) -> NDArray[Any]:
+        """Some that are numbers of inputs, side by side."""
+        if isinstance(self.rows, Stack):
+            return self.rows.array[places]
+        some = range(len(self.rows))[places] if isinstance(places, slice) else places
+        found = numpy.empty((len(some), len(self.near)))
+        for k, place in enumerate(some):
+            found[k] = self.row(place).array
+        return found
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy
 
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers.passes.forms import Dims, Gather, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.tables import entrywise, gaps, laws, singular
+from tplimits.regimes.kernels.numbers.tables import determinants, entrywise, gaps, laws, singular
 from tplimits.regimes.kernels.numbers.tables.labelled import (
     Labelled,
     bare,
@@ -34,6 +34,7 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
     entrywise.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
+    determinants.scaled: lambda f, det: f"{f}*{f}*{det}",
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
@@ -143,12 +144,7 @@ class Body:
             return self._gather(n, step, mine)
         if step.function is bare(contracted) and step.fixed[0]:
             return self._reduction(step, mine)
-        texts = [self.value(v, here) for v, here in operands]
-        if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
-            return texts[0]
-        if step.function is bare(contracted):
-            return self.writer.let("*".join(texts))
-        return self.writer.let(TEXTS[step.fixed[0]](*texts).replace(EPS, repr(self.passes.eps)))
+        return text_of(self.writer, step, [self.value(v, here) for v, here in operands], self.passes.eps)
 
     def guard(self, n: int) -> str:
         """Whether the variance of a law is out of range."""
@@ -208,6 +204,19 @@ class Body:
         return self.writer.let("*".join([name, *scale]))
 
 
+def text_of(writer: Writer, step: TapeStep, texts: Sequence[str], eps: float) -> str:
+    """The name of a step that acts entry by entry, laws and their parts apart, by the names of its values."""
+    if step.function in (bare(renamed), bare(diagonal), bare(repeated)):
+        return texts[0]
+    if step.function is bare(contracted):
+        return writer.let("*".join(texts))
+    function = step.fixed[0]
+    if isinstance(function, determinants.Rule):
+        return function.text(writer, *texts)
+    text = TEXTS[function](*texts).replace(EPS, repr(eps))
+    return writer.let(text if writer.scalar else text.replace("math.", "numpy."))
+
+
 def is_law(step: TapeStep | None) -> bool:
     """Whether a step is a law with all its parts."""
     return step is not None and step.function is bare(laws.evaluated)
@@ -226,4 +235,6 @@ def is_pointwise(step: TapeStep) -> bool:
         return True
     if step.function is bare(contracted):
         return not step.fixed[0]
-    return step.function is pointwise_step and step.fixed[0] in TEXTS
+    if step.function is not pointwise_step:
+        return False
+    return isinstance(step.fixed[0], determinants.Rule) or step.fixed[0] in TEXTS

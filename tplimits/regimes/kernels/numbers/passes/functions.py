@@ -15,6 +15,7 @@ from tplimits.regimes.kernels.numbers.passes.forms import NotNested, read_by, wo
 from tplimits.regimes.kernels.numbers.passes.nested import Nested, nested
 from tplimits.regimes.kernels.numbers.passes.paired import listed, paired
 from tplimits.regimes.kernels.numbers.passes.passes import Passes
+from tplimits.regimes.kernels.numbers.passes.statements import Statements
 from tplimits.regimes.kernels.numbers.tables.places import batch
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ class Functions:
     kernels: int
     banded: bool = False
     known: dict[tuple[bool, int], Nested | None] = field(default_factory=dict)
+
+    @cached_property
+    def statements(self) -> Statements | None:
+        """The tape as one function of NumPy arrays; None where there are places."""
+        try:
+            return Statements(self.schedule, self.labels, self.inputs, self.kernels)
+        except NotNested:
+            return None
 
     def passes(self, single: bool = False) -> Passes:
         """The tape as passes over entries."""

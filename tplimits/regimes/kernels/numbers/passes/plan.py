@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
-from tplimits.regimes.kernels.numbers.passes.alone import data_of
-from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, joined
+from tplimits.regimes.kernels.numbers.passes.blocks import Blocks, Own, Stack, joined
 from tplimits.regimes.kernels.numbers.passes.paired import Paired
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled
+from tplimits.regimes.kernels.numbers.tables.moment import refuse_underflow
 from tplimits.regimes.kernels.numbers.tables.places import batch
 from tplimits.regimes.kernels.numbers.tables.singular import blocks, suspects, suspicious
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.passes.functions import Functions
     from tplimits.regimes.kernels.numbers.passes.nested import Nested
+    from tplimits.regimes.kernels.numbers.passes.statements import Places, Statements
     from tplimits.regimes.kernels.numbers.tables.interpreter import Tables
     from tplimits.regimes.kernels.numbers.tables.tape import TapeSchedule
 
@@ -36,6 +37,8 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 1.6e-3, 1 << 14
 #: entries of all steps of one call from which on a second call tells that more will follow
 _REPEATED = 1 << 20
+#: the same of statements; pairs of one call, and statements of all pairs so far, from which on loops are worth it
+_REPEATED_STATEMENTS, _MANY, _INTERPRETED = 1 << 19, 1 << 15, 1 << 28
 #: pairs of a tile from which on arrays lie in memory with the pairs beside each other: runs of a few places are slow
 _BESIDE = 64
 #: how much more a step takes where one function goes over pairs of places as well
@@ -64,6 +67,8 @@ class KernelPlan:
     is_compiled: bool = False
     #: the tape of pairs and those of both sides as compiled functions
     functions: Sequence[Functions] = ()
+    #: the tape of pairs as one function of arrays, where it is that and carries determinants along
+    statements: Statements | None = None
 
     def nested(self, single: bool, columns: int) -> Nested | None:
         """The tape of pairs as one compiled function, where it has a form."""
@@ -98,6 +103,15 @@ class KernelPlan:
         if self.worth > self._least or (self.calls > 1 and work >= _REPEATED):
             self.is_compiled = self.has_form
 
+    def is_outgrown(self, pairs: int, settled: bool) -> bool:
+        """Whether loops are to do what statements did: calls before were much work, or there were some and this one is.
+
+        Where that is `settled` calls before do not count.
+        """
+        work, before = pairs * self.entries, 0.0 if settled else self.worth
+        self.worth += work
+        return bool(before and (before >= _INTERPRETED or work >= _REPEATED_STATEMENTS))
+
     def settled(self, pairs: int) -> KernelPlan:
         """This plan, compiled where so many pairs are worth it, whatever was asked before."""
         return replace(self, is_compiled=pairs * self.seconds > self._least and self.has_form, calls=0)
@@ -131,6 +145,12 @@ class KernelPlan:
 
     def own(self, side: int, inputs: Inputs, together: int) -> Own:
         """What is done once for each input of a side, so many `together` as tiles have: their means find the rows."""
+        statements = self.functions[side].statements if self.statements is not None else None
+        if statements is not None:
+            made, flag = statements.run((inputs,))
+            refuse_underflow(made[statements.kernels :])
+            if flag is False or not numpy.any(flag):
+                return Own(Stack(made[: statements.kernels]), numpy.zeros(inputs.many, dtype=bool))
         nest = self.own_nested(side, inputs.many) if self._own_are_worth(side, inputs.many) else None
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
@@ -185,6 +205,45 @@ class KernelPlan:
             found = self.pair.run(self._given(one, other, owns))
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def at(self, one: Inputs, other: Inputs, places: Places, values: Sequence[Array]) -> Places:
+        """Put in kernels of some pairs by statements; places of those that rest on a nearly singular law."""
+        (rows, i), (columns, j) = (numpy.unique(p, return_inverse=True) for p in places)
+        mine, theirs = one.some(rows), other.some(columns)
+        owns = {k: self.own(k, side, side.many) for k, side in ((1, mine), (2, theirs))}
+        found, near = self.listed(mine, theirs, owns, (i, j))
+        for value, better in zip(values, found, strict=True):
+            value[places] = better
+        left = numpy.zeros(len(i), dtype=bool) if near is None else near[i, j]
+        return tuple(p[left] for p in places)
+
+    def listed(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], places: Places | None = None, symmetric: bool = False
+    ) -> tuple[Array, NDArray[numpy.bool_] | None]:
+        """Kernels by statements, (kernels, N1, N2) of all pairs or (kernels, pairs) at some; flags, if any, of all.
+
+        Of a `symmetric` request pairs above the diagonal, written below it, and on it inputs by themselves.
+        """
+        assert self.statements is not None
+        listed = _triangle(one.many)[:2] if symmetric else places
+        found: Array = numpy.empty((self.kernels, 0))
+        flags: Any = False
+        if not symmetric or one.many > 1:
+            found, flags = self.statements.run((one, other), (owns[1], owns[2]), listed)
+        if symmetric:
+            values, found = found, numpy.empty((self.kernels, one.many, one.many))
+            flat = found.reshape(self.kernels, -1)
+            for k in _triangle(one.many)[2:]:
+                flat[:, k] = values
+            flat[:, :: one.many + 1] = owns[1].stacked(slice(-self.kernels, None))
+        near = None
+        if owns[1].near.any() or (owns[2] is not owns[1] and owns[2].near.any()):
+            near = owns[1].near[:, None] | owns[2].near
+        if flags is not False and numpy.any(flags):
+            flagged = numpy.zeros((one.many, other.many), dtype=bool)
+            flagged[listed or ...] = flags
+            near = self._met(flagged, one, other, owns) | (False if near is None else near)
+        return found, near
 
     def _row_by_row(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own]
@@ -242,3 +301,22 @@ class KernelPlan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
+
+
+def are_many(pairs: int) -> bool:
+    """Whether loops over the pairs of one call are worth compiling, whatever was asked before."""
+    return pairs >= _MANY
+
+
+@lru_cache(maxsize=16)
+def _triangle(many: int) -> tuple[NDArray[numpy.intp], ...]:
+    """Rows and columns of pairs above the diagonal, their places one after the other and those of their mirrors."""
+    i, j = numpy.triu_indices(many, 1)
+    return i, j, i * many + j, j * many + i
+
+
+def data_of(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
+    """What a tape reads of the data."""
+    _, source, _ = leaf
+    axes = tables.derivation.recursion.program[source].axes
+    return Labelled(inputs.arrays[source], (batch(1), *axes))

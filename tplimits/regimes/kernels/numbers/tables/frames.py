@@ -30,7 +30,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     plain_axis,
     sided,
 )
-from tplimits.regimes.kernels.numbers.tables import gaps, sums
+from tplimits.regimes.kernels.numbers.tables import determinants, gaps, sums
 from tplimits.regimes.kernels.numbers.tables.entrywise import added, indexed, looked_up, one_less, one_more, power, same
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, Traced, averaged, contracted, mapped, renamed
 from tplimits.regimes.kernels.numbers.tables.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
@@ -97,7 +97,8 @@ class Frame:
         if isinstance(expr, Kron):
             return mapped(same, list(map(self._place, expr.args)))
         if isinstance(expr, AxisSum):
-            return sums.axis_sum(self, expr)
+            found = determinants.gram(self, expr) if self.tables.determined else None
+            return found.value if found else sums.axis_sum(self, expr)
         if isinstance(expr, Moment):
             return self._moment(expr)
         if expr.is_number or isinstance(expr, GaussMean):
@@ -123,7 +124,7 @@ class Frame:
         return self._read(leaf, self.tables.entry(leaf.table, left, right, self._equal(leaf))[0])
 
     def gap_of_entry(self, leaf: TableEntry, sign: int) -> Any:
-        """The gap of a leaf, where its table has one."""
+        """The gap of a leaf, or its determinant, where its table has one."""
         left, right = (self.input[s] for s in leaf.sides)
         place = leaf.table, left, right, self._equal(leaf)
         found = self.tables.entry(*place)[1] if sign > 0 else self.tables.opposed(*place)
@@ -186,6 +187,8 @@ class Frame:
             law, values = self.law(moment)
             place = law.place(function)
             return part_of([self._laid_out(law, values)], place)
+        if self.tables.determined and self.input[1] != self.input[2] and len(sides_of(moment)) == 2:
+            raise determinants.NotDetermined
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
         points, constants = self.tables.points, self.tables.constants
@@ -227,17 +230,19 @@ class Frame:
         if self.input[1] == self.input[2] and len({sided(c, 1, 1) for c in covariances}) == 1:
             value = self.value(c11)
             return Law(False, coincident=True), [value, value, value]
-        gap = gaps.gap(self, c12) if self.tables.gapped and is_own(covariances) else None
+        kept = self.tables.kept_beside(self, c12) if is_own(covariances) else None
         first, third = self.value(c11), self.value(c22)
-        if gap is not None:
-            alone = not any(x for x in gap.labels if not x.startswith("input "))
+        if kept is not None and self.tables.determined:
+            return Law(False, determined=True), [first, third, self.value(c12), kept]
+        if kept is not None:
+            alone = not any(x for x in kept.labels if not x.startswith("input "))
             acute = gaps.acute(self, c12)
             # one law of two inputs, as perceptrons have, costs less than another product of all data would
             # functions that are never negative have no opposite inputs: their angle is acute
             opposed = None if acute or alone else gaps.gap(self, c12, -1)
             law = Law(True, opposed=opposed is not None)
             powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))
-            values = [first, third, gap, *map(self.value, powers), *([] if opposed is None else [opposed])]
+            values = [first, third, kept, *map(self.value, powers), *([] if opposed is None else [opposed])]
             doubts = [] if acute or opposed is not None else [OPPOSITE]
             for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
                 self._note(moment, partial(self._part, law, values, doubt))
@@ -259,10 +264,10 @@ class Frame:
             self.tables.laws[key] = (law, evaluated(values, law))
         return self.tables.laws[key][1]
 
-    def gap_of_law(self, moment: Moment, slopes: tuple[float, float]) -> Any:
-        """The gap of a piecewise linear function, where the gap of its law is known."""
+    def of_law(self, moment: Moment, slopes: tuple[float, float]) -> Any:
+        """The gap, or the determinant, of a piecewise linear function, where that of its law is known."""
         law, values = self.law(moment)
-        return self._part(law, values, slopes) if law.gapped else None
+        return self._part(law, values, slopes) if law.gapped or law.determined else None
 
     def _same_places(self, value: Any) -> Labelled | None:
         """On a tape of one input, where a law is one of a variable with itself."""
@@ -293,10 +298,8 @@ def _beside_poles(expr: Expr) -> Expr:
 @remembered(1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
-    found: set[int] = set()
-    for leaf in expr.atoms(Data, Datum, TableEntry, Of):
-        found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
-    return frozenset(found)
+    leaves = found(expr, Data, Datum, TableEntry, Of)
+    return frozenset(s for leaf in leaves for s in (leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)))
 
 
 def _is_sum_of_logits(one: AxisSum) -> bool:

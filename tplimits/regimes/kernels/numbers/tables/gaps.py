@@ -77,7 +77,7 @@ def _gap(frame: Frame, expr: Expr, sign: int) -> Any:
         return mapped(complement, [frame.value(expr)]) if sign > 0 else mapped(total, [one, frame.value(expr)])
     if isinstance(expr, Moment):
         found = slopes(expr) if sign > 0 else None  # of what is no odd function (c11 + c22)/2 + c12 keeps its digits
-        return None if found is None else frame.gap_of_law(expr, found)
+        return None if found is None else frame.of_law(expr, found)
     if isinstance(expr, AxisSum):
         return _sum(frame, expr, sign)
     if isinstance(expr, sympy.Mul):

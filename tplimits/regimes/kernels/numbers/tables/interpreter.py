@@ -1,7 +1,8 @@
 """The interpreter of a kernel recursion: tables between inputs, on labelled arrays or written on a tape.
 
 Tables hold the entries that are demanded.  A table before a kinked function is kept as the gap (c11 + c22)/2 − c12,
-where a rule gives it (see `gaps`), because that keeps the digits of nearly equal inputs.
+where a rule gives it (see `gaps`), or has its determinant beside it where there are no places (see `determinants`):
+these keep the digits of nearly equal inputs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tplimits.program.nodes.entries import axis_symbol
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.demand import Demand, Ties, tied
 from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry, plain_axis, second
-from tplimits.regimes.kernels.numbers.tables import gaps
+from tplimits.regimes.kernels.numbers.tables import determinants, gaps
 from tplimits.regimes.kernels.numbers.tables.frames import Frame
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, mapped, repeated
 from tplimits.regimes.kernels.numbers.tables.places import batch
@@ -47,7 +48,7 @@ class Tables:
     draws: LogitDraws | None = None
     places: tuple[int, int] = (1, 2)
     conditional: bool = False
-    #: (value, gap or None)
+    #: (value, gap, determinant or None)
     known: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
     #: gaps to the negatives of the other side
     opposites: dict[Key, Any] = field(default_factory=dict)
@@ -60,7 +61,9 @@ class Tables:
     #: where steps are written down instead of taken, and quantities of one input come from
     tape: Tape | None = None
     rows: Rows | None = None
+    #: whether gaps are kept; whether determinants are, where there are no places
     gapped: bool = False
+    determined: bool = False
     #: whether sums over taps and pools are written down as single steps, which compiled bands take as they are
     banded: bool = False
     #: where means that do not separate are drawn
@@ -109,7 +112,7 @@ class Tables:
     def equal_places(self, leaf: TableEntry, left: int, right: int) -> Ties:
         """Along which axes the table of a leaf holds equal places alone."""
         table = self.derivation.recursion.tables[leaf.table]
-        if self.demand is None or table.single:
+        if self.demand is None or table.single or not leaf.indices:
             return _EVERYWHERE
         return self.demand.of(table, leaf, left == right)
 
@@ -135,12 +138,18 @@ class Tables:
         table = self.derivation.recursion.tables[number]
         frame, definition = self.frame(left, right), self.definition(key)
         many = left != right or len(equal) < len(table.left)
-        gap = gaps.gap(frame, definition) if self.gapped and many and _has_gap(table) else None
-        if gap is None:
-            return _complete(frame.mean(definition), self, table, key), None
+        kept = self.kept_beside(frame, definition) if many and _has_gap(table) else None
+        if kept is None or self.determined:
+            return _complete(frame.mean(definition), self, table, key), kept
         one, other = (gaps.variance(frame, table, equal, side) for side in (1, 2))
-        value = mapped(gaps.from_gap, [one, other, gap])
-        return tuple(_complete(v, self, table, key) for v in (value, gap))
+        value = mapped(gaps.from_gap, [one, other, kept])
+        return tuple(_complete(v, self, table, key) for v in (value, kept))
+
+    def kept_beside(self, frame: Frame, expr: Expr) -> Any:
+        """What keeps the digits of nearly equal inputs, where a rule gives it: a gap, or a determinant."""
+        if self.determined:
+            return determinants.determinant(frame, expr)
+        return gaps.gap(frame, expr) if self.gapped else None
 
     def frame(self, left: int, right: int) -> Frame:
         """Where expressions are evaluated for two of the inputs."""

@@ -26,13 +26,15 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.numbers.moments.determinants import Kernel, piecewise_linear
 from tplimits.numbers.moments.function import MomentFunction, closed_text
 from tplimits.numbers.moments.quadrant import Angle
 from tplimits.numbers.moments.writing import Code, Writer, function, number
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, step, union
 from tplimits.regimes.kernels.numbers.tables.moment import refuse_underflow
 
-#: what a law is asked for: a moment, the gap of a piecewise linear function by its slopes, where f has lost its digits
+#: what a law is asked for: a moment, the gap or the determinant of a piecewise linear function by its slopes, where f
+#: has lost its digits
 Part = MomentFunction | tuple[float, float] | str
 OPPOSITE, COLLINEAR = "opposite", "collinear"
 #: where f is below this share of r its rounding shows in the angle between opposite inputs
@@ -48,12 +50,14 @@ _EPS = float(numpy.finfo(numpy.float64).eps)
 class Law:
     """What is asked of one law.
 
-    `gapped` tells that its third argument is the gap, not the covariance; `opposed` that F is known as well.
+    `gapped` tells that its third argument is the gap, not the covariance; `opposed` that F is known as well,
+    `determined` that the determinant is.
     """
 
     gapped: bool
     coincident: bool = False
     opposed: bool = False
+    determined: bool = False
     parts: list[Part] = field(default_factory=list)
 
     def place(self, part: Part) -> int:
@@ -63,8 +67,10 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22, 1/√c11, 1/√c22, any F)."""
-        return _arrays(tuple(self.parts), self.gapped, self.coincident, self.opposed)
+        """The parts as a function of arrays: c11, c22, c12, or c11, c22, G, both √c and 1/√c; F or det last."""
+        names = ["c11", "c22", "third", *(("a", "b", "ia", "ib") if self.gapped else ())]
+        names += ["opposite"] if self.opposed else ["det"] if self.determined else []
+        return _arrays(tuple(self.parts), self.gapped, self.coincident, tuple(names))
 
 
 def written(
@@ -97,24 +103,27 @@ def written(
         else:
             acute = _one_angle(writer, cross, det, lambda root: writer.call("atan2", root, writer.call("fabs", cross)))
     else:
-        size = let(f"{c11}*{c22}")
-        raw = let(f"{size} - {third}*{third}")
+        if roots:
+            raw, least = roots[0], "0.0"
+        else:
+            size = let(f"{c11}*{c22}")
+            raw, least = let(f"{size} - {third}*{third}"), f"2e-14*{size}"
         cross = third
         # c11 c22 − c12² of equal inputs is rounding: an angle of 1e-8 for one of 0
-        det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
-        h = e = f = r = least = acute = ""
+        det = let(writer.select(f"{raw} > {least}", raw, "0.0"))
+        h = e = f = r = acute = ""
     law = (c11, cross, c22, det)
     found = []
     for part in parts:
         if isinstance(part, MomentFunction):
             found.append(closed_text(writer, part, law))
-            continue
-        if isinstance(part, str):
+        elif isinstance(part, str):
             few = _NEARLY_COLLINEAR if eps == _EPS else _NEARLY_COLLINEAR_SINGLE
-            lost = f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {few}*{least}"
-            found.append(let(lost))
-            continue
-        found.append(_gap(writer, part, (h, e, f, r, cross, acute), Angle(writer, *law)))
+            found.append(let(f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {few}*{least}"))
+        elif gapped:
+            found.append(_gap(writer, part, (h, e, f, r, cross, acute), Angle(writer, *law)))
+        else:
+            found.append(piecewise_linear(writer, Kernel(*law), *part))
     return found
 
 
@@ -144,9 +153,8 @@ def _one_angle(writer: Writer, cross: str, det: str, of: Callable[[str], str]) -
 
 
 @lru_cache(maxsize=512)
-def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool, opposed: bool) -> Callable[..., Any]:
+def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool, names: tuple[str, ...]) -> Callable[..., Any]:
     writer = Writer(scalar=False)
-    names = ("c11", "c22", "third", *(("a", "b", "ia", "ib") if gapped else ()), *(("opposite",) if opposed else ()))
     code: Code = writer.code(*written(writer, parts, gapped, coincident, names))
     made = function(code, "law", names, scalar=False)
     return made if len(parts) > 1 else lambda *arrays: (made(*arrays),)
