@@ -1,5 +1,6 @@
 """One spelling of a network, so that its verdict does not depend on what a program gives a name to.
 
+one at all neurons  a vector that is a scalar is read as that scalar
 written again       a vector that is an instruction is read there, wherever a body holds it
 cancelled           a sum of sums is one sum, where terms of them cancel: y − (y + b) is −b
 what is not read    the terms of the output that no readout multiplies are a vector of their own, a feature
@@ -40,7 +41,8 @@ def in_one_spelling(network: Program) -> Program:
     for position, s in enumerate(instructions):
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
-        body = _summed(instructions, s.body.xreplace(named))
+        body = s.body.xreplace({e: standing(instructions[e.source], e) for e in _constant(instructions, s.body)})
+        body = _summed(instructions, body.xreplace(named))
         instructions[position] = s = replace(s, body=body)
         if isinstance(s, OuterNonlin) and not s.slots and not isinstance(body, Entry) and body.has(Entry):
             here = Entry(Integer(position), OWN, *map(axis_symbol, s.axes))
@@ -48,6 +50,16 @@ def in_one_spelling(network: Program) -> Program:
     changed = tuple(instructions) != network.instructions
     network = network.replace(instructions=tuple(instructions)).returned if changed else network
     return _with_unread_apart(network)
+
+
+def _constant(instructions: Sequence[Instruction], body: Expr) -> list[Entry]:
+    """The entries of vectors that are functions of scalars alone."""
+    found = []
+    for e in entries(body):
+        s = instructions[e.source]
+        if isinstance(s, OuterNonlin) and not s.slots and all(instructions[i].width is None for i in s.operands):
+            found.append(e)
+    return found
 
 
 def _summed(instructions: Sequence[Instruction], body: Expr) -> Expr:

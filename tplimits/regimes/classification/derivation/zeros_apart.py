@@ -15,9 +15,11 @@ from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, 
 from tplimits.regimes.classification.derivation.disguise import (
     elsewhere,
     is_difference,
+    number_at_generic_data,
     subtracts,
     vanishes_at_generic_data,
 )
+from tplimits.regimes.classification.derivation.recentred import recentred
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -105,7 +107,11 @@ class _Apart:
             terms = [a for a in node.args if self._is_scalar(a)]
             # 1 + s beside 1, where s is zero, and share − 1, where share is 1
             for total in (sympy.Add(*(a for a in terms if not a.is_number)), sympy.Add(*terms)):
-                if total != self.whole.body and is_difference(total) and self._vanishes(total):
+                if not (is_difference(total) and self._vanishes(total)):
+                    continue
+                if (flat := self._recentred(total)) is not None:
+                    return node - total + flat
+                if total != self.whole.body:
                     name, number = self._name(total), sympy.Add(*(a for a in total.args if a.is_number))
                     self.equal[total - number] = name - number
                     return node - total + name
@@ -114,6 +120,15 @@ class _Apart:
             if not known and self._is_scalar(node) and self._vanishes(node):
                 return self._name(node)
         return node
+
+    def _recentred(self, total: Expr) -> Expr | None:
+        """A sum that vanishes with its slopes, by names for what its scalars are off their limits."""
+
+        def number(body: Expr) -> Expr | None:
+            return number_at_generic_data(self.network, self.position, self._scalar(body))
+
+        flat = recentred(self.network, total.xreplace(self.written), self.limits, number)
+        return None if flat is None else flat[0].xreplace({s: self._name(part) for s, part in flat[1].items()})
 
     def _reads(self, node: Expr) -> list[Expr]:
         return [*(d for d in self.found if node.has(d)), *entries(node)]
@@ -135,9 +150,9 @@ class _Apart:
 
     def _name(self, total: Expr) -> Expr:
         scalar = self._scalar(total.xreplace(self.written))
-        known = next((name for name, body in self.written.items() if body == scalar.body), None)
-        if known is not None:
-            return known
+        for name, body in self.written.items():  # 1 − q beside q − 1 is its negative, and cancels with it
+            if scalar.body in (body, sympy.expand(-body)):
+                return name if scalar.body == body else -name
         name = sympy.Dummy(real=True)
         self.written[name] = scalar.body
         is_nothing = sums_to_zero(self.network, self.position, scalar)
