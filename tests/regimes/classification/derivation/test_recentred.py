@@ -44,13 +44,13 @@ def measured(z: Callable[[Any], Any], slope: Callable[[Any], Any]) -> float:
     moves = []
     for n in widths:
         u, y, v = rng.standard_normal((3, 600, n))
-        q, f_of = (y * y).mean(axis=1), lambda u, v, q: (u * v).sum(axis=1) / n**0.5 * z(q)
-        f = f_of(u, v, q)
+        q = (y * y).mean(axis=1)
+        f = (u * v).sum(axis=1) / n**0.5 * z(q)
         chi = f - 1
         du, dv = (w * (chi * z(q))[:, None] / n**0.5 for w in (v, u))
         dy = 2 * y / n * (chi * slope(q) * (u * v).sum(axis=1) / n**0.5)[:, None]
-        moved = f_of(u - du, v - dv, ((y - dy) ** 2).mean(axis=1)) - f
-        moves.append(numpy.log(numpy.median(abs(moved))))
+        after = ((u - du) * (v - dv)).sum(axis=1) / n**0.5 * z(((y - dy) ** 2).mean(axis=1))
+        moves.append(numpy.log(numpy.median(abs(after - f))))
     return float(numpy.polyfit(numpy.log(widths), moves, 1)[0])
 
 
