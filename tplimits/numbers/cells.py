@@ -104,7 +104,7 @@ class _Boxes(_Rows):
 @dataclass
 class _Measured(_Rows):
     """Integrals over boxes: value, that of the absolute value, its part at the outermost nodes and what of it rounding
-    moves, disagreement along each axis and whether the box lies at a cut there, and whether doubles still tell the nodes
+    moves, disagreement along each axis and whether the box lies at a cut there, whether doubles still tell the nodes
     from the cut."""
 
     value: Array
@@ -122,7 +122,8 @@ class _Measured(_Rows):
         At a cut it is not: rules for roots and logarithms agree there as slowly as they converge.
         """
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            share = numpy.where(self.size > 0, 200 / self.size, 0.0)[:, None] * self.doubt
+            size = self.size[:, None]
+            share = numpy.where(size > 0, 200 * self.doubt / size, 0.0)
             sharpened = numpy.where(share < 1, self.doubt * numpy.sqrt(share), self.doubt)
         return numpy.asarray(numpy.where(self.at_cut, self.doubt, sharpened).max(axis=1))
 
@@ -161,7 +162,9 @@ class _Rule:
             outer = (outer[:, None] | (abs(place) > FAR * self.cutting.radius)).reshape(-1)
         self.evaluations += weight.size
         self._spend(weight.size)
-        f = (self.f(u)[0] * weight).reshape(n, *[self.count] * self.rank)
+        f = self.f(u)[0] * weight
+        # a node that rounding moves onto the cut is none: what it stands for is as small as its distance
+        f = numpy.where((blur > 0) & ~numpy.isfinite(f), 0.0, f).reshape(n, *[self.count] * self.rank)
         fine = [_contract(f, [w] * self.rank)]
         rough = [_contract(f, [coarse if i == k else w for i in range(self.rank)]) for k in range(self.rank)]
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
