@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,11 @@ import pytest
 import tplimits as tp
 
 Function = Callable[[Any, Any], Any]
+
+
+def softplus(m: Any, u: Any) -> Any:
+    return tp.softplus(u) if m is tp else numpy.logaddexp(0, u)
+
 
 #: functions of q → 1 by the library that has log, sqrt, …, their derivatives, and the order of the zero
 ZEROS: dict[str, tuple[Function, Function, int]] = {
@@ -29,6 +35,13 @@ ZEROS: dict[str, tuple[Function, Function, int]] = {
         lambda m, q: numpy.tanh(q - 1),
         2,
     ),
+    "softplus(q − 1) − .693… − (q − 1)/2": (
+        lambda m, q: softplus(m, q - 1) - math.log(2) - (q - 1) / 2,
+        lambda m, q: numpy.tanh((q - 1) / 2) / 2,
+        2,
+    ),
+    "1 + cos(3.14… q)": (lambda m, q: 1 + m.cos(math.pi * q), lambda m, q: -math.pi * m.sin(math.pi * q), 2),
+    "1.1 q − .1 − q^1.1": (lambda m, q: 1.1 * q - 0.1 - q**1.1, lambda m, q: 1.1 - 1.1 * q**0.1, 2),
     "q³ − 3q² + 3q − 1": (lambda m, q: q**3 - 3 * q**2 + 3 * q - 1, lambda m, q: 3 * (q - 1) ** 2, 3),
     "log q − q + 1 + (q − 1)²/2": (
         lambda m, q: m.log(q) - q + 1 + (q - 1) ** 2 / 2,

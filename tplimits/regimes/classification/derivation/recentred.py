@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: operations and scalars of a sum that is opened
 _LONGEST, _MOST = 200, 4
+#: what decimals leave of terms that cancel, as a part of them
+_ROUNDING = 1e-12
 
 #: the number that a function of scalars tends to, whatever data are; None where it tends to none that is seen
 Number = Callable[[Expr], Expr | None]
@@ -70,13 +72,36 @@ def recentred(
             power = share.as_powers_dict()[one]
             swap[one] = (near(limit, share - limit) * one**power / share) ** power
     small = frozenset(names).union(e for e in entries(opened) if limits.get(e.source) == 0)
-    written = sympy.expand_log(opened.xreplace(swap), force=True)
-    above, below = sympy.fraction(sympy.together(written))
+    flat = _without_rounding(sympy.expand_log(opened.xreplace(swap), force=True), small)
+    if flat is None:
+        return None
+    above, below = sympy.fraction(sympy.together(flat))
     if above.is_polynomial(*small) and below.xreplace(dict.fromkeys(small, S.Zero)) != 0:
         lowest = sympy.expand(above)
         return (lowest / below, names) if _degree(lowest, small) > 1 else None
-    seen = left_of(written, small) if written.is_Add else None
-    return (written, names) if seen is not None and seen.order > 1 else None
+    # a function of one sum, log(1 + s − log(1 + s)), is a sum with 0
+    seen = left_of(sympy.Add(flat, 0, evaluate=False), small) if not flat.is_Mul else None
+    return (flat, names) if seen is not None and seen.order > 1 else None
+
+
+def _without_rounding(written: Expr, small: frozenset[Expr]) -> Expr | None:
+    """A sum without a value and slopes at 0 that are the rounding of its decimals; None where it has a slope."""
+    as_symbols = {s: sympy.Dummy(real=True) for s in small}
+    exact, variables = written.xreplace(as_symbols), tuple(as_symbols.values())
+    at_zero, inside = (dict.fromkeys(variables, number) for number in (S.Zero, S.Half))
+    scale = sympy.Max(*(abs(sympy.N(t.xreplace(inside))) for t in sympy.Add.make_args(exact)))
+    for part in (S.One, *variables):
+        terms = [t.diff(part) if part in variables else t for t in sympy.Add.make_args(exact)]
+        values = [t.xreplace(at_zero) for t in terms]
+        if any(v.has(sympy.nan, sympy.zoo, sympy.oo, sympy.DiracDelta) for v in values):
+            return None
+        value = sympy.Add(*values)
+        if value == 0:
+            continue
+        if not scale.is_number or not abs(sympy.N(value)) <= _ROUNDING * scale:
+            return None
+        exact -= sympy.expand(value * part)
+    return exact.xreplace({d: s for s, d in as_symbols.items()})
 
 
 def _scalars(network: Program, body: Expr) -> list[Entry]:
