@@ -164,7 +164,8 @@ class _Rule:
         self._spend(weight.size)
         f = self.f(u)[0] * weight
         # a node that rounding moves onto the cut is none: what it stands for is as small as its distance
-        f = numpy.where((blur > 0) & ~numpy.isfinite(f), 0.0, f).reshape(n, *[self.count] * self.rank)
+        f[(blur > 0) & ~numpy.isfinite(f)] = 0.0
+        f = f.reshape(n, *[self.count] * self.rank)
         fine = [_contract(f, [w] * self.rank)]
         rough = [_contract(f, [coarse if i == k else w for i in range(self.rank)]) for k in range(self.rank)]
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
