@@ -126,7 +126,8 @@ def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:
     if not read or len(node.args) != 1 or any(e not in limits for e in read):
         return False
     at = node.args[0].xreplace(dict(limits))
-    return bool(at.is_number and at != 0 and abs(sympy.N(node.func(at))) <= _ROUNDING * abs(at))
+    there = sympy.N(node.func(at)) if at.is_number and at.is_finite else S.NaN
+    return bool(there.is_finite and at != 0 and abs(there) <= _ROUNDING * abs(at))
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def _without_rounding(written: Expr, small: frozenset[Expr]) -> Expr | None:
     as_symbols = {s: sympy.Dummy(real=True) for s in small}
     exact, variables = written.xreplace(as_symbols), tuple(as_symbols.values())
     at_zero, inside = (dict.fromkeys(variables, number) for number in (S.Zero, S.Half))
-    scale = sympy.Max(*(abs(sympy.N(t.xreplace(inside))) for t in sympy.Add.make_args(exact)))
+    # a sum, since sizes may have no order: those with data, and what is no number there
+    scale = sympy.Add(*(abs(sympy.N(t.xreplace(inside))) for t in sympy.Add.make_args(exact)))
     for part in (S.One, *variables):
         terms = [t.diff(part) if part in variables else t for t in sympy.Add.make_args(exact)]
         values = [t.xreplace(at_zero) for t in terms]
@@ -98,7 +99,7 @@ def _without_rounding(written: Expr, small: frozenset[Expr]) -> Expr | None:
         value = sympy.Add(*values)
         if value == 0:
             continue
-        if not scale.is_number or not abs(sympy.N(value)) <= _ROUNDING * scale:
+        if not (scale.is_number and scale.is_finite) or not abs(sympy.N(value)) <= _ROUNDING * scale:
             return None
         exact -= sympy.expand(value * part)
     return exact.xreplace({d: s for s, d in as_symbols.items()})

@@ -138,7 +138,7 @@ class _Apart:
         if not at or not elsewhere(total) or total.has(*JUMPS) or any(e not in at for e in self._reads(total)):
             return False
         value = sympy.N(total.xreplace(at))
-        return bool(value.is_number and abs(value) < _NOTHING)
+        return bool(value.is_number and value.is_finite and abs(value) < _NOTHING)
 
     def _recentred(self, total: Expr) -> Expr | None:
         """A sum that vanishes with its slopes, by names for what its scalars are off their limits."""
