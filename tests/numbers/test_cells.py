@@ -95,7 +95,8 @@ def test_boxes_that_are_halved_next():
         numpy.zeros((n, 1), dtype=numpy.int64), numpy.zeros((n, 1)), numpy.array([[1.0], [1.0], [1e-13], [1.0]])
     )
     doubt, resolved = numpy.array([[1e-3], [1e-20], [1e-3], [1e-3]]), numpy.array([True, True, True, False])
-    found = _Measured(numpy.ones(n), numpy.ones(n), numpy.zeros(n), numpy.zeros(n), doubt, resolved)
+    at_cut = numpy.zeros(doubt.shape, dtype=bool)
+    found = _Measured(numpy.ones(n), numpy.ones(n), numpy.zeros(n), numpy.zeros(n), doubt, at_cut, resolved)
     assert _worst(boxes, found).tolist() == [True, False, False, False], "one is small, one not resolved"
     found.doubt = doubt * 1e-14
     assert not _worst(boxes, found).any(), "accurate enough"
@@ -105,14 +106,15 @@ def test_no_more_boxes_are_halved_at_once_than_there_is_room_for():
     n = 700
     boxes = _Boxes(numpy.zeros((n, 1), dtype=numpy.int64), numpy.zeros((n, 1)), numpy.ones((n, 1)))
     doubt = numpy.arange(1.0, n + 1)[:, None]
-    found = _Measured(numpy.ones(n), numpy.ones(n), numpy.zeros(n), numpy.zeros(n), doubt, numpy.ones(n, dtype=bool))
+    one, at_cut = numpy.ones(n), numpy.zeros(doubt.shape, dtype=bool)
+    found = _Measured(one, one, 0 * one, 0 * one, doubt, at_cut, one > 0)
     assert numpy.flatnonzero(_worst(boxes, found)).tolist() == list(range(n - 512, n))
 
 
 def test_a_disagreement_that_is_small_is_an_error_that_is_smaller():
     """As 200 d/s to the power ½ beside s; never larger than itself; of nothing it is nothing."""
     doubt, size = numpy.array([[1e-6, 2e-6], [0.5, 0.1], [0.0, 0.0], [0.0, 3.0]]), numpy.array([1.0, 1.0, 0.0, 0.0])
-    found = _Measured(size, size, size, size, doubt, size > 0)
+    found = _Measured(size, size, size, size, doubt, numpy.zeros(doubt.shape, dtype=bool), size > 0)
     assert found.error == pytest.approx([2e-6 * 0.02, 0.5, 0.0, 0.0])
 
 

@@ -104,22 +104,28 @@ class _Boxes(_Rows):
 @dataclass
 class _Measured(_Rows):
     """Integrals over boxes: value, that of the absolute value, its part at the outermost nodes and what of it rounding
-    moves, disagreement along each axis, and whether doubles still tell the nodes from the cut that the box lies at."""
+    moves, disagreement along each axis and whether the box lies at a cut there, whether doubles still tell the nodes
+    from the cut."""
 
     value: Array
     size: Array
     far: Array
     blurred: Array
     doubt: Array  # (boxes, rank)
+    at_cut: NDArray[numpy.bool_]  # (boxes, rank)
     resolved: NDArray[numpy.bool_]
 
     @property
     def error(self) -> Array:
-        """The disagreement, sharpened where the rules already nearly agree (as in QUADPACK)."""
-        doubt = self.doubt.max(axis=1)
+        """The disagreement, sharpened where the rules already nearly agree (as in QUADPACK).
+
+        At a cut it is not: rules for roots and logarithms agree there as slowly as they converge.
+        """
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            share = numpy.where(self.size > 0, 200 * doubt / self.size, 0.0)
-        return numpy.where(share < 1, doubt * numpy.sqrt(share), doubt)
+            size = self.size[:, None]
+            share = numpy.where(size > 0, 200 * self.doubt / size, 0.0)
+            sharpened = numpy.where(share < 1, self.doubt * numpy.sqrt(share), self.doubt)
+        return numpy.asarray(numpy.where(self.at_cut, self.doubt, sharpened).max(axis=1))
 
 
 class _Rule:
@@ -156,7 +162,10 @@ class _Rule:
             outer = (outer[:, None] | (abs(place) > FAR * self.cutting.radius)).reshape(-1)
         self.evaluations += weight.size
         self._spend(weight.size)
-        f = (self.f(u)[0] * weight).reshape(n, *[self.count] * self.rank)
+        f = self.f(u)[0] * weight
+        # a node that rounding moves onto the cut is none: what it stands for is as small as its distance
+        f[(blur > 0) & ~numpy.isfinite(f)] = 0.0
+        f = f.reshape(n, *[self.count] * self.rank)
         fine = [_contract(f, [w] * self.rank)]
         rough = [_contract(f, [coarse if i == k else w for i in range(self.rank)]) for k in range(self.rank)]
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
@@ -164,7 +173,8 @@ class _Rule:
         doubt[~numpy.isfinite(doubt)] = numpy.inf
         size = abs(f)
         far, blurred = (_shared(size, part.reshape(f.shape), w) for part in (outer, blur))
-        return _Measured(fine[0], _contract(size, [w] * self.rank), far, blurred, doubt, resolved)
+        at_cut = (boxes.low == 0) | (boxes.high == 1)
+        return _Measured(fine[0], _contract(size, [w] * self.rank), far, blurred, doubt, at_cut, resolved)
 
     def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array, Array]:
         """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, which are clear of cuts, and by

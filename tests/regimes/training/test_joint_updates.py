@@ -235,3 +235,20 @@ def test_gradients_of_targets_that_contradict_each_other_have_no_direction(regim
     assert abs(tp.derive(tied, regime(optimizer(eps=0.01))).evaluate(X, **task).f).max() < 1e-10
     other = tp.squared_error([y[0], -y[1]])
     assert abs(tp.derive(tied, regime(pure)).evaluate(X, **{**task, "error": other}).f[2]).min() > 0.05
+
+
+@pytest.mark.parametrize("optimizer", [tp.SignSGD(), tp.Normalized(tp.SGD())], ids=["signs", "normalized"])
+@pytest.mark.parametrize("size", [1e-9, 1e-13, 1e-40])
+def test_small_signals_have_a_direction(optimizer, size):
+    """Updates that keep their size train s·f to s·y as f to y, however small s is."""
+
+    def f_after(s):
+        @tp.network
+        def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+            return s * v * tp.tanh(tp.sum(U * ξ, over="d"))
+
+        task = {"error": tp.squared_error([s, -s]), "lr": 0.1, "steps": 2, "particles": 256}
+        return tp.derive(scaled, tp.MaximalUpdate(optimizer)).evaluate(np.eye(2), **task).f / s
+
+    assert np.abs(f_after(size) - f_after(1.0)).max() < 1e-9
+    assert np.abs(f_after(1.0)[2]).min() > 0.05

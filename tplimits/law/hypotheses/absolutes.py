@@ -8,7 +8,8 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.program.parts import found, rebuilt
+from tplimits.program.nodes.functions import relu, step
+from tplimits.program.parts import found, holds, rebuilt
 
 #: what touches zero as a square of what crosses it: (head, power, its coefficient beside 1), and the root of it by the
 #: argument
@@ -33,23 +34,29 @@ def as_square(expr: Expr) -> Expr:
 
 
 def over_moduli(expr: Expr) -> Expr:
-    """An expression with sign(u) for u/|u| and |u| for u²/|u|, which have no pole.
+    """An expression with sign(u) for u/|u| and |u|/u, |u| for u²/|u|, step(u) for relu(u)/u, which have no pole.
 
     >>> x, y = sympy.symbols("x y", real=True)
     >>> over_moduli(y * (x + y) ** 2 / sympy.Abs(x + y)), over_moduli(x / sympy.Abs(x) ** 2)
     (y*Abs(x + y), 1/x)
+    >>> over_moduli(sympy.Abs(x) / x), over_moduli(y * relu(x) ** 2 / x)
+    (sign(x), y*relu(x))
     """
-    if not any(p.exp.is_negative and isinstance(p.base, sympy.Abs) for p in found(expr, sympy.Pow)):
+    if not any(p.exp.is_negative for p in found(expr, sympy.Pow)) or not holds(expr, sympy.Abs, relu):
         return expr
     expr = rebuilt(expr, [over_moduli(a) for a in expr.args])
     powers = expr.as_powers_dict() if expr.is_Mul else {}
-    for modulus, below in powers.items():
-        u = modulus.args[0] if isinstance(modulus, sympy.Abs) else S.Zero
-        above = powers.get(u, S.Zero)  # a look-up by [] would add to what is gone through
-        if below.is_Integer and below.is_negative and above.is_Integer and above >= 1:
-            left, rest = above + below, expr / u**above / modulus**below
-            odd = sympy.Abs(u) / u if left else sympy.sign(u)
-            return over_moduli(rest * u**left * (odd if below % 2 else 1))
+    for bent, power in powers.items():
+        u = bent.args[0] if isinstance(bent, (sympy.Abs, relu)) else S.Zero
+        other = powers.get(u, S.Zero)  # a look-up by [] would add to what is gone through
+        if not (power.is_Integer and other.is_Integer and power * other < 0):
+            continue
+        rest, whole = expr / u**other / bent**power, power + other
+        if isinstance(bent, sympy.Abs) and (other.is_odd or power < 0):
+            left = bent**whole if power.is_odd and whole.is_odd else u**whole
+            return over_moduli(rest * left * (sympy.sign(u) if other.is_odd and power.is_odd else 1))
+        if isinstance(bent, relu) and power > 0:
+            return over_moduli(rest * (bent**whole if whole > 0 else step(u) * u**whole))
     return expr
 
 

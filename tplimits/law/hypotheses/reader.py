@@ -25,6 +25,7 @@ class Doubt:
     """A hypothesis that is not established: which ("moment", "jump", …) of what, on which line, and why.
 
     `later` where nothing but numbers, or values of constants, are missing: it is asked again when there are.
+    In training, outputs before `from_step` do not rest on it.
     """
 
     hypothesis: str
@@ -32,6 +33,7 @@ class Doubt:
     where: str
     reason: str
     later: bool = False
+    from_step: int = 0
 
     @property
     def name(self) -> str:

@@ -1,5 +1,8 @@
 """A verdict does not depend on what a program gives a name to, nor on the order in which it is written."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -131,3 +134,61 @@ def test_functions_keep_their_values():
     written = in_one_spelling(step_inlined)
     one, other = (net.run(n=8, seed=3, ξ=[0.3, -0.7])["return"] for net in (written, step_inlined))
     np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+#: signs of ⟨q k⟩, which is as often of either one at every width
+SIGNS: dict[str, Callable[[Any], Any]] = {
+    "sign(a)": tp.sign,
+    "|a|/a": lambda a: abs(a) / a,
+    "a/|a|": lambda a: a / abs(a),
+    "a/√(a²)": lambda a: a / tp.sqrt(a * a),
+    "2 step(a) − 1": lambda a: 2 * tp.step(a) - 1,
+    "|a|³/a³": lambda a: abs(a) ** 3 / a**3,
+}
+
+
+def signed(function: Callable[[Any], Any], by_name: bool) -> Any:
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        a = tp.avg((Q @ x) * (K @ b))
+        if by_name:
+            c = function(a)
+            y = x * c
+            return v * y + 0 * v * c
+        return v * (x * function(a))
+
+    return gated
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("name", SIGNS)
+def test_signs_of_scalars_have_one_verdict(name: str, by_name: bool) -> None:
+    net = signed(SIGNS[name], by_name)
+    assert tp.classify(net, tp.NTP, tp.SGD()).regime == "operator"
+    assert tp.classify(net, tp.MUP, tp.SGD()).regime == "feature"
+
+
+def test_networks_behind_the_sign_of_a_scalar_learn_in_their_kernel() -> None:
+    # f = n^(−½) Σ v x sign(a): the sign has no gradient, v and U move f by order 1, and each entry of x by n^(−½)
+    rng, widths, moves, entries = np.random.default_rng(3), (64, 256, 1024), [], []
+    for n in widths:
+        of_f, of_x = [], []
+        for _ in range(60):
+            u, v, b = rng.standard_normal((3, n))
+            Q, K = rng.standard_normal((2, n, n)) / n**0.5
+
+            s = np.sign((Q @ u) @ (K @ b))
+            start = (v * u).sum() * s / n**0.5
+            x, w = u - (start - 1) * v * s / n**0.5, v - (start - 1) * u * s / n**0.5
+            after = (w * x).sum() * np.sign((Q @ x) @ (K @ b)) / n**0.5
+            of_f.append(abs(after - start))
+            of_x.append(np.sqrt(np.mean(((start - 1) * v / n**0.5) ** 2)))
+        moves.append(np.median(of_f))
+        entries.append(np.median(of_x))
+    assert abs(np.polyfit(np.log(widths), np.log(moves), 1)[0]) < 0.2
+    assert abs(np.polyfit(np.log(widths), np.log(entries), 1)[0] + 0.5) < 0.2
+    # and not like a scalar that tends to 0 multiplied x
+    found = tp.classify(signed(lambda a: a, True), tp.NTP, tp.SGD())
+    assert found.regime == "trivial"
+    assert found.powers(1)["f"] == -1

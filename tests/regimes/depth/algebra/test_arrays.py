@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sympy import Integer
 
+import tplimits as tp
 from tplimits.regimes.depth.algebra.arrays import Arrays, at_indices
 from tplimits.regimes.depth.algebra.products import ProductTerm, renamed
 from tplimits.regimes.depth.algebra.tables import exactly, without_background, without_dust
@@ -149,7 +150,8 @@ def test_arrays_are_told_apart_by_their_entries():
     assert len({arrays.label(np.array([1.0, x])) for x in (0.5, 0.5 + 1e-13)}) == 1
     assert arrays.label(np.array([1.0, -0.0])) == arrays.label(np.array([1.0, 0.0]))
     assert arrays.label(V)[0] == "S" and arrays.label(np.tril(V))[0] == arrays.label(base)[0] == "P"
-    assert without_dust(np.array([1.0, 1e-15, 0.5])).tolist() == [1.0, 0.0, 0.5]
+    assert without_dust(np.array([1.0, 1e-15, 0.5])).tolist() == [1.0, 1e-15, 0.5]  # all that its token has
+    assert without_dust(np.array([[1.0, 1e-15], [1e-15, 0.5]])).tolist() == [[1.0, 0.0], [0.0, 0.5]]
     assert arrays.factor(np.array([1e6, 1e6 + 1e-7]), (0,))[1] == ()
     assert arrays.factor(np.array([0.1, 0.1 + 1.5e-12]), (0,))[1] != ()
     assert arrays.factor(np.array([1.0, 1e-13, 0.5]), (0,)) != arrays.factor(np.array([1.0, 0.0, 0.5]), (0,))
@@ -198,3 +200,22 @@ def test_more_dimensions_come_first_and_missing_indices_have_size_one():
     many = np.random.default_rng(0).standard_normal((5, SIZE, SIZE))
     found = at_indices((("A", (-1, 0), 0), ("V", (0, -3), 0)), {"A": many, "V": V}.__getitem__, (-3, -2, -1), 2.0)
     assert found == pytest.approx(2 * np.einsum("kab,bc->kca", many, V)[:, :, None, :])
+
+
+@pytest.mark.parametrize("small", [1e-7, 1e-15, 1e-40])
+def test_coefficients_of_tokens_are_as_small_as_they_are(small):
+    """n E[V′ − V] of x + c∘(W x)/√n is c_α c_β V_αβ, and coefficients 10¹⁵ apart make no token smaller."""
+
+    @tp.block
+    def scaled(x: tp.State["token"], W: tp.Matrix):
+        return x + tp.constant(np.array([1.0, small]), ("token",)) * (W @ x) / tp.sqrt(tp.n)
+
+    @tp.block
+    def undone(x: tp.State["token"], W: tp.Matrix):
+        h = tp.constant(np.array([small, 1.0]), ("token",)) * (W @ x)
+        return x + tp.constant(np.array([1 / small, 1.0]), ("token",)) * h / tp.sqrt(tp.n)
+
+    at = np.array([[1.0, 0.3], [0.3, 2.0]])
+    c = np.array([1.0, small])
+    assert np.allclose(tp.derive(scaled, tp.Proportional()).drift_at(at), np.outer(c, c) * at, rtol=1e-9, atol=0)
+    assert np.allclose(tp.derive(undone, tp.Proportional()).drift_at(at), at, rtol=1e-9, atol=0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ _SIZE, _STARTS = 2, (0.3, 1.1)
 _RATIO = 0.7
 #: errors above this tell nothing; values below the second count as zero
 _ERROR, _ZERO = 1e-8, 1e-11
+#: fractions that limits are taken for, where they are they within their errors
+_DENOMINATOR = 64
 
 
 def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
@@ -90,6 +93,18 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
             if not all(_is_zero(n, size.value) for n, size in zip(numbers, sizes, strict=False)):
                 return False
     return True
+
+
+def number_at_generic_data(network: Program, position: int, s: ScalarNonlin) -> Expr | None:
+    """The fraction that a scalar is within its numerical error, whatever data are; None where it is none of few."""
+    if network.constants:
+        return None
+    numbers = _at_generic_data(network, position, s, _STARTS[0])
+    found = {Fraction(n.value).limit_denominator(_DENOMINATOR) for n in numbers if math.isfinite(n.value)}
+    value = sympy.Rational(found.pop()) if len(found) == 1 else None
+    if value is not None and vanishes_at_generic_data(network, position, replace(s, body=s.body - value)):
+        return value
+    return None
 
 
 def _at_generic_data(network: Program, position: int, s: Instruction, start: float) -> list[Number]:

@@ -34,7 +34,9 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.parts import found as found_in
 from tplimits.regimes.classification.derivation.disguise import disguised, vanishes_at_generic_data
+from tplimits.regimes.classification.derivation.near_limits import JUMPS
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.classification.derivation.sizes import CONSTANT, NOTHING, Size, size_of
 from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
@@ -145,6 +147,7 @@ def _settled(network: Program, scalars: Mapping[int, Expr]) -> dict[int, Expr]:
         s, value = network[p], limit
         if isinstance(s, ScalarNonlin) and not limit.is_number and all(e.source in found for e in entries(s.body)):
             value = s.body.xreplace({e: found[e.source] for e in entries(s.body)})
+            value = sympy.nan if _at_their_jump(s.body, found) else value
         if value.is_number and value.is_real:
             found[p] = value
     return found
@@ -178,6 +181,25 @@ def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
     swap = _constants(program)
     instructions = tuple(replace(s, body=s.body.xreplace(swap)) if isinstance(s, Nonlin) else s for s in program)
     program = _declared(program, swap, instructions=instructions)
+    found, silent = _walked(program)
+    jumping = {
+        j for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)) for j in _at_their_jump(s.body, found.scalars)
+    }
+    if jumping:  # either side, and not the value in the middle
+        swap = {j: constant_symbol(f"jump_{i}_as_a_constant") for i, j in enumerate(sorted(jumping, key=str))}
+        changed = (s.changed(lambda body: body.xreplace(swap)) for s in program)
+        found, silent = _walked(_declared(program, swap, instructions=tuple(changed)))
+    return found, silent
+
+
+def _at_their_jump(body: Expr, limits: Mapping[int, Expr]) -> tuple[Expr, ...]:
+    """Signs and steps in a body of scalars that tend to 0."""
+    known = {e: limits[e.source] for e in entries(body) if e.source in limits and limits[e.source].is_number}
+    jumps = [j for j in found_in(body, *JUMPS) if entries(j) and known.keys() >= {*entries(j)}]
+    return tuple(j for j in jumps if j.args[0].xreplace(known) == 0)
+
+
+def _walked(program: Program) -> tuple[Recursion, frozenset[int]]:
     found, silent = Recursion(program, Tangent(program, {}, len(program)), outputs=()), set[int]()
     for position, s in enumerate(program):
         try:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 JUMPS = (functions.step, sympy.sign)
 #: how many Taylor terms are read, and what small entries are multiplied by
 _ORDERS, _STEP = 4, sympy.Dummy("t", real=True)
+#: what decimals leave of sin(3.14159…)
+_ROUNDING = 1e-14
 #: a width at which what powers of n tend to has its sign
 _FAR = sympy.Integer(10) ** 60
 
@@ -124,7 +126,8 @@ def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:
     if not read or len(node.args) != 1 or any(e not in limits for e in read):
         return False
     at = node.args[0].xreplace(dict(limits))
-    return bool(at.is_number and at != 0 and node.func(at) == 0)
+    there = sympy.N(node.func(at)) if at.is_number and at.is_finite else S.NaN
+    return bool(there.is_finite and at != 0 and abs(there) <= _ROUNDING * abs(at))
 
 
 @dataclass(frozen=True)

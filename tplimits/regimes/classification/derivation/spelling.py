@@ -1,5 +1,7 @@
 """One spelling of a network, so that its verdict does not depend on what a program gives a name to.
 
+a jump              |a|/a is sign(a), relu(a)/a is step(a)
+one at all neurons  a vector that is a scalar is read as that scalar
 written again       a vector that is an instruction is read there, wherever a body holds it
 cancelled           a sum of sums is one sum, where terms of them cancel: y − (y + b) is −b
 what is not read    the terms of the output that no readout multiplies are a vector of their own, a feature
@@ -15,8 +17,10 @@ import networkx
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, moved, standing
+from tplimits.program.nodes.functions import relu
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, made_of, moved, standing
 from tplimits.program.parametrization.roles import roles
 
 if TYPE_CHECKING:
@@ -40,7 +44,8 @@ def in_one_spelling(network: Program) -> Program:
     for position, s in enumerate(instructions):
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             continue
-        body = _summed(instructions, s.body.xreplace(named))
+        body = s.body.xreplace({e: standing(instructions[e.source], e) for e in _constant(instructions, s.body)})
+        body = _summed(instructions, _over_moduli(instructions, body).xreplace(named))
         instructions[position] = s = replace(s, body=body)
         if isinstance(s, OuterNonlin) and not s.slots and not isinstance(body, Entry) and body.has(Entry):
             here = Entry(Integer(position), OWN, *map(axis_symbol, s.axes))
@@ -48,6 +53,28 @@ def in_one_spelling(network: Program) -> Program:
     changed = tuple(instructions) != network.instructions
     network = network.replace(instructions=tuple(instructions)).returned if changed else network
     return _with_unread_apart(network)
+
+
+def _constant(instructions: Sequence[Instruction], body: Expr) -> list[Entry]:
+    """The entries of vectors that are functions of scalars alone."""
+    found = []
+    for e in entries(body):
+        s = instructions[e.source]
+        if isinstance(s, OuterNonlin) and not s.slots and all(instructions[i].width is None for i in s.operands):
+            found.append(e)
+    return found
+
+
+def _over_moduli(instructions: Sequence[Instruction], body: Expr) -> Expr:
+    """A body with the jumps that quotients of moduli are, |a|/a and by names of their parts, as jumps."""
+    swap: dict[Expr, Expr] = {}
+    for product in body.atoms(sympy.Mul):
+        bent = [e for e in product.args if isinstance(e, Entry) and isinstance(instructions[e.source], ScalarNonlin)]
+        bent = [e for e in bent if isinstance(made_of(instructions[e.source]), (sympy.Abs, relu))]
+        opened = product.xreplace({e: standing(instructions[e.source], e) for e in bent})
+        if (jumping := over_moduli(opened)) != opened:
+            swap[product] = jumping
+    return body.xreplace(swap) if swap else body
 
 
 def _summed(instructions: Sequence[Instruction], body: Expr) -> Expr:

@@ -11,16 +11,26 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, entries, relocated
+from tplimits.program.nodes.functions import KINKS, where
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, Nonlin, OuterNonlin, ScalarNonlin, moved, standing
 from tplimits.regimes.classification.derivation.disguise import (
     elsewhere,
     is_difference,
+    number_at_generic_data,
     subtracts,
     vanishes_at_generic_data,
 )
+from tplimits.regimes.classification.derivation.near_limits import JUMPS
+from tplimits.regimes.classification.derivation.recentred import recentred
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+
+#: rounding of sums of numbers of order 1
+_NOTHING = 1e-14
+#: denominators of fractions that nobody writes
+_FINE = 10**9
 
 
 def with_zeros_apart(network: Program, limits: Mapping[int, Expr]) -> Program:
@@ -90,7 +100,7 @@ class _Apart:
         self.body = self.taken_apart(s.body.xreplace(self.equal))
 
     def taken_apart(self, node: Expr) -> Expr:
-        if isinstance(node, Entry) or not node.has(Entry):
+        if isinstance(node, Entry) or node in self.found or not node.has(Entry, *self.found):
             return node
         if node not in self.read:
             args = [self.taken_apart(a) for a in node.args]
@@ -103,7 +113,11 @@ class _Apart:
             terms = [a for a in node.args if self._is_scalar(a)]
             # 1 + s beside 1, where s is zero, and share − 1, where share is 1
             for total in (sympy.Add(*(a for a in terms if not a.is_number)), sympy.Add(*terms)):
-                if total != self.whole.body and is_difference(total) and self._vanishes(total):
+                vanishes = (is_difference(total) and self._vanishes(total)) or self._is_at_zero(total)
+                # what cancels by names is counted by its terms, but for the rounding of decimals
+                if (vanishes or _has_decimals(total)) and (flat := self._recentred(total)) is not None:
+                    return node - total + flat
+                if vanishes and total != self.whole.body:
                     name, number = self._name(total), sympy.Add(*(a for a in total.args if a.is_number))
                     self.equal[total - number] = name - number
                     return node - total + name
@@ -111,7 +125,27 @@ class _Apart:
             known = all(e in self.found or e.source in self.limits for e in self._reads(node))
             if not known and self._is_scalar(node) and self._vanishes(node):
                 return self._name(node)
+            smooth = known and not node.has(*JUMPS, *KINKS, where)
+            if smooth and self._is_at_zero(node) and (flat := self._recentred(node)) is not None:
+                return flat
         return node
+
+    def _is_at_zero(self, total: Expr) -> bool:
+        """Whether limits that are known make a sum 0 that is no difference, as 1 + cos(π q)."""
+        at = {e: self.limits[e.source] for e in entries(total) if e.source in self.limits}
+        if not at or not elsewhere(total) or total.has(*JUMPS) or any(e not in at for e in self._reads(total)):
+            return False
+        value = sympy.N(total.xreplace(at))
+        return bool(value.is_number and value.is_finite and abs(value) < _NOTHING)
+
+    def _recentred(self, total: Expr) -> Expr | None:
+        """A sum that vanishes with its slopes, by names for what its scalars are off their limits."""
+
+        def number(body: Expr) -> Expr | None:
+            return number_at_generic_data(self.network, self.position, self._scalar(body))
+
+        flat = recentred(self.network, total.xreplace(self.written), self.limits, number)
+        return None if flat is None else flat[0].xreplace({s: self._name(part) for s, part in flat[1].items()})
 
     def _reads(self, node: Expr) -> list[Expr]:
         return [*(d for d in self.found if node.has(d)), *entries(node)]
@@ -133,14 +167,18 @@ class _Apart:
 
     def _name(self, total: Expr) -> Expr:
         scalar = self._scalar(total.xreplace(self.written))
-        known = next((name for name, body in self.written.items() if body == scalar.body), None)
-        if known is not None:
-            return known
+        for name, body in self.written.items():  # 1 − q beside q − 1 is its negative, and cancels with it
+            if scalar.body in (body, sympy.expand(-body)):
+                return name if scalar.body == body else -name
         name = sympy.Dummy(real=True)
         self.written[name] = scalar.body
         is_nothing = sums_to_zero(self.network, self.position, scalar)
         self.found[name] = replace(scalar, body=total), is_nothing
         return name
+
+
+def _has_decimals(total: Expr) -> bool:
+    return any(number.q > _FINE for number in total.atoms(sympy.Rational))
 
 
 def _cancelled(network: Program, position: int, s: Instruction) -> dict[Expr, Expr]:

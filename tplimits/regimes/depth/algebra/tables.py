@@ -43,10 +43,11 @@ def without_dust(values: numpy.ndarray) -> numpy.ndarray:
     """Entries that are rounding beside the largest of their row and of their column put to zero.
 
     e^(−40) of a mask is none of its tokens, but e^(−33) in a row of e^(−25) is a weight: a softmax divides by the row.
-    Of more indices it is a row and a column of two of them: the mask of all heads may be one.
+    Of more indices it is a row and a column of two of them: the mask of all heads may be one.  Of one index nothing is
+    summed, and a small entry is all that its token has.
     Only of what a program gives: parts of a normal form may be small where others are large.
     """
-    if values.ndim == 0 or not values.any():
+    if values.ndim < 2 or not values.any():
         return values
     sizes = numpy.abs(values)
     along = [numpy.broadcast_to(sizes.max(a, keepdims=True), sizes.shape) for a in range(sizes.ndim)]

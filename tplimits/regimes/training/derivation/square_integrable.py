@@ -11,20 +11,23 @@ whose mean is infinite for every η ≠ 0: exponentials, which have all moments 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx
+import numpy
 from sympy import Dummy, Expr, Pow, S, exp
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.branches import BRANCHES
-from tplimits.program.nodes.entries import Entry, GaussMean, entries
+from tplimits.program.nodes.entries import AxisSum, Entry, GaussMean, entries
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import maximum, minimum
-from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, made_of
+from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, made_of, through_names
 from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -38,6 +41,12 @@ if TYPE_CHECKING:
 
 #: what may grow exponentially in what it reads
 _EXPONENTIALS = (*EXPONENTIAL, Pow)
+#: places at which a function is looked at, the width of each, and what an exponential gains between the last two
+_FAR, _SPAN, _GAIN = (10.0, 20.0, 40.0), numpy.linspace(0.0, 0.5, 65), 2.0
+#: operations of a gradient that is looked at
+_LONG = 2000
+#: what is lost of gradients
+_GRADIENT = "a gradient that is an exponential of an exponential has no second moment"
 
 
 def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = ()) -> KernelTables | None:
@@ -110,25 +119,78 @@ def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
 
 
 def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> list[Doubt]:
-    """The doubts about exponentials of what an update that is not bounded moves."""
-    program, doubts = kets.network, []
-    unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not is_bounded(o)}
-    for position in sorted(kets.recursion.judged.exponential):
-        s = program[position]
-        if not isinstance(s, OuterNonlin) or kets.recursion.judged.is_gradient(position):
-            continue
-        if _is_cut_off(program, position, kets.recursion.judged.is_gradient):
-            continue
-        read = {int(e.source) for node in found(s.body, *_EXPONENTIALS) for e in entries(node)}
-        moved = unbounded.keys() & read.union(*(networkx.ancestors(program.graph, p) for p in read))
-        if moved:
+    """The doubts about exponentials of what an update that is not bounded moves.
+
+    Where no vector is one, a gradient may be, as that of sin(exp(x)): its arguments are exponentials after a step, and
+    it has no second moment for the next.
+    """
+    judged = kets.recursion.judged
+    moved = {p: o for p in sorted(judged.exponential) if (o := _moving(kets, optimizers, p)) is not None}
+    for is_gradient, words, step in ((False, "an exponential of an exponential has no mean", 0), (True, _GRADIENT, 2)):
+        found = [p for p in moved if judged.is_gradient(p) == is_gradient]
+        doubts = []
+        for position in found:
             reason = (
-                f"it grows exponentially, {unbounded[min(moved)]} moves what it reads by gradients that grow as fast, "
-                "and an exponential of an exponential has no mean: the moments of the start are lost after a step "
+                f"it grows exponentially, {moved[position]} moves what it reads by gradients that grow as fast, "
+                f"and {words}: the moments of the start are lost after a step "
                 "(updates that are bounded, such as those of tp.Adam, keep them)"
             )
-            doubts.append(kets.recursion.judged.moment_doubt(position, reason))
-    return doubts
+            doubts.append(replace(judged.moment_doubt(position, reason), from_step=step))
+        if doubts:
+            return doubts
+    return []
+
+
+def _moving(kets: KernelTables, optimizers: Mapping[str, Optimizer], position: int) -> Optimizer | None:
+    """The optimizer that moves an exponential by what is not bounded; None where nobody does."""
+    program, judged = kets.network, kets.recursion.judged
+    s = program[position]
+    if not isinstance(s, OuterNonlin):
+        return None
+    if judged.is_gradient(position):  # its growth is a bound from above, which sums and quotients may not reach
+        harmless = not _explodes(program, position)
+    else:
+        harmless = _is_tamed(kets, position) or _is_cut_off(program, position, judged.is_gradient)
+    if harmless:
+        return None
+    unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not is_bounded(o)}
+    read = {int(e.source) for node in found(s.body, *_EXPONENTIALS) for e in entries(node)}
+    moved = unbounded.keys() & read.union(*(networkx.ancestors(program.graph, p) for p in read))
+    return unbounded[min(moved)] if moved else None
+
+
+def _explodes(program: Program, position: int) -> bool:
+    """Whether a function of vectors is seen to grow exponentially with one of them, by values of its written body."""
+
+    def opens(body: Expr) -> list[Entry]:
+        inner = [(e, program[e.source]) for e in entries(body)]
+        return [e for e, s in inner if isinstance(s, OuterNonlin) and not s.slots and not s.body.has(AxisSum)]
+
+    body = through_names(program.__getitem__, made_of(program[position]), opens, _LONG)
+    read = {e: Dummy(real=True) for e in entries(body)}
+    flat = body.xreplace(read)
+    if flat.has(AxisSum) or flat.free_symbols - {*read.values()}:
+        return False
+    still = {d: math.cos(k) for k, d in enumerate(read.values(), 1)}
+    with numpy.errstate(all="ignore"):
+        for d in read.values():
+            for side in (1, -1):
+                sizes = [abs(evaluate(flat, {**still, d: side * (far + _SPAN)})) for far in _FAR]
+                first, second, third = (math.log(max(float(numpy.max(numpy.nan_to_num(x))), 1e-300)) for x in sizes)
+                # a power gains as much with every doubling
+                if third - second > max(1.5 * (second - first), _GAIN):
+                    return True
+    return False
+
+
+def _is_tamed(kets: KernelTables, position: int) -> bool:
+    """Whether an exponential is read by functions alone that are none themselves, as e in sin(e) and e/(1 + e)."""
+    program, judged = kets.network, kets.recursion.judged
+    open_ = judged.exponential | judged.unread | {p for p, *_ in judged.doubts}
+    readers = [p for p in program.graph.successors(position) if not judged.is_gradient(p)]
+    if position in program.returns or not readers:
+        return False
+    return all(isinstance(program[p], OuterNonlin) and p not in open_ for p in readers)
 
 
 def _is_cut_off(program: Program, position: int, is_gradient: Callable[[int], bool]) -> bool:

@@ -173,7 +173,8 @@ def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:
     rates = [asked.rates_at(t) for t in range(asked.steps)]
     outputs = [run["f"] for run in runs]
     signals = partial(_signals, asked, outputs)
-    singular.judge_signals(asked.recursion.optimizers, signals, rates)
+    silent = partial(_signals, asked, [numpy.zeros_like(f) for f in outputs[:1]])
+    singular.judge_signals(asked.recursion.optimizers, signals, silent, rates)
     refuse_lost(numpy.array(outputs), signals, asked.steps)
     # one draw without conditioning
     gates.judge(total, seen, partial(_outputs, asked), partial(_gates, replace(asked, white=False), 0))

@@ -53,7 +53,7 @@ def require(asked: TrainingRequest) -> None:
             raise EvaluationError(f"no number: {why}")
         _by_width(asked, kets, constants)
     for doubt in asked.recursion.open:
-        if not doubt.later:
+        if not doubt.later and asked.steps >= doubt.from_step:
             raise EvaluationError(f"no number: {doubt.told()}")
 
 

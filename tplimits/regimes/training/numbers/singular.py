@@ -101,12 +101,17 @@ def judge(total: TotalProgram, runs: Seen) -> None:
 
 
 def judge_signals(
-    optimizers: Mapping[str, Optimizer], signals: Callable[[int], Array], rates: Sequence[Mapping[str, float]]
+    optimizers: Mapping[str, Optimizer],
+    signals: Callable[[int], Array],
+    silent: Callable[[int], Array],
+    rates: Sequence[Mapping[str, float]],
 ) -> None:
     """EvaluationError where updates keep their size whatever that of error signals is, and these have no direction.
 
-    `signals` are those of every replicate at a step.  What is 0 in all of them moves nothing.
+    `signals` are those of every replicate at a step, `silent` those that they had for outputs of 0: beside these, and
+    those of steps before, they are told from rounding.  What is 0 in all of them moves nothing.
     """
+    loudest = 0.0
     for t, rate in enumerate(rates):
         free = [
             name
@@ -117,7 +122,8 @@ def judge_signals(
         if not free:
             continue
         here = signals(t)
-        if here.any() and _turn(here) > _TURNED:
+        loudest = max(loudest, float(abs(here).max()), float(abs(silent(t)).max()))
+        if here.any() and _turn(here, ROUNDING * loudest) > _TURNED:
             raise EvaluationError(
                 f"no number: the error signals of step {t}, {abs(here).max():.2g} at most, have no direction that is "
                 f"known within their error, and {optimizers[free[0]]} moves `{free[0]}` as far by the smallest of "
@@ -126,11 +132,11 @@ def judge_signals(
             )
 
 
-def _turn(signals: Array) -> float:
-    """How far the directions of error signals are from those of other replicates; of what is 0 there is none."""
+def _turn(signals: Array, rounding: float) -> float:
+    """How far the directions of error signals are from those of other replicates; of what is rounding there is none."""
     flat = signals.reshape(len(signals), -1)
     sizes = numpy.linalg.norm(flat, axis=1, keepdims=True)
-    if (sizes <= ROUNDING).any():
+    if (sizes <= rounding).any():
         return numpy.inf
     return float(numpy.linalg.norm((flat / sizes).std(axis=0, ddof=1)))
 
