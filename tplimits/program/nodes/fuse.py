@@ -45,6 +45,7 @@ from tplimits.program.nodes.kinds import (
     place_of,
     standing,
 )
+from tplimits.program.nodes.spellings import in_heads
 from tplimits.program.parts import found, longer, put_in, remembered
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class _Builder:
     def _body(self, expr: Expr) -> Expr:
         """The same function, in a form that is real in all branches, whose jumps numbers see, without hidden zeros."""
         # sums that are one stand by one name, in a condition and in what it chooses
-        real = where_chosen(with_plain_signs(canonical_bound_axes(self._written(expr))))
+        real = where_chosen(with_plain_signs(in_heads(canonical_bound_axes(self._written(expr)))))
         return canonical_bound_axes(without_identities(real, self._through_names))
 
     def _through_names(self, entry: Entry) -> Expr:
