@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Integer, S, Symbol
+from sympy import Expr, Function, Integer, S, Symbol
 
 from tplimits.program.nodes.display_names import display_names
-from tplimits.program.nodes.domains import singular_places, where_chosen
+from tplimits.program.nodes.domains import is_singular, singular_places, where_chosen
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
+    AxisSum,
     DataIndex,
     Entry,
     Lookup,
@@ -46,7 +47,7 @@ from tplimits.program.nodes.kinds import (
     standing,
 )
 from tplimits.program.nodes.spellings import in_heads
-from tplimits.program.parts import found, longer, put_in, remembered
+from tplimits.program.parts import found, holds, longer, put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -73,7 +74,8 @@ class _Builder:
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        alone = (u for u in kept if not self._has_pole(u) and not self.domains.may_be_unreal(u))
+        singular = self._beside_singular()
+        alone = (u for u in kept if u not in singular and not self._has_pole(u) and not self.domains.may_be_unreal(u))
         named = (*alone, *self.trace.forced)
         stack = [*returned, *(u for u in named if not values[u].neurons)]
         roots.update(stack)
@@ -97,6 +99,25 @@ class _Builder:
         self._split(roots, sorted(seen))
         roots = {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
         return roots
+
+    def _beside_singular(self) -> set[int]:
+        """Maps that are singular and what they read: their poles and their growth may be gone in those who read them.
+
+        So of eˣ/(eˣ + eʸ), of the gradient of √(x² + y²) in what stands under the root, and of |x|/x in |x|.
+        """
+        maps = {u: v for u, v in enumerate(self.trace.values) if v.origin.kind == "map" and v.width is not None}
+        entrywise = {u: v.expr for u, v in maps.items() if not v.neurons and not holds(v.expr, AxisSum)}
+        polynomial = {u for u, expr in entrywise.items() if not holds(expr, Function) and not is_singular(expr)}
+        read = {u: {e.source for e in entries(expr)} & entrywise.keys() for u, expr in entrywise.items()}
+        singular: set[int] = set()
+        for u in sorted(entrywise):
+            if is_singular(entrywise[u]) or (u in polynomial and not read[u].isdisjoint(singular)):
+                singular.add(u)
+        beside = set(singular)
+        for u in sorted(entrywise, reverse=True):
+            if u in singular or (u in beside and u in polynomial):
+                beside |= read[u]
+        return beside
 
     def _has_pole(self, uid: int) -> bool:
         """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
@@ -145,7 +166,8 @@ class _Builder:
         if scaled := self._scaled_below_poles():
             self.roots |= scaled
             self._build()
-        while new := list(self.domains.found(self.roots, self._resolve)):
+        # two sums of the same are one in a body, whatever their bound axes are called
+        while new := list(self.domains.found(self.roots, lambda expr: canonical_bound_axes(self._resolve(expr)))):
             for user, part in new:
                 if part == user or self.trace.values[part].neurons:
                     self.domains.refuse(user, part)
