@@ -63,6 +63,12 @@ def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
     return sorted(places, key=str) if len(places) > 1 else places
 
 
+def partial_parts(expr: Expr) -> frozenset[Expr]:
+    """Parts that are no real numbers at some arguments, where a network has none either."""
+    roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_integer and not p.base.is_positive)
+    return frozenset([*roots, *(e for e in found(expr, sympy.log) if not e.args[0].is_positive)])
+
+
 def is_singular(body: Expr) -> bool:
     """Whether a function of vectors has an exponential, a logarithm, a root or a pole of them."""
     return any(

@@ -2,7 +2,7 @@
 
 A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged,
 or when it is returned; everything else is written into the bodies that use it, and so is a named 1/h, which
-has no moments where tanh(h) · (1/h) has all.
+has no moments where tanh(h) · (1/h) has all, and what `written_out` tells.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Function, Integer, S, Symbol
+from sympy import Expr, Integer, S, Symbol
 
 from tplimits.program.nodes.display_names import display_names
-from tplimits.program.nodes.domains import is_singular, singular_places, where_chosen
+from tplimits.program.nodes.domains import singular_places, where_chosen
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
-    AxisSum,
     DataIndex,
     Entry,
     Lookup,
@@ -47,7 +46,8 @@ from tplimits.program.nodes.kinds import (
     standing,
 )
 from tplimits.program.nodes.spellings import in_heads
-from tplimits.program.parts import found, holds, longer, put_in, remembered
+from tplimits.program.nodes.written_out import beside_singular
+from tplimits.program.parts import found, longer, put_in, remembered
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -74,7 +74,7 @@ class _Builder:
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        singular = self._beside_singular()
+        singular = beside_singular(values, set(self.trace.forced))
         alone = (u for u in kept if u not in singular and not self._has_pole(u) and not self.domains.may_be_unreal(u))
         named = (*alone, *self.trace.forced)
         stack = [*returned, *(u for u in named if not values[u].neurons)]
@@ -99,25 +99,6 @@ class _Builder:
         self._split(roots, sorted(seen))
         roots = {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
         return roots
-
-    def _beside_singular(self) -> set[int]:
-        """Maps that are singular and what they read: their poles and their growth may be gone in those who read them.
-
-        So of eˣ/(eˣ + eʸ), of the gradient of √(x² + y²) in what stands under the root, and of |x|/x in |x|.
-        """
-        maps = {u: v for u, v in enumerate(self.trace.values) if v.origin.kind == "map" and v.width is not None}
-        entrywise = {u: v.expr for u, v in maps.items() if not v.neurons and not holds(v.expr, AxisSum)}
-        polynomial = {u for u, expr in entrywise.items() if not holds(expr, Function) and not is_singular(expr)}
-        read = {u: {e.source for e in entries(expr)} & entrywise.keys() for u, expr in entrywise.items()}
-        singular: set[int] = set()
-        for u in sorted(entrywise):
-            if is_singular(entrywise[u]) or (u in polynomial and not read[u].isdisjoint(singular)):
-                singular.add(u)
-        beside = set(singular)
-        for u in sorted(entrywise, reverse=True):
-            if u in singular or (u in beside and u in polynomial):
-                beside |= read[u]
-        return beside
 
     def _has_pole(self, uid: int) -> bool:
         """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""

@@ -14,36 +14,45 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.functions import gelu, maximum, minimum, relu, sigmoid, softplus, step
+from tplimits.program.nodes.domains import partial_parts
+from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softplus, step
 from tplimits.program.parts import heads, rebuilt, symbols
 
 #: an expression without any of these has no other spelling
-_SPELLED = frozenset({maximum, minimum, relu, step, sympy.exp, sympy.erf})
+_SPELLED = frozenset({maximum, relu, step, sympy.exp, sympy.erf})
 
 
 def in_heads(expr: Expr) -> Expr:
     """An expression in the heads of the language, wherever a function is written by its definition.
 
     >>> x, y = sympy.symbols("x y", real=True)
-    >>> in_heads(y * step(x) - y * step(-x) + maximum(x, 0) - minimum(0, y))
-    y*sign(x) + relu(x) + relu(-y)
+    >>> in_heads(y * step(x) - y * step(-x) + maximum(x, 0))
+    y*sign(x) + relu(x)
     >>> in_heads(sympy.log(1 + sympy.exp(2 * x))), in_heads(1 / (1 + sympy.exp(-x)) ** 2)
     (softplus(2*x), sigmoid(x)**2)
+    >>> in_heads(y * sympy.exp(x) / (1 + sympy.exp(x)))
+    y*sigmoid(x)
     >>> in_heads((8 * x - 6) * (1 + sympy.erf((8 * x - 6) / sympy.sqrt(2))) / 2)
     gelu(8*x - 6)
     """
     if not expr.args or _SPELLED.isdisjoint(heads(expr)):
         return expr
-    args = [in_heads(a) for a in expr.args]
+    whole = _in_heads(expr)
+    # what is divided by, or is no number somewhere, stays, for whoever refuses it
+    partial = {part for part in map(_in_heads, partial_parts(expr)) if part in partial_parts(part)}
+    return expr if whole.has(sympy.zoo, sympy.nan) or partial - partial_parts(whole) else whole
+
+
+def _in_heads(expr: Expr) -> Expr:
+    if not expr.args or _SPELLED.isdisjoint(heads(expr)):
+        return expr
+    args = [_in_heads(a) for a in expr.args]
     whole = expr if args == list(expr.args) else rebuilt(expr, args)
     return next((rule(whole) for kind, rule in _RULES if isinstance(whole, kind)), whole)
 
 
-def _extreme(expr: Expr) -> Expr:
-    if S.Zero not in expr.args:
-        return expr
-    (other,) = (a for a in expr.args if a != 0)
-    return relu(other) if isinstance(expr, maximum) else -relu(-other)
+def _larger(expr: Expr) -> Expr:
+    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args else expr
 
 
 def _raised(expr: Expr) -> Expr:
@@ -63,7 +72,13 @@ def _above_one(expr: Expr) -> Expr | None:
 
 
 def _product(expr: Expr) -> Expr:
+    """With gelu for what it is made of, and σ(u)ᵏ for e^(k u) σ(−u)ᵏ: eᵘ/(1 + eᵘ) is bounded."""
     for factor in expr.args:
+        base, power = factor.as_base_exp()
+        for other in expr.args if isinstance(base, sigmoid) else ():
+            share = sympy.cancel(other.args[0] / -base.args[0]) if isinstance(other, sympy.exp) else S.NaN
+            if share.is_Integer and 0 < share <= power:
+                return _product(expr / (factor * other) * sigmoid(-base.args[0]) ** share * base ** (power - share))
         number, rest = factor.as_coeff_Add()
         if number != 1 or not isinstance(rest, sympy.erf):
             continue
@@ -103,7 +118,7 @@ def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | No
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[Expr], Expr]], ...] = (
-    ((maximum, minimum), _extreme),
+    ((maximum,), _larger),
     ((sympy.Pow,), _raised),
     ((sympy.log,), _logarithm),
     ((sympy.Mul,), _product),
