@@ -1,8 +1,8 @@
 """From recorded values to instructions: name what the user named, inline the rest, merge equals.
 
-A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged,
-or when it is returned; everything else is written into the bodies that use it, and so is a named 1/h, which
-has no moments where tanh(h) · (1/h) has all, and what `written_out` tells.
+A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged, or when it is
+returned; everything else is written into the bodies that use it, and so is a named 1/h, which has no moments where
+tanh(h) · (1/h) has all, and what `written_out` tells.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class _Builder:
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
         singular = beside_singular(values, set(self.trace.forced))
         alone = (u for u in kept if u not in singular and not self._has_pole(u) and not self.domains.may_be_unreal(u))
-        named = (*alone, *self.trace.forced)
-        stack = [*returned, *(u for u in named if not values[u].neurons)]
+        stack = [*returned, *(u for u in (*alone, *self.trace.forced) if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
         while stack:
@@ -147,8 +146,8 @@ class _Builder:
         if scaled := self._scaled_below_poles():
             self.roots |= scaled
             self._build()
-        # two sums of the same are one in a body, whatever their bound axes are called
-        while new := list(self.domains.found(self.roots, lambda expr: canonical_bound_axes(self._resolve(expr)))):
+        # sums of the same are one in a body, whatever their bound axes are called
+        while new := list(self.domains.found(self.roots, lambda e: canonical_bound_axes(self._resolve(e)))):
             for user, part in new:
                 if part == user or self.trace.values[part].neurons:
                     self.domains.refuse(user, part)

@@ -106,7 +106,8 @@ def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | No
         return expr
     terms = dict.fromkeys(expr.args)
     for term in expr.args:
-        for node in (f for f in sympy.Mul.make_args(term) if isinstance(f, head)):
+        nodes: list[Expr] = [f for f in sympy.Mul.make_args(term) if isinstance(f, head)]
+        for node in nodes:
             u = node.args[0]
             if u.could_extract_minus_sign() or term not in terms:
                 continue

@@ -8,10 +8,10 @@ is asked of that function, whatever its parts are called.  What is read by nobod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function
+from sympy import Expr, Function, Mul
 
 from tplimits.program.nodes.domains import is_singular
 from tplimits.program.nodes.entries import AxisSum, Entry, sources
@@ -33,13 +33,36 @@ def beside_singular(values: Sequence[Value], kept: Collection[int]) -> set[int]:
         through = not holds(bodies[u], Function) and not singular.isdisjoint(sources(bodies[u]))
         if through or is_singular(bodies[u]):
             singular.add(u)
-    found: set[int] = set()
+    leaves: dict[int, frozenset[int]] = {}
+    for u in range(len(values)):
+        read = sources(bodies[u]) if u in bodies and u not in summed else ()
+        leaves[u] = frozenset().union(*(leaves[r] for r in read)) or frozenset({u})
+    # 0·y/s is 0, whatever 0·y is called
+    found = {u for u in plain if bodies[u].is_number}
     for u in sorted(bodies, reverse=True):
         # what stands in a sum alone is beside nothing, unless the sum itself stands in another function
         for term in _terms(bodies[u]) if u not in found else [bodies[u]]:
-            read = sources(term) & plain
-            if is_singular(term) or not read.isdisjoint(singular) or u in found:
-                found |= read
+            found |= _beside(term, singular, leaves, u in found) & plain
+    return found
+
+
+def _beside(term: Expr, singular: Collection[int], leaves: Mapping[int, frozenset[int]], is_read: bool) -> set[int]:
+    """What is written out in a term: all that it reads if it `is_read` elsewhere, or else what meets a singular factor.
+
+    A vector that is independent of such a factor, v of v·eˣ, takes nothing away from it.
+    """
+    if is_read:
+        return sources(term)
+    found: set[int] = set()
+    factors = [(f, sources(f)) for f in Mul.make_args(term) if sources(f)]
+    rests = [(f, read, frozenset().union(*(leaves[r] for r in read))) for f, read in factors]
+    for f, read, own in rests:
+        beside = [(g, others) for g, others, its in rests if g is not f and own & its]
+        within = not isinstance(f, Entry) and (is_singular(f) or not read.isdisjoint(singular))
+        if within or (beside and (not read.isdisjoint(singular) or any(is_singular(g) for g, _ in beside))):
+            found |= read.union(*(others for _, others in beside))
+        elif any(not others.isdisjoint(singular) for _, others in beside):
+            found |= read
     return found
 
 
