@@ -110,7 +110,7 @@ def three_neurons_in_another_order(y: tp.Vector, x: tp.Vector):
 
 REFUSED = {
     "two scalars": (the_smaller_of_two, r"minimum\(Avg\(x\*\*2\), Avg\(y\*\*2\)\)` has a kink at the limit"),
-    "disguise": (zero_in_disguise, r"maximum\(0, s\)` has a kink at the limit"),
+    "disguise": (zero_in_disguise, r"relu\(s\)` has a kink at the limit"),
     "length": (length_of_a_zero, r"Abs\(s\)` has a kink at the limit"),
     "transposed at infinity": (transposed_only_at_infinity, r"Wᵀ is applied to.*none in the limit"),
     "logarithm": (logarithm, r"log\(.*\*\*2\)` has a pole or a root where `\(h \+ x\)\*\*2`"),

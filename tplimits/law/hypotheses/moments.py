@@ -83,7 +83,7 @@ class _Analysis:
     def _found(self, expr: Expr) -> Tail:
         if expr.is_Symbol:
             definition = self.gaussians.definition(expr)
-            return _LINEAR if definition is None else self.growth(definition)
+            return _LINEAR if definition is None else by_branches(self, definition)
         if isinstance(expr, (sympy.Add, sympy.Mul)):
             return self._combined(expr)
         if isinstance(expr, BoxMean):

@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.branches import CONDITIONS, SIDES, with_condition
 from tplimits.program.nodes.digits import NOT_NUMBERS
-from tplimits.program.nodes.functions import relu, where
+from tplimits.program.nodes.functions import relu, step, where
 from tplimits.program.parts import found, put_in
 
 #: so many functions are written by their branches, one inside the other
@@ -73,7 +73,6 @@ def by_branches(
 def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:
     """On the sides of step(c), relu(c), … what the same function of −c is, which is on the other one; c is not 0.
 
-    >>> from tplimits.program.nodes.functions import step
     >>> x = sympy.Symbol("x", real=True)
     >>> _mirrored(step(x), 1 / (step(x) + step(-x)))
     {0: {step(-x): 0}, 1: {step(-x): 1}}
@@ -84,6 +83,22 @@ def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:
         return {}
     first, second = SIDES[type(node)](*other.args)
     return {0: {other: second}, 1: {other: first}}
+
+
+def halves(expr: Expr, almost_never_zero: Callable[[Expr], bool]) -> list[Expr]:
+    """An expression where c > 0 and where c < 0, for every c of which both step(c) and step(−c) stand in it.
+
+    What is beside step(c) and beside step(−c) are no two terms of one sum.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> halves(step(x) / y + step(-x) / y, lambda c: True), halves(step(x) / y, lambda c: True)
+    ([1/y, 1/y], [step(x)/y])
+    """
+    for node in sorted(found(expr, step), key=str):
+        if (other := _mirrored(node, expr)) and almost_never_zero(node.args[0]):
+            ways = (put_in(expr, {node: side, **other[k]}, {}) for k, side in enumerate(SIDES[step](*node.args)))
+            return [half for way in ways for half in halves(way, almost_never_zero)]
+    return [expr]
 
 
 def pieces(sides: Sequence[Expr], node: Expr, varies: Callable[[Expr], bool]) -> list[Expr]:

@@ -11,9 +11,9 @@ import sympy
 from sympy import Dummy, Expr
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import entries
+from tplimits.program.nodes.entries import entries, reads_vectors
 from tplimits.program.nodes.functions import maximum, minimum, where
-from tplimits.program.nodes.properties import POSITIVE, PROPERTIES, SIGNED
+from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED
 from tplimits.program.parts import found, holds, rebuilt
 
 #: what may be real on a part of the line only
@@ -61,6 +61,20 @@ def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
         elif node.exp.could_extract_minus_sign() and not node.base.is_number:
             places.append((node, node.base))
     return sorted(places, key=str) if len(places) > 1 else places
+
+
+def partial_parts(expr: Expr) -> frozenset[Expr]:
+    """Parts that are no real numbers at some arguments, where a network has none either."""
+    roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_integer and not p.base.is_positive)
+    return frozenset([*roots, *(e for e in found(expr, sympy.log) if not e.args[0].is_positive)])
+
+
+def is_singular(body: Expr) -> bool:
+    """Whether a function of vectors has an exponential, a logarithm, a root or a pole of them."""
+    return any(
+        reads_vectors(node) and not (node.is_Pow and node.exp.is_Integer and node.exp.is_positive)
+        for node in found(body, *PARTIAL, *EXPONENTIAL)
+    )
 
 
 def seen_nonnegative(expr: Expr) -> bool:

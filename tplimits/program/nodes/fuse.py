@@ -1,8 +1,8 @@
 """From recorded values to instructions: name what the user named, inline the rest, merge equals.
 
-A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged,
-or when it is returned; everything else is written into the bodies that use it, and so is a named 1/h, which
-has no moments where tanh(h) · (1/h) has all.
+A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged, or when it is
+returned; everything else is written into the bodies that use it, and so is a named 1/h, which has no moments where
+tanh(h) · (1/h) has all, and what `written_out` tells.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ from tplimits.program.nodes.kinds import (
     place_of,
     standing,
 )
+from tplimits.program.nodes.spellings import in_heads
+from tplimits.program.nodes.written_out import beside_singular
 from tplimits.program.parts import found, longer, put_in, remembered
 
 if TYPE_CHECKING:
@@ -73,9 +75,9 @@ class _Builder:
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        alone = (u for u in kept if not self._has_pole(u) and not self.domains.may_be_unreal(u))
-        named = (*alone, *self.trace.forced)
-        stack = [*returned, *(u for u in named if not values[u].neurons)]
+        singular = beside_singular(values, set(self.trace.forced))
+        alone = (u for u in kept if u not in singular and not self._has_pole(u) and not self.domains.may_be_unreal(u))
+        stack = [*returned, *(u for u in (*alone, *self.trace.forced) if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
         while stack:
@@ -145,7 +147,8 @@ class _Builder:
         if scaled := self._scaled_below_poles():
             self.roots |= scaled
             self._build()
-        while new := list(self.domains.found(self.roots, self._resolve)):
+        # sums of the same are one in a body, whatever their bound axes are called
+        while new := list(self.domains.found(self.roots, lambda e: canonical_bound_axes(self._resolve(e)))):
             for user, part in new:
                 if part == user or self.trace.values[part].neurons:
                     self.domains.refuse(user, part)
@@ -243,7 +246,7 @@ class _Builder:
     def _body(self, expr: Expr) -> Expr:
         """The same function, in a form that is real in all branches, whose jumps numbers see, without hidden zeros."""
         # sums that are one stand by one name, in a condition and in what it chooses
-        real = where_chosen(with_plain_signs(canonical_bound_axes(self._written(expr))))
+        real = where_chosen(with_plain_signs(in_heads(canonical_bound_axes(self._written(expr)))))
         return canonical_bound_axes(without_identities(real, self._through_names))
 
     def _through_names(self, entry: Entry) -> Expr:

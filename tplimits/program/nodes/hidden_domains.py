@@ -59,6 +59,8 @@ class HiddenDomains:
                 for place in self._places(part):
                     place = place.of(_bare(resolved(place.argument)))
                     whole = resolved(self.body(user))
+                    if place.argument.is_number and place.argument.is_positive:
+                        continue  # what is written out may be a number: √(1 + 0·x)
                     if not place.is_in(whole) or (part != user and place.may_leave(whole)):
                         over = [p for p in parts if part == p or part in self._parts(p, roots)]
                         bodies = {p: resolved(self.body(p)) for p in over}

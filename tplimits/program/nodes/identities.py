@@ -13,6 +13,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.digits import value_of
+from tplimits.program.nodes.domains import partial_parts
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import BENT, gelu, sigmoid, softplus
 from tplimits.program.nodes.log_sums import in_doubles
@@ -54,7 +55,8 @@ def _without_identities(expr: Expr, swap: Mapping[Expr, Expr], done: dict[Expr, 
         return expr
     whole = rebuilt(expr, [_without_identities(a, swap, done) for a in expr.args])
     # what is divided by, or is no number somewhere, stays, for whoever refuses it
-    expr = expr if whole.has(sympy.zoo, sympy.nan) or _domains(expr) - _domains(whole) else whole
+    lost = whole.has(sympy.zoo, sympy.nan) or partial_parts(expr) - partial_parts(whole)
+    expr = expr if lost else whole
     if not expr.is_Add:
         return expr
     gone = _terms_that_cancel(tuple(put_in(t, swap, done) for t in expr.args))
@@ -76,7 +78,7 @@ def _terms_that_cancel(terms: tuple[Expr, ...]) -> list[bool]:
         beside: dict[Expr, Expr] = {}
         for rest, mine in (_apart(term, entry) for term in terms):
             beside[rest] = beside.get(rest, S.Zero) + mine
-        nothing = {r for r, p in beside.items() if not _domains(r) and _is_nothing(p, entry)}
+        nothing = {r for r, p in beside.items() if not partial_parts(r) and _is_nothing(p, entry)}
         gone = [known or _apart(t, entry)[0] in nothing for known, t in zip(gone, terms, strict=True)]
     return gone
 
@@ -89,18 +91,12 @@ def _apart(term: Expr, entry: Entry) -> tuple[Expr, Expr]:
 
 
 def _is_nothing(part: Expr, entry: Entry) -> bool:
-    if not part.is_Add or not _may_hold_one(part) or longer(part, _LONG) or _domains(part):
+    if not part.is_Add or not _may_hold_one(part) or longer(part, _LONG) or partial_parts(part):
         return False
     if found(part, Entry) != {entry}:
         return False
     x = Symbol("x", real=True)
     return is_zero(part.xreplace({entry: x}), x)
-
-
-def _domains(expr: Expr) -> frozenset[Expr]:
-    """Parts that are no real numbers at some arguments, where a network has none either."""
-    roots = (p for p in found(expr, sympy.Pow) if not p.exp.is_integer and not p.base.is_positive)
-    return frozenset([*roots, *(e for e in found(expr, sympy.log) if not e.args[0].is_positive)])
 
 
 @remembered(1 << 12)

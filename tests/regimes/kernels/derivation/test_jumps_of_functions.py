@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sympy
 
 import tplimits as tp
 
@@ -10,7 +9,7 @@ import tplimits as tp
 @tp.network
 def chosen(ξ: tp.Input["d"], U: tp.Vector["d"], R: tp.Matrix, v: tp.Vector):
     y = R @ tp.sum(U * ξ, over="d")
-    bump = tp.elementwise(lambda u: u * sympy.exp(-(u**2) / 2))(y)
+    bump = tp.elementwise(lambda u: u + u**3)(y)
     return v * tp.where(bump, y, 0.5)
 
 

@@ -20,11 +20,13 @@ from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.pole import insist_finite, poles
+from tplimits.law.hypotheses.read_where import halves
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth, InfiniteMoment, Tail, infinite_moment
+from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
@@ -293,9 +295,12 @@ class Judgements:
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
         kets, whole = self._small, expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))
-        written = numerators_expanded(without_names(kets.written(whole), kets))  # x beside exp(h) may be a name of h
-        open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
-        return 1 not in Counter(map(spectators(written), open_)).values()
+        written = without_names(kets.written(whole), kets)  # x beside exp(h) may be a name of h
+        for half in map(numerators_expanded, halves(written, lambda c: almost_never_zero(c, kets))):
+            open_ = [term for term in sympy.Add.make_args(half) if not tail(term, kets).established]
+            if 1 in Counter(map(spectators(half), open_)).values():
+                return False
+        return True
 
     def why_infinite(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""

@@ -37,7 +37,7 @@ def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> Non
     moved = {network.initial_names[name] for name in moving}
     for position in sorted(network.read):
         s = network[position]
-        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or hidden_jumps(s.body))):
+        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or _hides_a_jump(s.body))):
             continue
         found = _crossed(network, _written_out(network, position), moved)
         if found is not None and not _is_continuous_beyond(network, position, moved):
@@ -52,6 +52,11 @@ def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> Non
                 f"Thm {theorem}: activations with derivatives that are pseudo-Lipschitz). Use a continuous "
                 "function, such as tanh in place of sign, or leave what it is of untrained (tp.Frozen)."
             )
+
+
+def _hides_a_jump(body: Expr) -> bool:
+    """Whether a function jumps where no head does, or a term of a sum over an axis."""
+    return any(map(hidden_jumps, (body, *(total.summand for total in body.atoms(AxisSum)))))
 
 
 def _crossed(network: Program, body: Expr, moved: set[int]) -> Expr | None:

@@ -1,0 +1,127 @@
+"""One spelling for functions that have a head of their own: what is asked of the head is then known of all of them.
+
+    max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
+    1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u)
+
+They are one function at every argument, with one derivative.  So are averages of them one instruction: two copies of
+√n ⟨1|x⟩ would be two fluctuations, of which a quotient has a pole where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.program.nodes.domains import partial_parts
+from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softplus, step
+from tplimits.program.parts import heads, rebuilt, symbols
+
+#: an expression without any of these has no other spelling
+_SPELLED = frozenset({maximum, relu, step, sympy.exp, sympy.erf})
+
+
+def in_heads(expr: Expr) -> Expr:
+    """An expression in the heads of the language, wherever a function is written by its definition.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> in_heads(y * step(x) - y * step(-x) + maximum(x, 0))
+    y*sign(x) + relu(x)
+    >>> in_heads(sympy.log(1 + sympy.exp(2 * x))), in_heads(1 / (1 + sympy.exp(-x)) ** 2)
+    (softplus(2*x), sigmoid(x)**2)
+    >>> in_heads(y * sympy.exp(x) / (1 + sympy.exp(x)))
+    y*sigmoid(x)
+    >>> in_heads((8 * x - 6) * (1 + sympy.erf((8 * x - 6) / sympy.sqrt(2))) / 2)
+    gelu(8*x - 6)
+    """
+    if not expr.args or _SPELLED.isdisjoint(heads(expr)):
+        return expr
+    whole = _in_heads(expr)
+    # what is divided by, or is no number somewhere, stays, for whoever refuses it
+    partial = {part for part in map(_in_heads, partial_parts(expr)) if part in partial_parts(part)}
+    return expr if whole.has(sympy.zoo, sympy.nan) or partial - partial_parts(whole) else whole
+
+
+def _in_heads(expr: Expr) -> Expr:
+    if not expr.args or _SPELLED.isdisjoint(heads(expr)):
+        return expr
+    args = [_in_heads(a) for a in expr.args]
+    whole = expr if args == list(expr.args) else rebuilt(expr, args)
+    return next((rule(whole) for kind, rule in _RULES if isinstance(whole, kind)), whole)
+
+
+def _larger(expr: Expr) -> Expr:
+    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args else expr
+
+
+def _raised(expr: Expr) -> Expr:
+    exponent = _above_one(expr.base) if expr.exp.is_number and expr.exp.is_negative else None
+    return expr if exponent is None else sigmoid(-exponent) ** -expr.exp
+
+
+def _logarithm(expr: Expr) -> Expr:
+    exponent = _above_one(expr.args[0])
+    return expr if exponent is None else softplus(exponent)
+
+
+def _above_one(expr: Expr) -> Expr | None:
+    """u of 1 + eᵘ; None for others."""
+    number, rest = expr.as_coeff_Add()
+    return rest.args[0] if number == 1 and isinstance(rest, sympy.exp) else None
+
+
+def _product(expr: Expr) -> Expr:
+    """With gelu for what it is made of, and σ(u)ᵏ for e^(k u) σ(−u)ᵏ: eᵘ/(1 + eᵘ) is bounded."""
+    for factor in expr.args:
+        base, power = factor.as_base_exp()
+        for other in expr.args if isinstance(base, sigmoid) else ():
+            share = sympy.cancel(other.args[0] / -base.args[0]) if isinstance(other, sympy.exp) else S.NaN
+            if share.is_Integer and 0 < share <= power:
+                return _product(expr / (factor * other) * sigmoid(-base.args[0]) ** share * base ** (power - share))
+        number, rest = factor.as_coeff_Add()
+        if number != 1 or not isinstance(rest, sympy.erf):
+            continue
+        u = sympy.expand(sympy.sqrt(2) * rest.args[0])
+        for other in expr.args:
+            share = S.NaN if other == factor or other.is_number else sympy.cancel(other / u)
+            if share.is_Rational:
+                return expr / (other * factor) * 2 * share * gelu(u)
+    return expr
+
+
+def _sum(expr: Expr) -> Expr:
+    return _paired(_paired(expr, step, -1, _sign), relu, 1, sympy.Abs)
+
+
+def _sign(u: Expr) -> Expr | None:
+    """sign(u); None where a width is in u, of which SymPy's sign keeps nothing."""
+    scaled = any(s.is_positive and not s.is_integer for s in symbols(u))
+    return None if scaled else sympy.sign(u)
+
+
+def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | None]) -> Expr:
+    """A sum with `one(u)` for a pair head(u) ± head(−u), whatever both are multiplied by."""
+    if not expr.is_Add:
+        return expr
+    terms = dict.fromkeys(expr.args)
+    for term in expr.args:
+        nodes: list[Expr] = [f for f in sympy.Mul.make_args(term) if isinstance(f, head)]
+        for node in nodes:
+            u = node.args[0]
+            if u.could_extract_minus_sign() or term not in terms:
+                continue
+            other, whole = parity * (term / node) * head(-u), one(u)
+            if other in terms and whole is not None:
+                del terms[term], terms[other]
+                terms[term / node * whole] = None
+    return sympy.Add(*terms) if len(terms) < len(expr.args) else expr
+
+
+_RULES: tuple[tuple[tuple[type, ...], Callable[[Expr], Expr]], ...] = (
+    ((maximum,), _larger),
+    ((sympy.Pow,), _raised),
+    ((sympy.log,), _logarithm),
+    ((sympy.Mul,), _product),
+    ((sympy.Add,), _sum),
+)
