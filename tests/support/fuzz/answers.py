@@ -94,12 +94,7 @@ def _kernels(limit: Any, given: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return found if isinstance(pair, NNGPAlone) or pair.ntk is None else found | {"ntk": (pair.ntk, pair.ntk_error)}
 
 
-def _returned(limit: Any) -> tuple[str, ...]:
-    """The labels of what a program returns: a scalar by the name of 1/S may have no mean where S tanh(1/S) has one."""
-    return tuple(name for name in limit.program.names if name.startswith("return"))
-
-
-def evaluated(case: Case, limit: Any, effort: Effort, results_alone: bool = False) -> dict[str, tuple[Any, Any]]:
+def evaluated(case: Case, limit: Any, effort: Effort) -> dict[str, tuple[Any, Any]]:
     """Its numbers with their errors, all finite; AssertionError otherwise."""
     given = asked(case, effort)
     if case.regime == "depth":
@@ -112,7 +107,7 @@ def evaluated(case: Case, limit: Any, effort: Effort, results_alone: bool = Fals
         run = limit.evaluate(**given)
         found = {"f": (run.f, run.stderr)}
     else:
-        numbers = limit.evaluate(**given, **({"only": _returned(limit)} if results_alone else {}))
+        numbers = limit.evaluate(**given)
         found = {name: (x.value, x.error) for name, x in numbers.items()}
         found |= {f"variance of {name}": (x.variance, x.variance_error) for name, x in numbers.items()}
     assert all(np.isfinite(np.asarray(x, dtype=float)).all() for x, _ in found.values()), f"not finite: {found}"
@@ -131,8 +126,8 @@ def refusal_of(error: tp.TplimitsError) -> Answer:
 
 
 def answer(case: Case, effort: Effort) -> Answer:
-    """What the package says of what is returned; exceptions of others are not caught."""
+    """What the package says; exceptions of others are not caught."""
     try:
-        return of_results(case, evaluated(case, derived(case), effort, results_alone=True))
+        return of_results(case, evaluated(case, derived(case), effort))
     except tp.TplimitsError as error:
         return refusal_of(error)

@@ -211,7 +211,6 @@ def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
     Idle statements, which other words leave out, may be refused: then other words are compared with one another.
     """
     effort = EFFORTS[case.regime][0]
-    said = answer(case, effort) if said.reason else said  # of a scalar that is not returned there may be no number
     asked_for = [respelled(case, inline) for inline in (True, False)]
     answers = [answer(other, effort) for other in asked_for]
     pairs = [(said, asked_for[i], answers[i]) for i in (0, 1)]
