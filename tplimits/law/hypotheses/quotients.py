@@ -142,19 +142,18 @@ def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[
     for f in others:
         head, power = f.as_base_exp()
         below = head.args[0] if isinstance(head, BELOW) and power.is_Integer else None
-        for u in sorted(found(f, sympy.Mul), key=sympy.count_ops):
-            shared = [pole for pole in poles if pole.base in u.args]
-            # with one pole alone `order` sees it: the two together are a product that is no form
-            if len(shared) < 2 or u == f:
-                continue
-            order = power if u == below else _order_in(f, u)
-            if order:
-                j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in shared))
-                yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+        at = {u: [pole for pole in poles if pole.base in u.args] for u in found(f, sympy.Mul) if u != f}
+        # with one pole alone `order` sees it: the two together are a product that is no form
+        orders = {u: power if u == below else _order_in(f, u) for u, shared in at.items() if len(shared) > 1}
+        for u in sorted((u for u, order in orders.items() if order), key=sympy.count_ops):
+            j = min(orders[u], max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
+            yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
 
 
 def _order_in(factor: Expr, argument: Expr) -> int | None:
     """k for F(u) = O(uᵏ) of the argument u alone; None for others."""
+    if not found(factor, Symbol) <= found(argument, Symbol):
+        return None
     alone = put_for(factor, argument, _FORM)
     return order_at_zero(alone, _FORM) if alone.free_symbols == {_FORM} else None
 
