@@ -22,17 +22,17 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
-from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged
+from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged, shared
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
+from tplimits.law.hypotheses.tails import Growth, Tail, best, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.domains import INVERSES, ends_of_domains, where_chosen
 from tplimits.program.nodes.properties import BOUNDED, LINEAR
-from tplimits.program.parts import found, holds, longer, remembered
+from tplimits.program.parts import found, holds, longer
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -59,12 +59,6 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, why=(expr, " is seen to be in L^q only for q < ", growth.power))
     return growth
-
-
-@remembered(1 << 12)
-def _parts(total: Expr) -> tuple[Expr, ...]:
-    """What the terms of a sum share, and the rest: shares of a pole ask of one sum with many exponents."""
-    return sympy.Mul.make_args(sympy.factor_terms(total))
 
 
 class _Analysis:
@@ -181,9 +175,8 @@ class _Analysis:
         base, power = factor.as_base_exp()
         if not (base.is_Add and power.is_Integer and power.is_negative):
             return factor
-        parts = _parts(base)
-        shared = [p for p in parts if not (p.is_Add and self.random(p))]
-        return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, shared)) else factor
+        beside = [p for p in (parts := shared(base)) if not (p.is_Add and self.random(p))]
+        return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, beside)) else factor
 
     def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
         """Where a function of a product makes up for the poles at several of its factors together; or None."""
@@ -316,13 +309,7 @@ class _Analysis:
             # of forms alone the weight is known, and has told
             zeros = locus(base, self.gaussians)
             shares = self._shared(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
-            good = None
-            for bound in itertools.chain(single, shares):  # shares are many: none is better than all moments
-                if bound.established and bound.power > (2 if good is None else good.power):
-                    good = bound
-                if good is not None and good.power is S.Infinity:
-                    break
-            if good is not None:
+            if (good := best(itertools.chain(single, shares))) is not None:
                 return good
         # beside other factors it is left undecided: one of them may be 0 where relu is
         if isinstance(base, functions.relu) and not others:
@@ -339,5 +326,5 @@ class _Analysis:
         opened = without_names(base, self.gaussians)
         if opened != base and not longer(opened, LONG):
             return self._power(opened, -power, others)
-        why = ("whether (", base, ")**(", -power, ") is square integrable is not decided")
-        return Tail(Growth.UNKNOWN, why=why, unreal=has_flat(base))
+        told = ("whether (", base, ")**(", -power, ") is square integrable is not decided")
+        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base))

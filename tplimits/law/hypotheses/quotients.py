@@ -19,7 +19,7 @@ from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.properties import BELOW, KINKED, is_entire
-from tplimits.program.parts import found, holds, put_for
+from tplimits.program.parts import found, holds, put_for, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -144,10 +144,16 @@ def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[
         below = head.args[0] if isinstance(head, BELOW) and power.is_Integer else None
         at = {u: [pole for pole in poles if pole.base in u.args] for u in found(f, sympy.Mul) if u != f}
         # with one pole alone `order` sees it: the two together are a product that is no form
-        orders = {u: power if u == below else _order_in(f, u) for u, shared in at.items() if len(shared) > 1}
+        orders = {u: power if u == below else _order_in(f, u) for u, its in at.items() if len(its) > 1}
         for u in sorted((u for u, order in orders.items() if order), key=sympy.count_ops):
             j = min(orders[u], max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
             yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+
+
+@remembered(1 << 12)
+def shared(total: Expr) -> tuple[Expr, ...]:
+    """What the terms of a sum share, and the rest: shares of a pole ask of one sum with many exponents."""
+    return sympy.Mul.make_args(sympy.factor_terms(total))
 
 
 def _order_in(factor: Expr, argument: Expr) -> int | None:

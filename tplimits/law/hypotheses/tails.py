@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,17 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
         groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
     power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
     return Tail(worst.kind, degree, worst.why, power, worst.unreal)
+
+
+def best(bounds: Iterable[Tail]) -> Tail | None:
+    """The first of those with a second moment whose power is largest; none is better than one with all moments."""
+    good: Tail | None = None
+    for bound in bounds:
+        if bound.established and bound.power > (2 if good is None else good.power):
+            good = bound
+            if good.power is S.Infinity:
+                break
+    return good
 
 
 def infinite_moment(where: str, ket: str, reason: str) -> str:
