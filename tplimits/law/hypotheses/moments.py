@@ -175,8 +175,8 @@ class _Analysis:
         base, power = factor.as_base_exp()
         if not (base.is_Add and power.is_Integer and power.is_negative):
             return factor
-        beside = [p for p in (parts := shared(base)) if not (p.is_Add and self.random(p))]
-        return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, beside)) else factor
+        certain = all(self.almost_never_zero(p) for p in shared(base) if not (p.is_Add and self.random(p)))
+        return sympy.Mul(*(p**power for p in shared(base))) if certain else factor
 
     def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
         """Where a function of a product makes up for the poles at several of its factors together; or None."""
@@ -309,7 +309,7 @@ class _Analysis:
             # of forms alone the weight is known, and has told
             zeros = locus(base, self.gaussians)
             shares = self._shared(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
-            if (good := best(itertools.chain(single, shares))) is not None:
+            if good := best(itertools.chain(single, shares)):
                 return good
         # beside other factors it is left undecided: one of them may be 0 where relu is
         if isinstance(base, functions.relu) and not others:

@@ -145,8 +145,8 @@ def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[
         at = {u: [pole for pole in poles if pole.base in u.args] for u in found(f, sympy.Mul) if u != f}
         # with one pole alone `order` sees it: the two together are a product that is no form
         orders = {u: power if u == below else _order_in(f, u) for u, its in at.items() if len(its) > 1}
-        for u in sorted((u for u, order in orders.items() if order), key=sympy.count_ops):
-            j = min(orders[u], max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
+        for u, order in sorted(((u, k) for u, k in orders.items() if k), key=lambda found: sympy.count_ops(found[0])):
+            j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
             yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
 
 
