@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.quotients import by_argument
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
@@ -485,3 +486,31 @@ def test_artanh_has_moments_and_its_exponential_none():
     x = law.add("x", InitialSource(0, ()))
     grown_tail = tail(sympy.atanh(sympy.sin(x)), law)
     assert (grown_tail.kind, grown_tail.degree) == (Growth.POLYNOMIAL, 1)
+
+
+def test_what_is_only_tried_is_not_written_out(monkeypatch):
+    """Bounds by shares are tried by the hundred: sentences about them, and common factors of one sum, cost the most."""
+    written, factored = [], []
+    told, common = sympy.printing.str.StrPrinter.doprint, sympy.factor_terms
+    monkeypatch.setattr(sympy.printing.str.StrPrinter, "doprint", lambda self, e: (written.append(e), told(self, e))[1])
+    monkeypatch.setattr(sympy, "factor_terms", lambda e, *a, **k: (factored.append(e), common(e, *a, **k))[1])
+    engine = Gaussians()
+    x, y, z, w = (engine.add(name, InitialSource(k, ())) for k, name in enumerate("xyzw"))
+    total = x**2 + sympy.tanh(y) ** 2 + z**2 + w**4
+    doubt = tail(sympy.cos(x * y) / total**2, engine)
+    assert not doubt.established
+    assert len(factored) == len(set(factored)) > 0
+    assert not [e for e in written if isinstance(e, sympy.Add | sympy.Pow)]  # symbols are sorted by name
+    assert doubt.reason.startswith("whether (")
+
+
+def test_a_function_of_other_variables_is_no_function_of_a_product(monkeypatch):
+    """By its variables: products are put in order, and put in for, where they may take a pole away alone."""
+    counted, ops = [], sympy.count_ops
+    monkeypatch.setattr(sympy, "count_ops", lambda e, *a: (counted.append(e), ops(e, *a))[1])
+    x, y, z = sympy.symbols("x y z", real=True)
+    other = sympy.exp(x * y * z) * sympy.cos(x * y + z)
+    assert not list(by_argument([1 / x, 1 / y], [sympy.exp(x * y + z), other]))
+    assert not counted
+    (found,) = by_argument([1 / x, 1 / y], [sympy.sin(x * y)])
+    assert found == (sympy.sin(x * y), 1)

@@ -108,14 +108,14 @@ def test_denominators_that_vanish_where_several_forms_do(law):
 
 
 def q(power, kind=Growth.BOUNDED, degree=0):
-    return Tail(kind, S(degree), "", S(power))
+    return Tail(kind, S(degree), (), S(power))
 
 
 def test_sums_take_the_worst(law):
     one, two = q(3, Growth.POLYNOMIAL, 1), q(5, Growth.EXPONENTIAL, 2)
     for order in itertools.permutations((one, two, q(4))):
-        assert of_sum(order) == Tail(Growth.EXPONENTIAL, S(2), "", S(3))
-    infinite, unreal = Tail(Growth.INFINITE, reason="i"), Tail(Growth.INFINITE, unreal=True)
+        assert of_sum(order) == Tail(Growth.EXPONENTIAL, S(2), (), S(3))
+    infinite, unreal = Tail(Growth.INFINITE, why=("i",)), Tail(Growth.INFINITE, unreal=True)
     assert of_sum([]).kind is Growth.BOUNDED
     assert of_sum([one, infinite]).kind is Growth.INFINITE and of_sum([one, infinite]).reason == "i"
     for others in ([infinite, infinite], [infinite, Tail(Growth.INFINITE)], [infinite, Tail(Growth.UNKNOWN)]):
@@ -149,7 +149,7 @@ def test_correlated_variables_depend_on_one_another():
 
 
 def test_what_is_infinite_may_be_tamed_by_what_stands_beside_it(law):
-    infinite, bounded = Tail(Growth.INFINITE, reason="i"), Tail(Growth.BOUNDED)
+    infinite, bounded = Tail(Growth.INFINITE, why=("i",)), Tail(Growth.BOUNDED)
     pole = 1 / sympy.Abs(x)
     for beside, kind in ((y, Growth.INFINITE), (sympy.sech(x), Growth.UNKNOWN), (sympy.exp(y), Growth.UNKNOWN)):
         assert of_product([(pole, infinite), (beside, bounded)], law).kind is kind

@@ -155,3 +155,20 @@ def test_terms_that_are_large_beside_their_sum_are_looked_at_in_many_digits(besi
     x = sympy.Symbol("x", real=True)
     function = sympy.exp(60 * x) * (1 + sympy.exp(-60 * x)) - sympy.exp(60 * x) + sympy.Rational(beside)
     assert is_zero(function, x) is expected
+
+
+def test_functions_of_a_chain_are_asked_for_decimals_alone(monkeypatch):
+    """Sums of a chain hold all that came before: of exact ones SymPy asks for the sign of each function inside."""
+    asked, tanh = [], sympy.tanh.eval
+    monkeypatch.setattr(sympy.tanh, "eval", classmethod(lambda cls, u: (asked.append(u), tanh(u))[1]))
+
+    @tp.program
+    def chain(x: tp.Vector):
+        y = x
+        for k in range(24):
+            y = tp.tanh(0.9 * y + (k + 24) / 64)
+        return tp.avg(y)
+
+    assert len(chain) > 1
+    assert any(u.is_Float for u in asked)
+    assert not [u for u in asked if u.has(sympy.Symbol("x", real=True))]

@@ -40,13 +40,13 @@ def exponential(exponent: Expr, growth: Callable[[Expr], Tail], gaussians: Rando
         return growth(whole)
     variables = variables_in(exponent, gaussians)
     if not variables:
-        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+        return Tail(Growth.UNKNOWN, why=("the moments of exp(", exponent, ") are not decided"))
     try:
         poly = sympy.Poly(sympy.expand(exponent), *variables)
     except sympy.PolynomialError:
         return _fast_exponent(exponent, gaussians)
     if any(gaussians.of(c) for c in poly.coeffs()):
-        return Tail(Growth.UNKNOWN, reason=f"the growth of exp({exponent}) is not known")
+        return Tail(Growth.UNKNOWN, why=("the growth of exp(", exponent, ") is not known"))
     degree = poly.total_degree()
     if degree <= 2:
         return _gaussian_exponent(poly, variables, gaussians)
@@ -59,10 +59,10 @@ def exponential(exponent: Expr, growth: Callable[[Expr], Tail], gaussians: Rando
             *(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items())
         )
         if value.is_positive:
-            return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+            return Tail(Growth.INFINITE, why=("exp(", exponent, ") grows faster than a Gaussian density decays"))
     if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
         return Tail(Growth.BOUNDED)
-    return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+    return Tail(Growth.UNKNOWN, why=("the moments of exp(", exponent, ") are not decided"))
 
 
 def in_exponentials(expr: Expr) -> Expr:
@@ -124,8 +124,8 @@ def _fast_exponent(exponent: Expr, gaussians: Randomness) -> Tail:
             # multiple of g²
             ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
             if all(r.is_comparable or r is sympy.oo for r in ratios) and ratios[0] > 1 and ratios[1] > 3 * ratios[0]:
-                return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
-    return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+                return Tail(Growth.INFINITE, why=("exp(", exponent, ") grows faster than a Gaussian density decays"))
+    return Tail(Growth.UNKNOWN, why=("the moments of exp(", exponent, ") are not decided"))
 
 
 def _gaussian_exponent(poly: sympy.Poly, variables: list[Symbol], gaussians: Randomness) -> Tail:
@@ -137,10 +137,10 @@ def _gaussian_exponent(poly: sympy.Poly, variables: list[Symbol], gaussians: Ran
     )
     product = covariance * hessian
     if not all(x.is_number for x in product):
-        return Tail(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
+        return Tail(Growth.UNKNOWN, why=("whether exp(", expr, ") has a second moment depends on symbols"))
     # those of C H, which is similar to C^½ H C^½: E exp(q·½ gᵀHg) is finite for q < 1/largest, a second moment needs q
     # = 2
     largest = max(eigenvalues(product))
     if 1 - 2 * largest <= 1e-12:
-        return Tail(Growth.INFINITE, reason=f"E exp(2·({expr})) diverges")
+        return Tail(Growth.INFINITE, why=("E exp(2·(", expr, ")) diverges"))
     return Tail(Growth.EXPONENTIAL, S(2), power=1 / sympy.Float(largest) if largest > 1e-12 else S.Infinity)

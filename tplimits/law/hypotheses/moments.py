@@ -11,6 +11,7 @@ does not reach.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,10 +22,10 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
-from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged
+from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged, shared
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum, untruncated
+from tplimits.law.hypotheses.tails import Growth, Tail, best, of_product, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
@@ -56,7 +57,7 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
         growth = min(growth, together, key=lambda t: t.kind.value) if together.established else growth
     # in L^q for q below the power only: at 2 a second moment is not established by it
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
-        return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
+        return replace(growth, kind=Growth.UNKNOWN, why=(expr, " is seen to be in L^q only for q < ", growth.power))
     return growth
 
 
@@ -104,7 +105,7 @@ class _Analysis:
             return self._power(expr.base, expr.exp, [])
         if isinstance(expr, INVERSES):
             return self._inverse(expr)
-        return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
+        return Tail(Growth.UNKNOWN, why=("the growth of `", expr, "` is not known"))
 
     def _bounded(self, expr: Expr) -> Tail:
         """Bounded only if it is real: tanh(√h) is no number where h < 0."""
@@ -174,9 +175,8 @@ class _Analysis:
         base, power = factor.as_base_exp()
         if not (base.is_Add and power.is_Integer and power.is_negative):
             return factor
-        parts = sympy.Mul.make_args(sympy.factor_terms(base))
-        shared = [p for p in parts if not (p.is_Add and self.random(p))]
-        return sympy.Mul(*(p**power for p in parts)) if all(map(self.almost_never_zero, shared)) else factor
+        certain = all(self.almost_never_zero(p) for p in shared(base) if not (p.is_Add and self.random(p)))
+        return sympy.Mul(*(p**power for p in shared(base))) if certain else factor
 
     def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
         """Where a function of a product makes up for the poles at several of its factors together; or None."""
@@ -209,8 +209,10 @@ class _Analysis:
         if exponent is not None and is_outgrown(exponent, base.args, -power):
             return [f for f in others if not isinstance(f, sympy.exp)]
         for term in (terms := base.args):
-            factors = {sympy.Abs(f) ** -power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])}
-            beside = [f for f in others if sympy.Abs(f) not in factors]
+            parts = sympy.Mul.make_args(term.as_coeff_Mul()[1])
+            factors, reads = {sympy.Abs(f) ** -power for f in parts}, {found(f, Symbol) for f in parts}
+            # moduli of long products are dear: of what reads the same alone
+            beside = [f for f in others if found(f, Symbol) not in reads or sympy.Abs(f) not in factors]
             if len(beside) == len(others) - len(factors) and any(almost_never_zero(t, self.gaussians) for t in terms):
                 return beside
         return None
@@ -218,26 +220,28 @@ class _Analysis:
     def _exponential(self, exponent: Expr) -> Tail:
         return exponential(exponent, self.growth, self.gaussians)
 
-    def _leaving(self, end: Expr, told: str, doubt: str) -> Tail | None:
+    def _leaving(self, end: Expr, told: tuple[Expr | str, ...], doubt: tuple[Expr | str, ...]) -> Tail | None:
         """The tail of what is real where `end` is not negative; None where it is that nowhere."""
         # a name has no sign of its own: 1 + h² or |h| under a root may have one
         for way in (end, end := without_names(end, self.gaussians)):
             if not bounds(way)[0].is_extended_negative:
                 return None
         if self.signs.takes_negative(end):  # certain only where it was seen; the interval bound alone may be loose
-            return Tail(Growth.INFINITE, reason=f"{told} is not real with positive probability", unreal=True)
-        return Tail(Growth.UNKNOWN, reason=doubt, unreal=True)
+            return Tail(Growth.INFINITE, why=(*told, " is not real with positive probability"), unreal=True)
+        return Tail(Growth.UNKNOWN, why=doubt, unreal=True)
 
     def _inverse(self, expr: Expr) -> Tail:
         """Arcsine and arccosine, bounded where they are real, and artanh, a difference of logarithms there."""
         argument, end = expr.args[0], next(a for node, a in ends_of_domains(expr) if node == expr)
-        if left := self._leaving(end, str(expr), f"whether {argument} leaves its domain is not decided"):
+        if left := self._leaving(end, (expr,), ("whether ", argument, " leaves its domain is not decided")):
             return left
         logarithms = [sympy.log(1 + argument), sympy.log(1 - argument)] if isinstance(expr, sympy.atanh) else []
         return of_sum([self._bounded(expr), *map(self.growth, logarithms)])
 
     def _logarithm(self, argument: Expr) -> Tail:
-        if left := self._leaving(argument, f"log({argument})", f"the sign of {argument} inside log is not decided"):
+        if left := self._leaving(
+            argument, ("log(", argument, ")"), ("the sign of ", argument, " inside log is not decided")
+        ):
             return left
         inner, opened = self.growth(argument), without_names(argument, self.gaussians)
         if not inner.established:  # a logarithm of a pole may be integrable
@@ -250,17 +254,17 @@ class _Analysis:
         if smooth or bounds(argument)[0] > 0 or locus(argument, self.gaussians) is not None:
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
-        return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
+        return Tail(Growth.UNKNOWN, why=("whether ", argument, " inside log vanishes is not decided"))
 
     def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
         """A power beside other factors, of which those in `free` may make up for its pole."""
         _, base = as_square(base).as_coeff_Mul() if power.is_negative else (S.One, base)
         if not power.is_comparable:
             if not self.random(power):
-                return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not known")
+                return Tail(Growth.UNKNOWN, why=("the exponent ", power, " is not known"))
             if base.is_positive:
                 return self._exponential(power * sympy.log(base))
-            return Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
+            return Tail(Growth.UNKNOWN, why=("the growth of (", base, ")**(", power, ") is not known"))
         # (f²)^p of what is never negative
         if isinstance(base, (sympy.Pow, sympy.Abs)) and never_negative(base.args[0]):
             within = base.exp if base.is_Pow else S.One
@@ -269,8 +273,8 @@ class _Analysis:
         inner = self.growth(base)
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
-        doubt = f"the sign of {base} under a root is not decided"
-        if not power.is_Integer and (left := self._leaving(base, f"({base})**({power})", doubt)):
+        doubt = ("the sign of ", base, " under a root is not decided")
+        if not power.is_Integer and (left := self._leaving(base, ("(", base, ")**(", power, ")"), doubt)):
             return left
         if inner.unreal:
             return inner
@@ -305,21 +309,22 @@ class _Analysis:
             # of forms alone the weight is known, and has told
             zeros = locus(base, self.gaussians)
             shares = self._shared(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
-            good = [v for v in (*single, *shares) if v.established and v.power > 2]
-            if good:
-                return max(good, key=lambda v: v.power)
+            if good := best(itertools.chain(single, shares)):
+                return good
         # beside other factors it is left undecided: one of them may be 0 where relu is
         if isinstance(base, functions.relu) and not others:
-            return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability", unreal=True)
+            return Tail(Growth.INFINITE, why=("1/", base, " is infinite with positive probability"), unreal=True)
         core = base.args[0] if isinstance(base, sympy.Abs) else base
         # a Lipschitz f vanishes at least like t where it changes sign: E |f|^(−2p) ≥ c ∫ |t|^(−2p) dt = ∞ from ½
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
-                return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
+                return Tail(
+                    Growth.INFINITE, why=("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
+                )
         # last, since a name's definition may be long: what vanishes may be split between names
         opened = without_names(base, self.gaussians)
         if opened != base and not longer(opened, LONG):
             return self._power(opened, -power, others)
-        reason = f"whether ({base})**({-power}) is square integrable is not decided"
-        return Tail(Growth.UNKNOWN, reason=reason, unreal=has_flat(base))
+        told = ("whether (", base, ")**(", -power, ") is square integrable is not decided")
+        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base))

@@ -19,7 +19,7 @@ from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.properties import BELOW, KINKED, is_entire
-from tplimits.program.parts import found, holds, put_for
+from tplimits.program.parts import found, holds, put_for, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -142,19 +142,24 @@ def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[
     for f in others:
         head, power = f.as_base_exp()
         below = head.args[0] if isinstance(head, BELOW) and power.is_Integer else None
-        for u in sorted(found(f, sympy.Mul), key=sympy.count_ops):
-            shared = [pole for pole in poles if pole.base in u.args]
-            # with one pole alone `order` sees it: the two together are a product that is no form
-            if len(shared) < 2 or u == f:
-                continue
-            order = power if u == below else _order_in(f, u)
-            if order:
-                j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in shared))
-                yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+        at = {u: [pole for pole in poles if pole.base in u.args] for u in found(f, sympy.Mul) if u != f}
+        # with one pole alone `order` sees it: the two together are a product that is no form
+        orders = {u: power if u == below else _order_in(f, u) for u, its in at.items() if len(its) > 1}
+        for u, order in sorted(((u, k) for u, k in orders.items() if k), key=lambda found: sympy.count_ops(found[0])):
+            j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
+            yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+
+
+@remembered(1 << 12)
+def shared(total: Expr) -> tuple[Expr, ...]:
+    """What the terms of a sum share, and the rest: shares of a pole ask of one sum with many exponents."""
+    return sympy.Mul.make_args(sympy.factor_terms(total))
 
 
 def _order_in(factor: Expr, argument: Expr) -> int | None:
     """k for F(u) = O(uᵏ) of the argument u alone; None for others."""
+    if not found(factor, Symbol) <= found(argument, Symbol):
+        return None
     alone = put_for(factor, argument, _FORM)
     return order_at_zero(alone, _FORM) if alone.free_symbols == {_FORM} else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -42,17 +42,20 @@ class Growth(enum.Enum):
 class Tail:
     """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
 
-    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.
+    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `why` are the parts
+    of the sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
     """
 
     kind: Growth
     degree: Expr = S.Zero
-    reason: str = ""
+    why: tuple[Expr | str, ...] = ()
     power: Expr = S.Infinity
     unreal: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", with_axes_named(self.reason))
+    @property
+    def reason(self) -> str:
+        """What is in doubt, as it is told."""
+        return with_axes_named("".join(map(str, self.why)))
 
     @property
     def established(self) -> bool:
@@ -79,7 +82,7 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
     # 1/x − 1/tanh(x): each alone is certain, the difference is not; what is not real cannot be cancelled
     if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in several) > 1:
         kind = Growth.UNKNOWN
-    return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)
+    return Tail(kind, max(t.degree for t in tails), worst.why, min(t.power for t in tails), worst.unreal)
 
 
 def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tail:
@@ -101,7 +104,18 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
         groups = [g for g in groups if g not in linked]
         groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
     power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
-    return Tail(worst.kind, degree, worst.reason, power, worst.unreal)
+    return Tail(worst.kind, degree, worst.why, power, worst.unreal)
+
+
+def best(bounds: Iterable[Tail]) -> Tail | None:
+    """The first of those with a second moment whose power is largest; none is better than one with all moments."""
+    good: Tail | None = None
+    for bound in bounds:
+        if bound.established and bound.power > (2 if good is None else good.power):
+            good = bound
+            if good.power is S.Infinity:
+                break
+    return good
 
 
 def infinite_moment(where: str, ket: str, reason: str) -> str:

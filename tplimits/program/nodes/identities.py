@@ -95,6 +95,8 @@ def _is_nothing(part: Expr, entry: Entry) -> bool:
         return False
     if found(part, Entry) != {entry}:
         return False
+    if any(_is_far(part, entry, point) for point in _POINTS):  # before it is written out in a variable
+        return False
     x = Symbol("x", real=True)
     return is_zero(part.xreplace({entry: x}), x)
 
@@ -123,10 +125,19 @@ def is_zero(function: Expr, x: Symbol) -> bool:
     return parts is not None and all(_is_smooth_zero(p) for p in parts)
 
 
-def _is_far(function: Expr, x: Symbol, point: Expr) -> bool:
+def _is_far(function: Expr, x: Expr, point: Expr) -> bool:
     """Whether decimals tell a sum from 0 at a point; of exact numbers SymPy would ask for the sign of each function."""
-    terms = [t.xreplace({x: sympy.Float(point, _DIGITS)}) for t in sympy.Add.make_args(function)]
+    terms = [_decimal(t, x, point) for t in sympy.Add.make_args(function)]
     return all(t.is_Float or t.is_Rational for t in terms) and abs(sum(terms)) > _FAR * sum(map(abs, terms))
+
+
+@remembered(1 << 14)
+def _decimal(expr: Expr, x: Expr, point: Expr) -> Expr:
+    """A function in decimals, each of those that it is made of once: in a chain all that come later read the first."""
+    if expr == x:
+        return sympy.Float(point, _DIGITS)
+    args = tuple(_decimal(a, x, point) for a in expr.args)
+    return expr if args == expr.args else expr.func(*args)
 
 
 def _is_smooth_zero(function: Expr) -> bool:
