@@ -16,7 +16,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
@@ -80,5 +80,5 @@ def at_zeros(
 
 
 def _is_singular_somewhere(program: Program) -> bool:
-    bodies = [s.body for s in program.instructions if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    bodies = [s.body for s in program.instructions if isinstance(s, Nonlin)]
     return any(holds(b, *JUMPS) or singular_places(b) or ends_of_domains(b) for b in bodies)

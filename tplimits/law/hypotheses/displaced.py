@@ -28,7 +28,7 @@ from tplimits.law.hypotheses.bounds import bounds, keeps_off, never_negative
 from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
-from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, MatMul, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class _Displacement:
                 return entry + size
             # away from 0 it moves either way; at 0, as data or a moment without closed form may have it, only up
             return entry + abs(size) if limit == 0 else entry * (1 + size) + size**2
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
+        if not isinstance(s, Nonlin) or (isinstance(s, OuterNonlin) and s.slots):
             return entry
         inner = self.around.inside(entry)
         # with powers of n that do not vanish it is a fluctuation, random at order one: nothing small is added to it

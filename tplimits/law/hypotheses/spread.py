@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.errors import TplimitsError
 from tplimits.program.nodes.entries import entries, free_axes
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import InitialScalar, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, Nonlin, ScalarNonlin
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.parts import found
 
@@ -40,7 +40,7 @@ def is_spread(program: Program, argument: Expr) -> bool:
     above = read.union(*(networkx.ancestors(program.graph, p) for p in read))
     makers = (program[p] for p in above)
     # counts of signs sit on a lattice
-    if any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin))):
+    if any(found(s.body, *JUMPS) for s in makers if isinstance(s, Nonlin)):
         return False
     return not may_be_zero(program, argument)
 

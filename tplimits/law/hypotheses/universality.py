@@ -27,7 +27,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Entry, reads_vectors
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, Instruction, MatMul, Nonlin
 from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns
 from tplimits.program.nodes.properties import ENTIRE, EXPONENTIAL
 
@@ -57,7 +57,7 @@ def unestablished(program: Program) -> str:
         # Setup 2.6.4 reads initial vectors as smooth images of normal ones: two values are none
         if isinstance(s, InitialVector) and s.law.shape == "signs":
             return f"`{s.name}` has entries {s.law.described()}, no smooth function of normal variables"
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             if (found := next(_rough(s.body), None)) is not None:
                 return f"{program.where(position)} holds {found}"
             # a fluctuation sees fourth moments of the entries, where ±1 and normal entries differ
@@ -87,7 +87,7 @@ def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False, train
             continue
         # the argument from conditional uniformity holds for one direction at a time
         ways = {m.transposed for m in program if isinstance(m, MatMul) and m.matrix == position}
-        bodies = [m.body for m in program if isinstance(m, (OuterNonlin, ScalarNonlin))]
+        bodies = [m.body for m in program if isinstance(m, Nonlin)]
         why = ""
         if of_order_one_over_n:
             why = "drift and noise of a layer are of the order 1/n, where the entries' dependence enters"

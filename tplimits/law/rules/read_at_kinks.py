@@ -20,7 +20,7 @@ from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.domains import ends_of_domains
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.functions import KINKS
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ def scalars_at_kinks(state: Derivation, positions: Sequence[int], numbers: Numbe
 
 
 def _keys(state: Derivation, position: int) -> Iterator[Key]:
-    if isinstance(state.program[position], (OuterNonlin, ScalarNonlin)):
+    if isinstance(state.program[position], Nonlin):
         yield from (key for known in (state.kets, state.scalars) for key in known if key[0] == position)
 
 
 def _is_met(state: Derivation, key: Key) -> bool:
     """Whether a kink or a root of a body is met at 0 by what moves."""
     s = state.program[key[0]]
-    assert isinstance(s, (OuterNonlin, ScalarNonlin))
+    assert isinstance(s, Nonlin)
     places = _places(s.body)
     if not places:
         return False

@@ -31,7 +31,7 @@ from tplimits.law.rules.magnified import brought_out, fluctuations_named, functi
 from tplimits.law.rules.multiplicative import apart
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, N, entries
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Instruction, Nonlin
 from tplimits.program.parts import found, longer, put_in, symbols
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def smooth(
         return limit if limit is not None and limit.is_Number else None
 
     def changed(s: Instruction) -> Instruction:
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             return s
         body = continued(s.body, number, moves, order + brought_out([s.body], widths))
         return s if body is s.body else replace(s, body=body)

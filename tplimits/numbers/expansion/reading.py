@@ -18,7 +18,7 @@ from tplimits.law.unroll import Unroller, label
 from tplimits.numbers.expansion.matrices import Algebra, Matrix
 from tplimits.program.nodes.branches import without_jumps
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, entries, reads_vectors, width_symbol
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, MatMul, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Reading(Walker[None], Generic[J]):
         product = self.averages.product(self.jets[observable.left], self.jets[observable.right])
         return self.averages.average(product, width, observable.label)
 
-    def _body(self, s: OuterNonlin | ScalarNonlin, key: Key) -> Expr:
+    def _body(self, s: Nonlin, key: Key) -> Expr:
         """The body of a function at a place, with what fluctuations √n θ stand for: √n θ/√n is a number again."""
         body = self._unroller.at(s.body, s.axes, key[1])
         swap: dict[Expr, Expr] = {}

@@ -1,8 +1,8 @@
 """From recorded values to instructions: name what the user named, inline the rest, merge equals.
 
 A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged, or when it is
-returned; everything else is written into the bodies that use it, and so is a named 1/h, which has no moments where
-tanh(h) · (1/h) has all, and what `written_out` tells.
+returned; everything else is written into the bodies that use it.  So is a named 1/h, which has no moments where
+tanh(h) · (1/h) has all, and what `written_out` tells, which is an instruction by its name, too.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class _Builder:
         self.trace = trace
         self.poles: dict[int, bool] = {}
         self.domains = HiddenDomains(trace.values)
+        # what stands in its readers as it is defined, and is an instruction for its name alone
+        self.written_out = beside_singular(trace.values, set(trace.forced))
         self.roots = self._find_roots(list(returned))
         self.hidden: list[tuple[int, int]] = []
 
@@ -75,8 +77,7 @@ class _Builder:
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        singular = beside_singular(values, set(self.trace.forced))
-        alone = (u for u in kept if u not in singular and not self._has_pole(u) and not self.domains.may_be_unreal(u))
+        alone = (u for u in kept if not self._has_pole(u) and not self.domains.may_be_unreal(u))
         stack = [*returned, *(u for u in (*alone, *self.trace.forced) if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
@@ -120,12 +121,14 @@ class _Builder:
         lengths: dict[int, int] = {}
         for uid in uids:
             value = self.trace.values[uid]
-            read = [0 if e.source in roots else lengths[e.source] for e in _occurrences(value.expr)]
+            whole = roots - self.written_out
+            read = [0 if e.source in whole else lengths[e.source] for e in _occurrences(value.expr)]
             # what it would be with all maps written out, each as often as it is read: sharing does not help a written
             # body
             lengths[uid] = sum(read) + _operations(value.expr) + len(read)
             if lengths[uid] > _LONGEST and not value.neurons:
                 roots.add(uid)
+                self.written_out.discard(uid)
 
     def _is_entry(self, uid: int, roots: set[int], whole: bool) -> bool:
         """Whether a value is nothing but an entry of an instruction (a selection or a renaming).
@@ -154,6 +157,7 @@ class _Builder:
                     self.domains.refuse(user, part)
             self.hidden += new
             self.roots |= {part for _, part in new}
+            self.written_out -= {part for _, part in new}
             self._build()
         for user, part in self.hidden:
             # what is read twice may cancel: log x − log x
@@ -268,13 +272,22 @@ class _Builder:
         return entry if longer(body, _SHORT) or longer(spread, _SHORT) else put_in(body, {other: spread}, {})
 
     def _operand(self, entry: Entry) -> Entry:
-        resolved = self._written(entry)
-        assert isinstance(resolved, Entry), resolved
-        return resolved
+        # matrices and averages take an instruction, written out elsewhere or not
+        while entry.source not in self.where:
+            value = self.trace.values[entry.source]
+            read = value.expr.xreplace(place_of(entry, value.axes))
+            assert isinstance(read, Entry), read
+            entry = read
+        swap: dict[Expr, Expr] = {entry: Entry(Integer(self.where[entry.source]), *entry.args[1:])}
+        operand = self._with_data(entry.xreplace(swap))
+        assert isinstance(operand, Entry), operand
+        return operand
 
     def _written(self, expr: Expr) -> Expr:
         """An expression of values as one of instructions, the data that are indices included."""
-        resolved = self._resolve(expr)
+        return self._with_data(self._resolve(expr))
+
+    def _with_data(self, resolved: Expr) -> Expr:
         data = {d: DataIndex(Integer(self.where[d.source]), *d.indices) for d in found(resolved, DataIndex)}
         return resolved.xreplace(data)
 
@@ -283,7 +296,7 @@ class _Builder:
         swap: dict[Expr, Expr] = {}
         for entry in entries(expr):
             uid, value = entry.source, self.trace.values[entry.source]
-            if uid in self.where:
+            if uid in self.where and uid not in self.written_out:
                 swap[entry] = Entry(Integer(self.where[uid]), *entry.args[1:])
                 continue
             if uid not in self.inlined:

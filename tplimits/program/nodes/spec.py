@@ -34,6 +34,7 @@ from tplimits.program.nodes.kinds import (
     InitialVector,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
 )
@@ -79,7 +80,7 @@ def _slots_canonical(program: Program, position: int, s: OuterNonlin) -> bool:
     return named and widths and s.slots == tuple(slot_symbol(i + 1) for i in range(len(s.slots)))
 
 
-def _body_fits(program: Program, position: int, s: OuterNonlin | ScalarNonlin) -> bool:
+def _body_fits(program: Program, position: int, s: Nonlin) -> bool:
     neurons: dict[Expr, str] = {}
     if isinstance(s, OuterNonlin):
         neurons = {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))}

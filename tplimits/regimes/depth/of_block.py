@@ -11,7 +11,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Entry, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.given import by_name, finite_number, width_ratios
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
 from tplimits.regimes.depth.algebra.writing import M
 from tplimits.regimes.depth.claims import layer_verdict
@@ -112,7 +112,7 @@ def _roots_of_constants(program: Program) -> Iterator[sympy.Pow]:
     parts = program.parts or (program,)
     for part in parts:
         for instruction in part.instructions:
-            if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+            if isinstance(instruction, Nonlin):
                 for power in instruction.body.atoms(sympy.Pow):
                     if power.exp.is_Rational and not power.exp.is_Integer and not power.base.has(Entry):
                         yield power

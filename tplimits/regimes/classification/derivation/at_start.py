@@ -16,7 +16,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import InfiniteMoment
 from tplimits.numbers.budget import operations
 from tplimits.program.network.tangent import Tangent
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
@@ -87,6 +87,6 @@ def _too_large(program: Program) -> str | None:
     """What there is too much of."""
     if len(program) > LARGEST:
         return f"{LARGEST} instructions"
-    bodies = (s.body for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    bodies = (s.body for s in program if isinstance(s, Nonlin))
     # derivatives of a body of many terms are as long, one for each
     return f"{_LONGEST} operations" if len(program) > _FEW and sum(map(operations, bodies)) > _LONGEST else None

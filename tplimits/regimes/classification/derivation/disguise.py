@@ -21,7 +21,7 @@ from sympy import Expr, Integer
 
 from tplimits.errors import TplimitsError
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, axis_symbol
-from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, Nonlin, ScalarNonlin
 from tplimits.program.nodes.properties import CROSSING, POSITIVE
 from tplimits.program.parts import heads
 from tplimits.regimes import width
@@ -54,7 +54,7 @@ def disguised(network: Program, positions: Iterable[int]) -> frozenset[int]:
 def subtracts(network: Program, s: Instruction) -> bool:
     """Whether a scalar, or what is averaged, holds a difference; powers of n would make it random."""
     source = network[s.operand.source] if isinstance(s, Avg) else s
-    body = source.body if isinstance(source, (OuterNonlin, ScalarNonlin)) else sympy.S.One
+    body = source.body if isinstance(source, Nonlin) else sympy.S.One
     if body.free_symbols & network.known.width_symbols:
         return False
     # the mean of a square vanishes where what is squared is zero, and with it all that is made of it
@@ -88,7 +88,7 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
         if not numbers or not all(_is_zero(n, 1.0) for n in numbers):
             return False
         # beside what it is made of: exp(x − 80) has a small mean, and none that vanishes
-        if isinstance(inside, (OuterNonlin, ScalarNonlin)) and any(n.value != 0 for n in numbers):
+        if isinstance(inside, Nonlin) and any(n.value != 0 for n in numbers):
             sizes = _at_generic_data(network, place, replace(inside, body=_size(inside.body)), start)
             if not all(_is_zero(n, size.value) for n, size in zip(numbers, sizes, strict=False)):
                 return False

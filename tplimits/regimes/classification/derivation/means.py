@@ -182,9 +182,7 @@ def _limits(program: Program) -> tuple[Recursion, frozenset[int]]:
     instructions = tuple(replace(s, body=s.body.xreplace(swap)) if isinstance(s, Nonlin) else s for s in program)
     program = _declared(program, swap, instructions=instructions)
     found, silent = _walked(program)
-    jumping = {
-        j for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)) for j in _at_their_jump(s.body, found.scalars)
-    }
+    jumping = {j for s in program if isinstance(s, Nonlin) for j in _at_their_jump(s.body, found.scalars)}
     if jumping:  # either side, and not the value in the middle
         swap = {j: constant_symbol(f"jump_{i}_as_a_constant") for i, j in enumerate(sorted(jumping, key=str))}
         changed = (s.changed(lambda body: body.xreplace(swap)) for s in program)

@@ -15,7 +15,7 @@ import sympy
 
 from tplimits.program.network.parameters import parameter_places
 from tplimits.program.nodes.entries import NO_NEURON, Entry
-from tplimits.program.nodes.kinds import MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import MatMul, Nonlin, OuterNonlin
 from tplimits.program.parametrization.roles import is_centred
 from tplimits.regimes.classification.derivation.powers_within import in_every_term
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
@@ -52,7 +52,7 @@ def below_norms(late: Any) -> Any:
 
 def _without_eps(program: Program) -> Program:
     def read(s: Any) -> Any:
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             return s
         small = {
             node: node - sum(f for f in node.args if f.is_number and abs(f) < SMALL)

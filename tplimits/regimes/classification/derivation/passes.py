@@ -21,8 +21,8 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     MatMul,
+    Nonlin,
     OuterNonlin,
-    ScalarNonlin,
     standing,
 )
 from tplimits.program.parts import remembered
@@ -91,7 +91,7 @@ class Passes:
                     x = replace(x, loose=self._loose(program, s.operand.source, sizes, x))
                 sizes[position] = self.averaged(position, x, aligned.get(position)) if known else x
             else:
-                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                assert isinstance(s, Nonlin)
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
                 if s.width is not None and (position < len(self.network) or position in self._read_out):
@@ -184,7 +184,7 @@ class Passes:
     def fluctuating(self) -> tuple[int, ...]:
         """Averages that are centred whatever scalars are and whose fluctuations count: powers of n multiply them, or a
         jump at 0, which is the same at √n times its argument, reads them beside an output that is independent."""
-        bodies = [s.body for s in self.network if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        bodies = [s.body for s in self.network if isinstance(s, Nonlin)]
         grown = {e.source for body in bodies for e in multiplied_by_powers(body, self.widths)}
         jumped = {e.source for body in bodies for place, _ in jumps(body) for e in entries(place)} - grown
         grown |= {p for p in jumped & self.means.always if self._moves_apart(p)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
-from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialVector, Instruction, Nonlin, OuterNonlin
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.roles import terms_of
 from tplimits.regimes.classification.derivation.factors import powers_in
@@ -59,7 +59,7 @@ def _multiplied(program: Program) -> dict[int, Fraction]:
     averages = {p for p, s in enumerate(program) if isinstance(s, Avg)}
     found: dict[int, Fraction] = {}
     for s in program:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             for entry, power in _powers(s.body, widths, averages).items():
                 position = int(entry.source)
                 found[position] = max(found.get(position, power), power)
@@ -107,7 +107,7 @@ def damped_scores(program: Program, scores: Mapping[int, Fraction]) -> Program:
     one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
     changed = []
     for s in program:
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             read = {e: scores[int(e.source)] for e in s.body.atoms(Entry) if int(e.source) in scores}
             less = {e: e * N ** -sympy.Rational(p) for e, p in read.items()}
             s = replace(s, body=s.body.xreplace({**one_width, **less})) if less else s

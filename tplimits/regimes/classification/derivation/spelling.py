@@ -20,7 +20,15 @@ from sympy import Expr, Integer
 from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
 from tplimits.program.nodes.functions import relu
-from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin, made_of, moved, standing
+from tplimits.program.nodes.kinds import (
+    Instruction,
+    Nonlin,
+    OuterNonlin,
+    ScalarNonlin,
+    made_of,
+    moved,
+    standing,
+)
 from tplimits.program.parametrization.roles import roles
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ def in_one_spelling(network: Program) -> Program:
     instructions = list(network.instructions)
     named: dict[Expr, Entry] = {}
     for position, s in enumerate(instructions):
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             continue
         body = s.body.xreplace({e: standing(instructions[e.source], e) for e in _constant(instructions, s.body)})
         body = _summed(instructions, _over_moduli(instructions, body).xreplace(named))

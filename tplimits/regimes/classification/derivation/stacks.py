@@ -33,6 +33,7 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
     standing,
@@ -166,7 +167,7 @@ def _counted(backward: Backward, network: Program, factor: float) -> tuple[dict[
             # of a sign that is random in each block; others are numbers of the size of the mean
             values[position] = Value({position: x.size if late else x.mean}, "chance" if late else "scalar")
         else:
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             found = walk(s.body)
             # a vector of equal entries is as random as these
             is_vector = isinstance(s, OuterNonlin) and found.kind != "chance"

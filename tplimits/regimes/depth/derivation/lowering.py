@@ -21,8 +21,8 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     MatMul,
+    Nonlin,
     OuterNonlin,
-    ScalarNonlin,
 )
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis
 from tplimits.regimes.depth.algebra.arrays import Arrays
@@ -163,7 +163,7 @@ class Lowering:
             slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
             found = reduce(averaged, slots.values(), self.lower(s.body, {**env, **slots}))
         else:
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             found = lowered_at_poles(self, s.body, env)
         self.here = outer
         return found

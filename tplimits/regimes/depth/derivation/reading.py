@@ -20,7 +20,7 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul, Nonlin, OuterNonlin
 from tplimits.regimes.depth.algebra.activations import U
 from tplimits.regimes.depth.algebra.products import Dimension
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
@@ -50,7 +50,7 @@ class Reading:
         if position not in self._inlined:
             s = self.program[position]
             body = None
-            if isinstance(s, (OuterNonlin, ScalarNonlin)) and not (isinstance(s, OuterNonlin) and s.slots):
+            if isinstance(s, Nonlin) and not (isinstance(s, OuterNonlin) and s.slots):
                 body = self.inlined(s.body)
                 # a sum written out in each of its users would be lowered as often, with indices that never cancel
                 body = None if body.has(AxisSum) else body

@@ -14,7 +14,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.covariances import fixed as fixed_at
 from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE
 from tplimits.regimes.depth.derivation.assumptions import assumed
@@ -55,7 +55,7 @@ def normalises(program: Program) -> bool:
 
 
 def _bodies(program: Program) -> list[Expr]:
-    return [s.body for p in program.parts or (program,) for s in p if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    return [s.body for p in program.parts or (program,) for s in p if isinstance(s, Nonlin)]
 
 
 def derive_numeric(program: Program, fixed: tuple[str, ...], refused: NoLimitError) -> NumericSDE:

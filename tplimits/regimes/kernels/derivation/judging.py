@@ -31,7 +31,7 @@ from tplimits.law.hypotheses.zero import LONG
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol, entries, reads_vectors
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
+from tplimits.program.nodes.kinds import Avg, Nonlin, OuterNonlin, made_of
 from tplimits.program.nodes.rounding import Rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, longer
@@ -125,7 +125,7 @@ class Judgements:
             s, found = self.state.program[position], False
             if isinstance(s, Avg):
                 found = self.is_nonnegative(s.operand.source)
-            elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+            elif isinstance(s, Nonlin):
                 found = bool(BodyReader(self.state).own_bounds(s.body)[0] >= 0)
             self._nonnegative[position] = found
         return self._nonnegative[position]

@@ -14,7 +14,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum, Leaf, axis_symbol, free_indices
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, Nonlin
 from tplimits.program.parts import put_in, rebuilt
 from tplimits.regimes.kernels.derivation.infinite import (
     drawn_by_members,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def refuse_lower_sizes(state: Recursion, position: int) -> None:
     """NoLimitError where a power of an infinite size may bring out what a mean over members has at lower orders."""
     s = state.program[position]
-    if not isinstance(s, (ScalarNonlin, OuterNonlin)) or not (powers := grown(s.body, state.infinite)):
+    if not isinstance(s, Nonlin) or not (powers := grown(s.body, state.infinite)):
         return
     graph = state.program.graph
     behind = networkx.ancestors(graph, position)

@@ -37,6 +37,7 @@ from tplimits.program.nodes.kinds import (
     InitialVector,
     Instruction,
     MatMul,
+    Nonlin,
     OuterNonlin,
     ScalarNonlin,
 )
@@ -87,7 +88,7 @@ class Recursion(Brackets):
         self.fluctuations: list[int] = []  # those that stay in some limit
         self._apart: dict[int, Expr | None] = {}  # images given logits, with the logits in front
         self.judged = Judgements(self, assumed=tuple(assumed))
-        bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        bodies = [s.body for s in self.program if isinstance(s, Nonlin)]
         widths = {N, *map(width_symbol, self.program.widths)}
         self._scaled, self._brought_out = any(body.has(*widths) for body in bodies), brought_out(bodies, widths)
         for position in tangent.behind(outputs):

@@ -33,7 +33,7 @@ from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import N, with_names
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
 from tplimits.program.parts import found
 from tplimits.regimes.training.derivation import by_parameter
@@ -98,7 +98,7 @@ def derive_maximal(
     network = _scaled_out(network)
     # what no output rests on refuses nothing: no gradient passes it
     for position in sorted(network.read):
-        if isinstance(s := network[position], (OuterNonlin, ScalarNonlin)):
+        if isinstance(s := network[position], Nonlin):
             _refuse_growth(network, position, s.body)
     recursion = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
     kets = judged(network, recursion.moving, assumed)

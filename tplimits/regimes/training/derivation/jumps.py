@@ -19,7 +19,7 @@ from tplimits.program.network.differentiate import partials
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, Lookup, axis_symbol, entries, with_names
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import hidden_jumps
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin, made_of, through_names
+from tplimits.program.nodes.kinds import Nonlin, OuterNonlin, made_of, through_names
 from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> Non
     moved = {network.initial_names[name] for name in moving}
     for position in sorted(network.read):
         s = network[position]
-        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and (s.body.has(*JUMPS) or _hides_a_jump(s.body))):
+        if not (isinstance(s, Nonlin) and (s.body.has(*JUMPS) or _hides_a_jump(s.body))):
             continue
         found = _crossed(network, _written_out(network, position), moved)
         if found is not None and not _is_continuous_beyond(network, position, moved):

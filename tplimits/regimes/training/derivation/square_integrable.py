@@ -27,7 +27,7 @@ from tplimits.program.nodes.branches import BRANCHES
 from tplimits.program.nodes.entries import AxisSum, Entry, GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import maximum, minimum
-from tplimits.program.nodes.kinds import Avg, Instruction, OuterNonlin, ScalarNonlin, made_of, through_names
+from tplimits.program.nodes.kinds import Avg, Instruction, Nonlin, OuterNonlin, made_of, through_names
 from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -58,7 +58,7 @@ def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = 
 
     Raises NoLimitError where a hypothesis fails.
     """
-    functions = (s for s in network if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    functions = (s for s in network if isinstance(s, Nonlin))
     if not (any(is_special(s.body, Entry, GaussMean) for s in functions) or _has_kinks_of_means(network)):
         return None
     total = TotalProgram(network, trained)
@@ -111,7 +111,7 @@ def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
     doubts = {}
     for position in sorted(judged.unread):
         s, above = program[position], {position} | networkx.ancestors(program.graph, position)
-        if isinstance(s, (OuterNonlin, ScalarNonlin)) and is_special(s.body, Entry, GaussMean) and means & above:
+        if isinstance(s, Nonlin) and is_special(s.body, Entry, GaussMean) and means & above:
             named = program[min(means & above)].name
             reason = f"it rests on `{named}`, the mean of a function of two neurons, which is judged with the data"
             doubts[position] = replace(judged.moment_doubt(position, reason), later=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr, Integer, S
 
 from tplimits.program.nodes.entries import entries
-from tplimits.program.nodes.kinds import Avg, InitialScalar, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialScalar, InitialVector, MatMul, Nonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.training.derivation.square_integrable import kets_of
 
@@ -75,7 +75,7 @@ def _zeros(program: Program, known: Callable[[int], bool] = lambda position: Fal
             zero |= s.value == 0 and position not in program.inputs
         elif isinstance(s, (MatMul, Avg)):
             zero |= s.operand.source in zeros
-        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+        elif isinstance(s, Nonlin):
             gone = {e: S.Zero for e in entries(s.body) if e.source in zeros}
             zero |= bool(s.body.xreplace(gone) == 0)
         if zero:

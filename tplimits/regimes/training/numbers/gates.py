@@ -24,7 +24,7 @@ from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import BOUND, NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes, with_names
 from tplimits.program.nodes.functions import JUMPS, maximum, minimum, relu
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.training.numbers.replicates import ERRORS, ROUNDED, Seen, particles_missing
 from tplimits.regimes.training.numbers.rounding import ROUNDING, terms_of
@@ -69,7 +69,7 @@ def gates(program: Program) -> tuple[Gate, ...]:
         moving.append(position in places or any(moving[p] for p in s.operands))
     found: dict[Expr, list[int]] = {}
     for position, s in enumerate(program):
-        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if isinstance(s, Nonlin):
             # sets of expressions come in another order in every process, and gates are numbered
             jumps = s.body.atoms(*JUMPS)
             # sign(relu(s)) is 0 in half of the networks, and so it may be in all replicates
@@ -112,7 +112,7 @@ class Shifted(TotalProgram):
         instructions = list(program)
         for position in self.gate.positions:
             s = program[position]
-            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            assert isinstance(s, Nonlin)
             instructions[position] = replace(s, body=s.body.xreplace({node: moved}))
         return program.replace(instructions=tuple(instructions), arrays=(*program.arrays, self.by))
 

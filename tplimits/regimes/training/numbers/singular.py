@@ -19,7 +19,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.zero import positive
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes, with_names
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Nonlin, ScalarNonlin
 from tplimits.regimes.training.derivation.vanishing_gradients import vanishing_gradients
 from tplimits.regimes.training.numbers.continued import continued, of_scalars, places
 from tplimits.regimes.training.numbers.replicates import ROUNDED, Seen
@@ -60,7 +60,7 @@ def singular(total: TotalProgram) -> tuple[Singular, ...]:
     known: frozenset[int] = frozenset()
     for position in sorted(total.needed):
         s = program[position]
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             continue
         if positive(s.body, known):
             known |= {position}
@@ -237,7 +237,7 @@ def why_not_finite(run: Execution) -> str:
     program = run.program
     for position, array in enumerate(run.arrays):
         s = program[position]
-        if isinstance(s, (OuterNonlin, ScalarNonlin)) and array.size and not numpy.isfinite(array).all():
+        if isinstance(s, Nonlin) and array.size and not numpy.isfinite(array).all():
             for what, argument, root in places(s.body):
                 read = entries(argument)
                 # entries of vectors pass zero at single neurons, which is not a matter of scalars

@@ -37,7 +37,7 @@ from tplimits.program.nodes.entries import (
     width_symbol,
     with_names,
 )
-from tplimits.program.nodes.kinds import Avg, InitialScalar, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, InitialScalar, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, powers_of_n
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.products import Poly, lowest
@@ -135,7 +135,7 @@ class ScalarReader:
         s = self.lowering.program[entry.source]
         if isinstance(s, Avg):
             return self._is_nonnegative(s.operand)
-        return isinstance(s, (OuterNonlin, ScalarNonlin)) and bool(self.bounds(s.body)[0] >= 0)
+        return isinstance(s, Nonlin) and bool(self.bounds(s.body)[0] >= 0)
 
 
 def _refused_at_pole(lowering: Lowering, body: Expr, env: Mapping[Expr, int]) -> NoLimitError | None:
@@ -167,7 +167,7 @@ def insist_on_real(lowering: Lowering) -> None:
         seen.add(position := stack.pop())
         s = program[position]
         stack |= set(s.operands) - seen
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+        if not isinstance(s, Nonlin):
             continue
         lowering.here = position
         _insist_on_constants(lowering, s.body)
@@ -177,7 +177,7 @@ def insist_on_real(lowering: Lowering) -> None:
         if isinstance(s, ScalarNonlin):
             env: dict[Expr, int] = {axis_symbol(a): lowering.fresh(lowering.dimension_of(a)) for a in s.axes}
             roots(ScalarReader(lowering, env), s.body, lowering.where)
-        elif not s.slots and not (body := lowering.reading.inlined(s.body)).has(AxisSum):
+        elif isinstance(s, OuterNonlin) and not s.slots and not (body := lowering.reading.inlined(s.body)).has(AxisSum):
             # scalars are near their limits, whatever their sign could be
             found = tail_of(lowering, body.xreplace({e: S.One for e in entries(body) if not reads_vectors(e)}))
             if found.unreal and found.kind is Growth.INFINITE:
