@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import sympy
 from sympy import Expr, Integer, S, Symbol
 
 from tplimits.program.nodes.display_names import display_names
@@ -24,11 +23,9 @@ from tplimits.program.nodes.entries import (
     Lookup,
     N,
     canonical_bound_axes,
-    divides_by_vectors,
     entries,
     width_symbol,
 )
-from tplimits.program.nodes.functions import where
 from tplimits.program.nodes.hidden_domains import HiddenDomains
 from tplimits.program.nodes.identities import without_identities
 from tplimits.program.nodes.jump_signs import with_plain_signs, with_scaled_signs
@@ -47,7 +44,7 @@ from tplimits.program.nodes.kinds import (
     standing,
 )
 from tplimits.program.nodes.spellings import in_heads
-from tplimits.program.nodes.written_out import beside_singular
+from tplimits.program.nodes.written_out import beside_singular, with_poles
 from tplimits.program.parts import found, longer, put_in, remembered
 
 if TYPE_CHECKING:
@@ -65,7 +62,7 @@ class _Builder:
 
     def __init__(self, trace: Trace, returned: Iterable[int]) -> None:
         self.trace = trace
-        self.poles: dict[int, bool] = {}
+        self.poles = with_poles(trace.values)
         self.domains = HiddenDomains(trace.values)
         # what stands in its readers as it is defined, and is an instruction for its name alone
         self.written_out = beside_singular(trace.values, set(trace.forced))
@@ -77,7 +74,7 @@ class _Builder:
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
         kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        alone = (u for u in kept if not self._has_pole(u) and not self.domains.may_be_unreal(u))
+        alone = (u for u in kept if u not in self.poles and not self.domains.may_be_unreal(u))
         stack = [*returned, *(u for u in (*alone, *self.trace.forced) if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()
@@ -97,24 +94,11 @@ class _Builder:
                 # matrices and averages take one entry of an instruction as operand, no expression
                 if (looks_up or is_operand) and not self._is_entry(entry.source, roots, whole=looks_up):
                     roots.add(entry.source)
+                if looks_up:
+                    self.written_out.discard(entry.source)
         self._split(roots, sorted(seen))
         roots = {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
         return roots
-
-    def _has_pole(self, uid: int) -> bool:
-        """Whether a map is a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
-        if uid not in self.poles:
-            value = self.trace.values[uid]
-            self.poles[uid] = value.origin.kind == "map" and self._divides(value.expr)
-        return self.poles[uid]
-
-    def _divides(self, expr: Expr) -> bool:
-        """The same of an expression; of alternatives that are chosen between, where one is such a map."""
-        if isinstance(expr, Entry):
-            return self._has_pole(expr.source)
-        if isinstance(expr, (sympy.Add, sympy.Mul, where)):
-            return any(map(self._divides, expr.args[isinstance(expr, where) :]))
-        return divides_by_vectors(expr)
 
     def _split(self, roots: set[int], uids: list[int]) -> None:
         """Make instructions of maps that would be too long to write out in their users."""
@@ -151,7 +135,11 @@ class _Builder:
             self.roots |= scaled
             self._build()
         # sums of the same are one in a body, whatever their bound axes are called
-        while new := list(self.domains.found(self.roots, lambda e: canonical_bound_axes(self._resolve(e)))):
+        while new := list(
+            self.domains.found(
+                self.roots, self.roots - self.written_out, lambda e: canonical_bound_axes(self._resolve(e))
+            )
+        ):
             for user, part in new:
                 if part == user or self.trace.values[part].neurons:
                     self.domains.refuse(user, part)
@@ -278,8 +266,7 @@ class _Builder:
             read = value.expr.xreplace(place_of(entry, value.axes))
             assert isinstance(read, Entry), read
             entry = read
-        swap: dict[Expr, Expr] = {entry: Entry(Integer(self.where[entry.source]), *entry.args[1:])}
-        operand = self._with_data(entry.xreplace(swap))
+        operand = self._with_data(Entry(Integer(self.where[entry.source]), *entry.args[1:]))
         assert isinstance(operand, Entry), operand
         return operand
 
@@ -321,10 +308,8 @@ def _occurrences(expr: Expr) -> Iterator[Entry]:
 
 def _reads(value: Value) -> list[Entry]:
     kind, data = value.origin.kind, value.origin.data
-    if kind == "matmul":
-        return [data[3]]
-    if kind == "avg":
-        return [data[0]]
+    if kind in ("matmul", "avg"):
+        return [data[3] if kind == "matmul" else data[0]]
     if kind == "outer":
         return list(entries(data[0]))
     return list(entries(value.expr))

@@ -51,10 +51,13 @@ class HiddenDomains:
         asked = self.chooses and value.width is not None and value.origin.kind == "map"
         return asked and any(not self._stays(node, u) for node, u in real_where(value.expr))
 
-    def found(self, roots: set[int], resolved: Callable[[Expr], Expr]) -> Iterator[tuple[int, int]]:
-        """(user, value) where a body has lost a domain of what is written out in it: the last value that has it."""
+    def found(self, roots: set[int], apart: set[int], resolved: Callable[[Expr], Expr]) -> Iterator[tuple[int, int]]:
+        """(user, value) where a body has lost a domain of what is written out in it: the last value that has it.
+
+        `apart`: the instructions that are read by their names, and not written out.
+        """
         for user in sorted(roots):
-            parts = self._parts(user, roots)
+            parts = self._parts(user, apart)
             for part in sorted({user, *parts}):
                 for place in self._places(part):
                     place = place.of(_bare(resolved(place.argument)))
@@ -62,7 +65,7 @@ class HiddenDomains:
                     if place.argument.is_number and place.argument.is_positive:
                         continue  # what is written out may be a number: √(1 + 0·x)
                     if not place.is_in(whole) or (part != user and place.may_leave(whole)):
-                        over = [p for p in parts if part == p or part in self._parts(p, roots)]
+                        over = [p for p in parts if part == p or part in self._parts(p, apart)]
                         bodies = {p: resolved(self.body(p)) for p in over}
                         having = [p for p, b in bodies.items() if place.is_in(b) and not place.may_leave(b)]
                         yield user, max(having, default=part)
@@ -81,13 +84,13 @@ class HiddenDomains:
         value = self.values[uid]
         return value.origin.data[0] if value.origin.kind == "outer" else value.expr
 
-    def _parts(self, uid: int, roots: set[int]) -> set[int]:
+    def _parts(self, uid: int, apart: set[int]) -> set[int]:
         """The maps that are written out in a value."""
         stack, seen = [uid], set[int]()
         while stack:
             value = self.values[stack.pop()]
             read = set(value.made_of) | sources(self.body(value.uid))
-            new = {p for p in read - seen - roots if self.values[p].origin.kind in ("map", "outer")}
+            new = {p for p in read - seen - apart if self.values[p].origin.kind in ("map", "outer")}
             seen |= new
             stack += new
         return seen

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Function, Mul
+from sympy import Add, Expr, Function, Mul
 
 from tplimits.program.nodes.domains import is_singular
-from tplimits.program.nodes.entries import AxisSum, Entry, sources
+from tplimits.program.nodes.entries import AxisSum, Entry, divides_by_vectors, sources
+from tplimits.program.nodes.functions import where
 from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
@@ -43,6 +44,24 @@ def beside_singular(values: Sequence[Value], kept: Collection[int]) -> set[int]:
         # what stands in a sum alone is beside nothing, unless the sum itself stands in another function
         for term in _terms(bodies[u]) if u not in found else [bodies[u]]:
             found |= _beside(term, singular, leaves, u in found) & plain
+    return found
+
+
+def with_poles(values: Sequence[Value]) -> set[int]:
+    """The maps that are a multiple of what is divided by a vector that may be zero, or a sum with such a term."""
+    found: set[int] = set()
+
+    def divides(expr: Expr) -> bool:
+        if isinstance(expr, Entry):
+            return expr.source in found
+        if isinstance(expr, (Add, Mul, where)):
+            # of alternatives that are chosen between, where one is such a map
+            return any(map(divides, expr.args[isinstance(expr, where) :]))
+        return divides_by_vectors(expr)
+
+    for uid, value in enumerate(values):
+        if value.origin.kind == "map" and divides(value.expr):
+            found.add(uid)
     return found
 
 
