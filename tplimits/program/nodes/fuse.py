@@ -103,15 +103,16 @@ class _Builder:
     def _split(self, roots: set[int], uids: list[int]) -> None:
         """Make instructions of maps that would be too long to write out in their users."""
         lengths: dict[int, int] = {}
+        apart = roots - self.written_out
         for uid in uids:
             value = self.trace.values[uid]
-            whole = roots - self.written_out
-            read = [0 if e.source in whole else lengths[e.source] for e in _occurrences(value.expr)]
+            read = [0 if e.source in apart else lengths[e.source] for e in _occurrences(value.expr)]
             # what it would be with all maps written out, each as often as it is read: sharing does not help a written
             # body
             lengths[uid] = sum(read) + _operations(value.expr) + len(read)
             if lengths[uid] > _LONGEST and not value.neurons:
                 roots.add(uid)
+                apart.add(uid)
                 self.written_out.discard(uid)
 
     def _is_entry(self, uid: int, roots: set[int], whole: bool) -> bool:
