@@ -47,7 +47,7 @@ def bracket():
 
 
 def cosines(law):
-    """E cos S cos S′ of S = s g, S′ = s′ g′ with (s, s′) and (g, g′) of a law: E exp(−sᵀ M s/2) = det(1 + law M)^(−1/2)."""
+    """E cos S cos S′ of S = s g, S′ = s′ g′, (s, s′) and (g, g′) of a law: E exp(−sᵀ M s/2) = det(1 + law M)^(−1/2)."""
     found = [np.linalg.det(np.eye(2) + law @ (law * [[1, k], [k, 1]])) ** -0.5 for k in (1, -1)]
     return sum(found) / 2
 
