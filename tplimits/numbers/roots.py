@@ -20,12 +20,16 @@ def spectrum(covariance: Array) -> tuple[Array, Array]:
 
 def root(covariance: Array) -> Array:
     """R with R Rᵀ = C, its columns along the eigenvectors, the shortest first."""
-    return along(*spectrum(covariance))
+    return along(covariance, *spectrum(covariance))
 
 
-def along(values: Array, vectors: Array) -> Array:
-    """R with R Rᵀ = C from the eigenvalues and eigenvectors of C."""
-    return vectors * numpy.sqrt(values.clip(0.0))[..., None, :]
+def along(covariance: Array, values: Array, vectors: Array) -> Array:
+    """R with R Rᵀ = C from the eigenvalues and eigenvectors of C; 0 for variables of no variance.
+
+    Rounding would leave 10⁻¹⁷ of them, which a jump at zero takes for something.
+    """
+    varies = numpy.einsum("...ii->...i", covariance) > 0
+    return vectors * numpy.where(varies[..., None], numpy.sqrt(values.clip(0.0))[..., None, :], 0.0)
 
 
 def composed(values: Array, vectors: Array) -> Array:

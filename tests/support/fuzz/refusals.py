@@ -19,6 +19,7 @@ REASONS = {
     "root of a vanishing scalar": r"stands under (the|a) root",
     "not finite at a limit": r"is not finite|divided by, or in a logarithm|singular value|division by|has a pole at",
     "moment not established": r"moment not established|not established",
+    "logits moved by earlier ones": r"the move of a random logit that other random logits take part in",
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
     "readout not fresh": r"fresh",
@@ -52,7 +53,7 @@ DOCUMENTED = frozenset(
             "two neurons",
         ),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear", "several dense layers"),
-        *("no polynomial of the state", "mixture", "kink where a logit settles"),
+        *("no polynomial of the state", "mixture", "logits moved by earlier ones", "kink where a logit settles"),
         *(
             "too many variables",
             "tied weights in a block",

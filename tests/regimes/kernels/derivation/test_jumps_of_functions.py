@@ -5,6 +5,8 @@ import pytest
 
 import tplimits as tp
 
+SHIFTED = tp.init(mean=-1, std=0.5)
+
 
 @tp.network
 def chosen(ξ: tp.Input["d"], U: tp.Vector["d"], R: tp.Matrix, v: tp.Vector):
@@ -140,3 +142,34 @@ def test_a_condition_that_holds_at_almost_every_neuron_has_no_delta():
     # relu(h) is 0 at half of the neurons, and what is chosen jumps by a half at its end
     with pytest.raises(tp.NoLimitError, match="jump"):
         _ = chosen_where(tp.relu).ntk
+
+
+def of_shifted(function):
+    """Kernels of S f(c) with c of mean −1 and standard deviation ½."""
+
+    @tp.network
+    def net(S: tp.Matrix, ξ: tp.Input["d"], v: tp.Vector, c: tp.Vector = SHIFTED):
+        return v * (S @ function(c))
+
+    return tp.derive(net, tp.Kernels())
+
+
+@pytest.mark.parametrize(
+    ("sharp", "plain", "wrong"),
+    [
+        (lambda c: c * tp.step(c * tp.tanh(c)), lambda c: c, tp.relu),
+        (lambda c: tp.step(c * tp.tanh(c)) * (c + c**2), lambda c: c + c**2, lambda c: tp.relu(c) + c**2),
+        (lambda c: c * tp.step(tp.tanh(c)), tp.relu, lambda c: c),
+        (lambda c: c * tp.step(c**2 * tp.tanh(c)), tp.relu, lambda c: c),
+    ],
+)
+def test_jumps_of_functions_of_a_vector_with_a_mean(sharp, plain, wrong):
+    """They are where those of the vector are: one that only touches zero is 1, and c step(tanh c) is relu(c)."""
+    found, same, other = (of_shifted(f).evaluate(np.ones((1, 2))).ntk for f in (sharp, plain, wrong))
+    assert np.abs(found - same).max() < 1e-12 < 1e-2 < np.abs(found - other).max()
+
+
+@pytest.mark.parametrize("crossing", [lambda c: c * tp.step(c * tp.tanh(c - 1)), lambda c: (c - 1) * tp.step(c)])
+def test_jumps_where_the_function_is_not_zero_have_no_tangent_kernel(crossing):
+    with pytest.raises(tp.NoLimitError, match="derivatives of two jumps"):
+        of_shifted(crossing).evaluate(np.ones((1, 2))).ntk  # noqa: B018

@@ -77,3 +77,18 @@ def test_points_are_even_and_opposite():
 
 def test_times_are_told_as_one_says_them():
     assert [_time(x) for x in (119, 120, 7199, 7200, 36e5)] == ["119 s", "2 min", "120 min", "2 h", "1,000 h"]
+
+
+@pytest.mark.parametrize("sharp", [lambda h: tp.sign(h * tp.tanh(h)), lambda h: tp.step(h * tp.tanh(h))])
+def test_places_without_variance_are_on_no_side_of_a_jump(sharp):
+    """1 at all neurons of a token, 0 where there is none: outputs (1 + ½ + 1)/2 at both inputs, not of rounding."""
+
+    @tp.network
+    def shifted(p: tp.Vector["d"], ξ: tp.Input["token", "d"], v: tp.Vector):
+        y = sharp(tp.sum(p * ξ, over="d"))
+        return v * tp.mean(tp.relu(y + 0.5 * y.take(token=[1, -1], axes=("token",))), over="token")
+
+    X = np.array([[[0.1, 1.1], [-0.6, 1.1]], [[0.4, 1.1], [-0.6, 1.0]]])
+    K = tp.derive(shifted.bind(token=2), tp.Kernels(train=("v",))).evaluate(X).nngp
+    assert np.abs(K - 1.25**2).max() < 1e-12
+    assert np.abs(K - (2.25 + 3 * 1.5) / 4).min() > 1e-2, "1 beside the last token of one input, too"

@@ -128,6 +128,7 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
         if len(places) != 1:
             continue
         (z,) = places
+        argument, bounded, z = _centred(argument, bounded, z)
         if _touches(argument, z):
             return True
         power = _power(argument, z)
@@ -136,6 +137,17 @@ def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Expr]) -> b
         if power and sympy.expand(sympy.expand(bounded / z ** (power - 1)).xreplace({z: S.Zero})) == 0:
             return True
     return False
+
+
+def _centred(argument: Expr, bounded: Expr, z: Symbol) -> tuple[Expr, Expr, Symbol]:
+    """A function of one form a z + b and what stands beside its delta, with the form as the variable."""
+    for form in argument.atoms(sympy.Add):
+        slope = form.diff(z)
+        if slope.is_number and slope != 0:
+            w = sympy.Dummy(real=True)
+            place = {z: (w - form.xreplace({z: S.Zero})) / slope}
+            return sympy.expand(argument.xreplace(place)), bounded.xreplace(place), w
+    return argument, bounded, z
 
 
 def _touches(argument: Expr, z: Symbol) -> bool:

@@ -32,6 +32,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     TableEntry,
     second,
 )
+from tplimits.regimes.kernels.derivation.logits import why_moved
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ def derive_kernels(
             refusal = str(error)
         except NotAFunction:
             refusal = _TWO_JUMPS
+        if not refusal and (refusal := why_moved(state)):
+            ntk = S.Zero
         # a delta of a random logit is left over: no mean over draws meets it
         if not refusal and _holds_delta(state, ntk):
             ntk, refusal = S.Zero, _JUMP_OF_LOGIT

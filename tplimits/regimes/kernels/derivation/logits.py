@@ -6,6 +6,9 @@ A mean of neurons is a function m(s) of such logits, so that it moves with them 
 
 with δs_i of order 1, where means of all other tangents vanish.  x reads s_i itself, or an image W y whose variance is a
 function of logits: then E[x′(ŷ) δŷ] = Σ E[x″] E[y δy] by Stein's lemma, with the logits in y δy.
+
+A logit s = √n Avg(c y) of what earlier logits t made, y = y(t), is Gaussian given these.  A tangent moves it by
+√n Avg(c δy) and by √n Avg(c ∂y/∂t) δt: the latter is as large as s, and not independent of it.
 """
 
 from __future__ import annotations
@@ -92,6 +95,32 @@ def _moved_variance(state: Recursion, term: Term, images: Sequence[Of]) -> Expr:
     along = at_places(state, mean_given(state, direction(state, others, view)))
     moved = moved_mean(state, along * state.placed(node.operand, node.axes, image))
     return collapsed(term.coefficient * state.factor_of(view) * moved, term.bounds)
+
+
+def why_moved(state: Recursion) -> str:
+    """Why there is no tangent kernel given the logits: one that moves with others it is made of; "" where none does."""
+    for node in (state.nodes[position] for position in state.fluctuations):
+        if node.degree and node.operand is not None and _is_moved_by_logits(state, node.operand):
+            return (
+                f"`{node.name}` is the move of a random logit that other random logits take part in: they move it by "
+                "√n times an average of the fresh factors that it is made of itself, which is not independent of it, "
+                "and the mean of the tangent kernel given both is not offered. The NNGP is; for a tangent kernel train "
+                "only parameters behind the earlier logits (train=…)."
+            )
+    return ""
+
+
+def _is_moved_by_logits(state: Recursion, operand: Expr) -> bool:
+    """Whether a tangent reads those of logits, each of which counts: through images as well."""
+    for leaf in state.leaves(_outside(state, operand)):
+        node = state.nodes[leaf.node]
+        if not node.degree:
+            continue
+        if is_made_of(state, leaf) and state.infinite.isdisjoint(node.axes):
+            return True
+        if _is_moved_image(state, leaf) and node.operand is not None and _is_moved_by_logits(state, node.operand):
+            return True
+    return False
 
 
 def _outside(state: Recursion, expr: Expr) -> Expr:

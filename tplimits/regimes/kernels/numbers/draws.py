@@ -2,7 +2,8 @@
 
 Logits ⟨q|k⟩/√n are Gaussian with Cov(G_ai(ξ), G_bj(ξ′)) = P_ab(ξ, ξ′) R_ij(ξ, ξ′) for independent queries and keys: a
 product of tables whose indices are apart.  With roots P = L Lᵀ, R = M Mᵀ over all (input, place) the logits are L Z Mᵀ,
-Z white.  Other covariances are factored whole, and so are those of several fluctuations that are correlated.
+Z white.  Other covariances are factored whole, and so are those of several fluctuations that are correlated.  Logits of
+what earlier logits made, as of a second layer of attention, are Gaussian given these: a root for each draw of them.
 """
 
 from __future__ import annotations
@@ -77,12 +78,11 @@ class LogitDraws:
         sides, axes = self.tables[1, 2].sides, {p: self._axes(p) for p in nodes}
 
         def block(left: int, right: int) -> Array:
-            rows = [[self._block(self._law(p, q), axes[p], axes[q], left, right) for q in nodes] for p in nodes]
-            return numpy.block(rows)
+            return _whole([[self._block(self._law(p, q), axes[p], axes[q], left, right) for q in nodes] for p in nodes])
 
         root = self._root(block)
         rng = numpy.random.default_rng([self.seed, *nodes])
-        values = root @ rng.standard_normal((root.shape[1], self.many))
+        values = _applied(root, rng.standard_normal((root.shape[-1], self.many)))
         found: dict[int, list[Labelled]] = {p: [] for p in nodes}
         for side in (1, 2):
             inputs = sides[side - 1]
@@ -114,9 +114,7 @@ class LogitDraws:
                 for (_, group), root in zip(groups, roots, strict=True):
                     size = math.prod(inputs.sizes[plain_axis(a)] for a in group)
                     start = self._offset(group, side) + index * size
-                    one = numpy.moveaxis(
-                        numpy.tensordot(root[start : start + size], one, axes=(1, 0)), 0, len(groups) - 1
-                    )
+                    one = numpy.moveaxis(_applied(root[..., start : start + size, :], one), 0, len(groups) - 1)
                 if drawn is None:
                     drawn = numpy.empty((inputs.many, *one.shape))
                 drawn[index] = one
@@ -140,36 +138,53 @@ class LogitDraws:
         blocks = {key: block(*key) for key in keys}
         whole = blocks[1, 1]
         if len(keys) > 1:
-            whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
-        if len(whole) > _LARGEST:
+            across = blocks[1, 2]
+            whole = _whole([[whole, across], [across.swapaxes(-1, -2), blocks[2, 2]]])
+        if len(whole[0]) > _LARGEST or whole.size > _LARGEST**2:
+            given = f" for each of {len(whole)} draws of those that they are made of" if whole.ndim > 2 else ""
             raise EvaluationError(
-                f"random logits of {len(whole)} (input, token) places would have to be drawn together; the most is "
-                f"{_LARGEST}: give fewer inputs at a time."
+                f"random logits of {whole.shape[-1]} (input, token) places would have to be drawn together{given}; the "
+                f"most is {math.isqrt(_LARGEST**2 // (len(whole) if given else 1))}: give fewer inputs at a time."
             )
-        values, vectors = numpy.linalg.eigh((whole + whole.T) / 2)
+        values, vectors = numpy.linalg.eigh((whole + whole.swapaxes(-1, -2)) / 2)
+        largest = numpy.maximum(values[..., -1:], 1e-300)
         # covariances are rounded: a little below 0 is a singular one, more is a wrong one
-        if values[0] < -1e-8 * max(values[-1], 1e-300):
+        if (values[..., :1] < -1e-8 * largest).any():
             raise EvaluationError(
-                f"the covariance of the logits has the eigenvalue {values[0]:.3g}; it must have none below 0."
+                f"the covariance of the logits has the eigenvalue {values.min():.3g}; it must have none below 0."
             )
         # directions without variance, as of equal inputs, would be √rounding
-        kept = values > 1e-14 * max(values[-1], 1e-300)
-        root: Array = vectors[:, kept] * numpy.sqrt(values[kept])
-        return root if root.shape[1] else numpy.zeros((len(whole), 1))
+        kept = values > 1e-14 * largest
+        root: Array = vectors * numpy.sqrt(numpy.where(kept, values, 0))[..., None, :]
+        root = root[..., kept.reshape(-1, kept.shape[-1]).any(axis=0)]
+        return root if root.shape[-1] else numpy.zeros((*root.shape[:-1], 1))
 
     def _block(self, expr: Expr, group: Sequence[str], theirs: Sequence[str], left: int, right: int) -> Array:
+        """A covariance between (input, place) of two sides; before them the draws of earlier logits that it reads."""
         tables = self.tables[left, right]
         value = tables.frame(1, 2).value(expr)
-        order = ["input 1", *group, "input 2", *(a + SECOND for a in theirs)]
         one, other = tables.sides
-        sizes = [
-            one.many,
-            *(one.sizes[plain_axis(a)] for a in group),
-            other.many,
-            *(other.sizes[plain_axis(a)] for a in theirs),
-        ]
-        array = numpy.broadcast_to(value.at(order), sizes)
-        return array.reshape(one.many * math.prod(sizes[1 : 1 + len(group)]), -1)
+        rows = [one.many, *(one.sizes[plain_axis(a)] for a in group)]
+        columns = [other.many, *(other.sizes[plain_axis(a)] for a in theirs)]
+        given = ["draw"] if "draw" in value.labels else []
+        before = [self.many] * len(given)
+        order = [*given, "input 1", *group, "input 2", *(a + SECOND for a in theirs)]
+        array = numpy.broadcast_to(value.at(order), [*before, *rows, *columns])
+        return array.reshape(*before, math.prod(rows), math.prod(columns))
+
+
+def _whole(blocks: Sequence[Sequence[Array]]) -> Array:
+    """A matrix of blocks, one for each draw where some block has them."""
+    draws = numpy.broadcast_shapes(*(one.shape[:-2] for row in blocks for one in row))
+    return numpy.block([[numpy.broadcast_to(one, (*draws, *one.shape[-2:])) for one in row] for row in blocks])
+
+
+def _applied(root: Array, white: Array) -> Array:
+    """A root, or one for each draw, times (columns, …, draws)."""
+    if root.ndim == 2:
+        return numpy.tensordot(root, white, axes=(1, 0))
+    found: Array = numpy.einsum("drk,k...d->r...d", root, white)
+    return found
 
 
 def _is_infinite(kron: Kron, infinite: frozenset[str]) -> bool:

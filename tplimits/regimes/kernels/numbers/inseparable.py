@@ -212,7 +212,7 @@ class MeanPoints:
         if (lengths[:, 0] < -max(_ROUNDING, 1 / self.many) * numpy.maximum(trace, 0.0)).any():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
         written = continued(moment.integrand, independent(moment.variables))
-        roots = along(lengths, vectors)
+        roots = along(grams, lengths, vectors)
         parameters = {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
 
         def at(u: Array) -> Array:
