@@ -6,6 +6,7 @@ import pytest
 import sympy
 from sympy import Abs, Rational, sqrt, tanh
 
+import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.shells import diverging_pole
 
@@ -68,3 +69,14 @@ def test_of_dependent_variables_nothing_is_said():
     for position, symbol in enumerate((x, y)):
         gaussians.add(symbol.name, InitialSource(position, ()))
     assert not diverging_pole(1 / sqrt(R2), gaussians) and diverging_pole(1 / x, gaussians)
+
+
+def test_exponentials_of_exponentials_are_too_large_for_digits_and_leave_the_question_open():
+    """e^(−e^(2x/y)) at y = 1e-16 is no number of any length: nobody says that it diverges."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.exp(tp.maximum(tp.where(y, x / y, tp.exp(-tp.exp(2 * x / y))), x)))
+
+    with pytest.raises(tp.TplimitsError, match="not decided"):
+        tp.derive(program).evaluate()

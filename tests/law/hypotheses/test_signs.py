@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sympy
 from sympy import Abs, exp, tanh
 
+import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.signs import Signs
+from tplimits.program.nodes.functions import minimum
 
 x, y, z = sympy.symbols("x y z", real=True)
 
@@ -56,3 +59,33 @@ def test_affine_functions_with_open_constants_change_sign():
     signs = Signs(gaussians)
     assert signs.takes_negative(symbol + constant) and signs.takes_negative(-2 * symbol + constant)
     assert not signs.takes_negative(constant * symbol + 1) and not signs.takes_negative(symbol**2 + constant)
+
+
+def test_what_is_no_real_number_at_a_point_is_not_seen_there(signs):
+    smaller = minimum(y, exp(sympy.sqrt(x)))
+    assert not signs.nonzero_at(smaller, {x: -1.0}) and signs.nonzero_at(smaller, {x: 1.0})
+
+
+@pytest.mark.long
+def test_kernels_of_a_minimum_with_a_root():
+    """min(e^(√|x|), y) log(1 + |x|) for independent normal x and y: by a grid, fine at the root."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(V * ξ, over="d")
+        return v * tp.minimum(tp.exp(tp.sqrt(tp.abs(x))), y) * tp.log(tp.abs(x) + 1)
+
+    found = tp.derive(net, tp.Kernels()).evaluate(np.array([[0.6, 0.8]]))
+    # x = r² for both of its signs
+    r, y = np.meshgrid((np.arange(1000) + 0.5) * 3e-3, (np.arange(4000) - 1999.5) * 4e-3, indexing="ij")
+    mass = 2 * np.exp(-(r**4 + y**2) / 2) / (2 * np.pi) * 2 * r * 3e-3 * 4e-3
+    least, log = np.minimum(np.exp(r), y), np.log1p(r**2)
+    by_x = np.where(np.exp(r) < y, np.exp(r) / (2 * r), 0) * log + least / (1 + r**2)
+    by_y = np.where(y < np.exp(r), log, 0)
+    nngp, slopes = (mass * (least * log) ** 2).sum(), (mass * (by_x**2 + by_y**2)).sum()
+    for value, error, truth in (
+        (found.nngp, found.nngp_error, nngp),
+        (found.ntk, found.ntk_error, nngp + slopes),
+    ):
+        assert abs(value.item() - truth) < 4 * error.item() < 0.02 * truth
+        assert abs(value.item() - 1.03 * truth) > 4 * error.item()

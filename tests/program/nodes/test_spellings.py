@@ -65,3 +65,47 @@ def test_a_root_that_a_spelling_leaves_is_refused():
     assert program(lambda x: tp.maximum(x, 0)).evaluate()["return"].value == pytest.approx(1 / np.sqrt(2 * np.pi))
     with pytest.raises(tp.TplimitsError, match=r"not real|root"):
         program(lambda x: tp.maximum(x, 0) - 1).evaluate()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "written"])
+def test_a_sigmoid_of_a_sum_is_one_head_at_every_depth(named):
+    """h ← h/2 + eʰ/(1 + eʰ), three times: exponents that are sums cancel, too."""
+
+    def named_parts(h):
+        above = tp.exp(h)
+        below = 1 + above
+        share = above / below
+        return h / 2 + share
+
+    def written(h):
+        return h / 2 + tp.exp(h) / (1 + tp.exp(h))
+
+    @tp.program
+    def program(x: tp.Vector):
+        layer = named_parts if named else written
+        return tp.avg(layer(layer(layer(x))))
+
+    def truth(shift):
+        def value(h):
+            for _ in range(3):
+                h = h / 2 + shift / (1 + np.exp(-h))
+            return h
+
+        return integrate.quad(lambda x: value(x) * stats.norm.pdf(x), -12, 12)[0]
+
+    found = tp.derive(program).evaluate()["return"].value
+    assert found == pytest.approx(truth(1), rel=1e-9)
+    assert found != pytest.approx(truth(1.0001), rel=1e-6)
+
+
+def test_a_power_that_is_a_constant_stands_beside_an_exponential():
+    @tp.program
+    def program(x: tp.Vector, *, c):
+        return tp.avg(tp.sigmoid(x) ** c * tp.exp(-x))
+
+    limit = tp.derive(program)
+    for c in (0.5, 2):
+        truth = integrate.quad(lambda x, c=c: (1 + np.exp(-x)) ** -c * np.exp(-x) * stats.norm.pdf(x), -20, 20)[0]
+        found = limit.evaluate(constants={"c": c})["return"].value
+        assert found == pytest.approx(truth, rel=1e-8)
+        assert found != pytest.approx(1.0001 * truth, rel=1e-6)

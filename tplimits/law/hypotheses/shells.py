@@ -81,7 +81,7 @@ def _diverges(expr: Expr, zeros: Locus, variables: list[Symbol]) -> bool:
             )
             try:
                 value = None if place is None else expr.xreplace(place).evalf(_DIGITS // 2)
-            except OverflowError:  # what is e^(−1/ε²) beside 1 has too many digits in between
+            except (OverflowError, MemoryError):  # what is e^(−1/ε²) beside 1 has too many digits in between
                 value = None
             # one direction without growth is enough to say nothing: INFINITE must be certain
             if value is None or not value.is_comparable or value == 0:

@@ -62,10 +62,17 @@ def _samples(expr: Expr, variables: tuple[Symbol, ...]) -> Sequence[Sample]:
     for scale in (0.5, 1.0, 2.0, 4.0):
         for _ in range(6):
             point = {v: generator.gauss(0, scale) for v in variables}
-            value = expr.xreplace({v: sympy.Float(x) for v, x in point.items()}).evalf()
+            value = _at(expr, point)
             if value.is_real and value.is_comparable:
                 result.append((point, float(value)))
     return result
+
+
+def _at(expr: Expr, point: Mapping[Symbol, float], digits: int = 15) -> Expr:
+    try:
+        return expr.xreplace({v: sympy.Float(x, digits) for v, x in point.items()}).evalf(digits)
+    except ValueError:  # no complex number is the smaller one: min(√x, y) at x < 0
+        return sympy.nan
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +87,7 @@ def _sign_change(expr: Expr, variables: tuple[Symbol, ...]) -> Mapping[Symbol, f
         middle = {v: (below[v] + above[v]) / 2 for v in below}
         if middle in (below, above):  # nothing lies between
             break
-        value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
+        value = _at(expr, middle, 30)
         if not value.is_comparable or abs(value) < _NOTHING:
             return middle
         if value < 0:
@@ -109,5 +116,5 @@ class Signs:
         missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
         if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
             return False  # it may be a multiple of what vanishes there
-        value = expr.xreplace({v: sympy.Float(x) for v, x in {**point, **missing}.items()}).evalf()
+        value = _at(expr, {**point, **missing})
         return bool(value.is_comparable and abs(value) > 1e-6) or not expr.free_symbols & set(point)

@@ -77,8 +77,9 @@ def _product(expr: Expr) -> Expr:
         base, power = factor.as_base_exp()
         for other in expr.args if isinstance(base, sigmoid) else ():
             share = sympy.cancel(other.args[0] / -base.args[0]) if isinstance(other, sympy.exp) else S.NaN
-            if share.is_Integer and 0 < share <= power:
-                return _product(expr / (factor * other) * sigmoid(-base.args[0]) ** share * base ** (power - share))
+            if share.is_Integer and power.is_number and 0 < share <= power:
+                made = sigmoid(-base.args[0]) ** share, base ** (power - share)
+                return _product(sympy.Mul(*_without(expr, factor, other), *made))
         number, rest = factor.as_coeff_Add()
         if number != 1 or not isinstance(rest, sympy.erf):
             continue
@@ -86,8 +87,13 @@ def _product(expr: Expr) -> Expr:
         for other in expr.args:
             share = S.NaN if other == factor or other.is_number else sympy.cancel(other / u)
             if share.is_Rational:
-                return expr / (other * factor) * 2 * share * gelu(u)
+                return sympy.Mul(*_without(expr, factor, other), 2 * share, gelu(u))
     return expr
+
+
+def _without(product: Expr, *factors: Expr) -> list[Expr]:
+    # a quotient is no way to say it: SymPy keeps e^(u + v) e^(−u − v)
+    return [f for f in product.args if f not in factors]
 
 
 def _sum(expr: Expr) -> Expr:
