@@ -71,7 +71,7 @@ def test_what_stands_behind_a_jump_has_an_operator():
 
 @pytest.mark.parametrize("regime", [tp.NeuralTangent, tp.MaximalUpdate])
 def test_networks_move_nothing_that_stands_in_front_of_a_jump_alone(regime):
-    """Against networks in NumPy, which leave out what is 0 almost everywhere: f = Σ v (sign(x) + |y|)/n^a, x at rest."""
+    """Against networks in NumPy, which leave out what is 0 almost everywhere: f = Σ v (sign x + |y|)/n^a, x at rest."""
 
     @tp.network
     def network(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
