@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import Nonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
 from tplimits.program.parts import found
 from tplimits.regimes.training.derivation import by_parameter
-from tplimits.regimes.training.derivation.jumps import held_behind, refuse_jumps
+from tplimits.regimes.training.derivation.jumps import refuse_jumps
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def derive_maximal(
     for position in sorted(network.read):
         if isinstance(s := network[position], Nonlin):
             _refuse_growth(network, position, s.body)
-    held = held_behind(network, optimizers, exact)
-    recursion = MaximalRecursion(network, held, exact, assumed=tuple(assumed))
+    recursion = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
     kets = judged(network, recursion.moving, assumed)
     refuse_jumps(network, recursion.moving, "2.9.25")
     if kets is None:
