@@ -281,3 +281,38 @@ def test_the_limits_of_rounded_poles_are_accepted_and_others_rejected(name):
     design = {"widths": (64, 128, 256, 512), "draws": (2000, 1000, 500, 250), "seed": 3}
     assert tp.check(limit, **design).accepted
     assert not tp.check(limit, **design, claims={"return": truth + 0.15}).accepted
+
+
+#: roots of scalars that vanish in the limit, and the power of n that their means fall by
+ROOTS = {
+    "a difference": (lambda s, t, u: tp.sqrt(tp.abs(s - t)), 0.25),
+    "one side": (lambda s, t, u: tp.sqrt(tp.relu(s - t)), 0.25),
+    "without a name": (lambda s, t, u: tp.sqrt(tp.abs(u)), 0.25),
+    "a length": (lambda s, t, u: tp.sqrt((s - t) ** 2 + u**2), 0.5),
+}
+
+
+@pytest.mark.parametrize("case", ROOTS)
+def test_roots_that_vanish_in_the_limit_are_accepted_and_others_rejected(case):
+    root, power = ROOTS[case]
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s, t = tp.avg(x**2), tp.avg(y**2)
+        r = root(s, t, tp.avg(x * y))
+        return tp.avg(x**2 * r)
+
+    few = {"widths": (16, 32, 64, 128, 256, 512), "draws": (8000,) * 6, "seed": 2, "progress": False}
+    limit = tp.derive(program)
+    verdict = tp.check(limit, **few)
+    assert verdict.accepted
+    assert tp.check(limit, claims={"r": 0.4, "s": 1, "t": 1}, **few).accepted is False
+    # networks in NumPy fall by that power, and no other
+    rng, means = np.random.default_rng(3), []
+    for n in (32, 512):
+        x, y = rng.standard_normal((2, 2000, n))
+        s, t, u = (x * x).mean(axis=1), (y * y).mean(axis=1), (x * y).mean(axis=1)
+        roots = {"a difference": abs(s - t) ** 0.5, "one side": np.maximum(s - t, 0) ** 0.5}
+        roots |= {"without a name": abs(u) ** 0.5, "a length": np.hypot(s - t, u)}
+        means.append(np.log(roots[case].mean()))
+    assert abs((means[0] - means[1]) / np.log(16) - power) < 0.04

@@ -5,10 +5,10 @@ of √n (a shaped activation (1 + c/√n) relu, or a function of a fluctuation s
 L + b/√n + c/n + ...  So does a kink where a scalar may tend (`has_corner`).  A bare fluctuation scalar
 √n·Avg does not, as long as only its covariance is judged.
 
-A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
-vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.  A pole,
-a root or a logarithm that s rounds off, (h² + s²)^p, is another function of h where |h| < |s|, as large as |s|^(2p):
-its mean moves by |s|^(1 + 2p).
+A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n and E √|s| = c n^(−1/4) where s tends to 0.  A
+kink of a function of a vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of
+relu(s h), is not.  A pole, a root or a logarithm that s rounds off, (h² + s²)^p, is another function of h where
+|h| < |s|, as large as |s|^(2p): its mean moves by |s|^(1 + 2p).
 
 Training in the operator regime moves entries by n^(−1/2), and across a kink of any function that leaves a bias: the
 entries that are moved through it are a share n^(−1/2), each by n^(−1/2), on the side that has the larger gradient and
@@ -26,8 +26,10 @@ whose powers |avg(q k)| = avg(q k) sgn(avg(q k)) thus brings in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import networkx
@@ -45,6 +47,10 @@ from tplimits.sampling.estimate import Series
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.sampling.claims import Claim
+
+
+#: how far beside their limits scalars are looked at, and denominators of powers
+_BESIDE, _FINEST = (1e-2, 1e-4), 60
 
 
 def has_corner(program: Program, position: int, beside_vectors: bool = False) -> bool:
@@ -97,6 +103,50 @@ def rounded_off(program: Program, position: int) -> set[Fraction]:
     return found
 
 
+def rooted(program: Program, position: int, limits: Mapping[int, float]) -> set[Fraction]:
+    """The powers of 1/n below 1 that roots of scalars bring in where what is under them tends to 0, by `limits`.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def apart(x: tp.Vector, y: tp.Vector):
+    ...     s, t = tp.avg(x**2), tp.avg(y**2)
+    ...     return tp.sqrt(tp.abs(s - t))
+    >>> averages = [p for p, s in enumerate(apart) if isinstance(s, Avg)]
+    >>> [sorted(map(str, rooted(apart, apart.returns[0], dict(zip(averages, at))))) for at in ((1, 1), (1, 2))]
+    [['1/4', '3/4'], []]
+    """
+    instruction, found = program[position], set[Fraction]()
+    if not isinstance(instruction, Nonlin):
+        return found
+    for node in instruction.body.atoms(sympy.Pow):
+        if node.exp.is_Integer or not (node.exp.is_Rational and node.exp.is_positive):
+            continue
+        read = {int(e.source) for e in node.base.atoms(Entry)}
+        known = {p: limits[p] for p in read if p in limits}
+        if limits.get(position) == 0 and instruction.body.as_coeff_Mul()[1] == node:
+            # it is 0: so is what nothing is claimed of, or differences of that
+            known = {**dict.fromkeys(read, 0.0), **known}
+        if read and known.keys() == read and (order := _order(program, node.base, known)):
+            least = order / 2 * Fraction(str(node.exp)).limit_denominator(_FINEST)
+            found |= {p for p in (least, least + Fraction(1, 2)) if p < 1}
+    return found
+
+
+def _order(program: Program, base: Expr, limits: Mapping[int, float]) -> Fraction:
+    """The order of the zero that a function of scalars has at their limits; 0 of none."""
+    read = sorted(base.atoms(Entry), key=str)
+    if not all(_fluctuates(program, e.source) for e in read):
+        return Fraction(0)
+
+    def beside(t: float) -> float:  # each scalar by another share
+        return abs(complex(sympy.N(base.xreplace({e: limits[int(e.source)] + t / k for k, e in enumerate(read, 2)}))))
+
+    near, far = map(beside, _BESIDE)
+    if not (read and near > far > 0 and beside(0) < far / 100):
+        return Fraction(0)
+    return Fraction(round(4 * math.log(near / far) / math.log(_BESIDE[0] / _BESIDE[1])), 4)
+
+
 def _touches(program: Program, argument: Expr) -> bool:
     """Whether a function of vectors that does not cross zero may reach it where scalars that fluctuate vanish."""
     read = argument.atoms(Entry)
@@ -131,21 +181,35 @@ def _fluctuates(program: Program, position: int) -> bool:
 
 
 def series(
-    program: Program, observables: Mapping[str, Observable], claim: Claim, given: Mapping[str, Any] | None = None
+    program: Program,
+    observables: Mapping[str, Observable],
+    claim: Claim,
+    given: Mapping[str, Any] | None = None,
+    limits: Mapping[int, float] = MappingProxyType({}),
 ) -> Series:
-    """The powers for one claim: 1/q, 2/q, ..., 1 when the program, as far as it matters, holds powers of n^(1/q)."""
+    """The powers for one claim: 1/q, 2/q, ..., 1 when the program, as far as it matters, holds powers of n^(1/q).
+
+    `limits` are those of scalars that are claimed, too: a root whose argument vanishes there brings in its own.
+    """
     constants = _constants(program, given or {})
     root, others = 1, set()
     for observable in (observables[x] for x in claim.labels):
         for position in _positions(observable):
             # whatever an observable is made of may hand its roots of n on to it
             for ancestor in networkx.ancestors(program.graph, position):
-                root = sympy.ilcm(root, _root(program, ancestor, constants))
-                others |= rounded_off(program, ancestor)
-            others |= rounded_off(program, position)
+                root = sympy.ilcm(root, _root(program, ancestor, constants, limits))
+                others |= rounded_off(program, ancestor) | rooted(program, ancestor, limits)
+            others |= rounded_off(program, position) | rooted(program, position, limits)
             if claim.statistic == "mean" or not _bare_fluctuation(program, program[position], constants):
-                root = sympy.ilcm(root, _root(program, position, constants))
+                root = sympy.ilcm(root, _root(program, position, constants, limits))
     return Series(tuple(sorted(others.union(Fraction(i, int(root)) for i in range(1, int(root) + 1)))))
+
+
+def limits_of(observables: Mapping[str, Observable], claims: Iterable[Claim]) -> dict[int, float]:
+    """What scalars without axes are claimed to tend to, by their positions."""
+    means = (claim for claim in claims if claim.statistic == "mean")
+    read = ((observables[claim.label], claim.value) for claim in means)
+    return {o.key[0]: float(value) for o, value in read if not isinstance(o, BracketObservable)}
 
 
 def _positions(observable: Observable) -> tuple[int, ...]:
@@ -160,9 +224,11 @@ def _constants(program: Program, given: Mapping[str, Any]) -> dict[Expr, Expr]:
     return {constant_symbol(c): v for c, v in values.items() if isinstance(v, Expr)}
 
 
-def _root(program: Program, position: int, constants: Mapping[Expr, Expr]) -> int:
+def _root(program: Program, position: int, constants: Mapping[Expr, Expr], limits: Mapping[int, float]) -> int:
     """The q such that an instruction holds powers of n^(1/q), and no smaller one."""
-    instruction, q = program[position], 2 if has_corner(program, position) else 1
+    # a kink under a root that vanishes, √|s|, has the powers of the root
+    q = 2 if has_corner(program, position) and not rooted(program, position, limits) else 1
+    instruction = program[position]
     widths = [width_symbol(w) for w in program.widths]
     for expr in instruction.expressions:
         for power in expr.xreplace(dict(constants)).atoms(sympy.Pow):

@@ -23,7 +23,7 @@ from tplimits.progress import reporting
 from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed, sample_pilot
 from tplimits.sampling.claims import Claim, checked
 from tplimits.sampling.controls import Plain
-from tplimits.sampling.powers import series
+from tplimits.sampling.powers import limits_of, series
 from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
@@ -199,7 +199,8 @@ def _inquiry(
 ) -> Inquiry:
     known = {o.label: o for o in observables(program)}
     found = checked(claims, list(known.values()))
-    forms = tuple(series(program, known, claim, given.constants) for claim in found)
+    limits = limits_of(known, found)
+    forms = tuple(series(program, known, claim, given.constants, limits) for claim in found)
     used = dict.fromkeys(label for claim in found for label in claim.labels)
     sampler = Sampler(program, tuple(known[label] for label in used), sampling.seed, given.ratios, given.constants)
     # all claims share the draws: the widths must do for the form with most parameters

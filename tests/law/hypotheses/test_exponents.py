@@ -189,3 +189,47 @@ def test_logarithms_that_may_be_infinite_stay_refused():
     zero_on_half = sympy.exp(tp_functions.relu(x) ** 3) - 1
     for argument in (sympy.exp(x**3) - sympy.exp(y**3), sympy.exp(x**3) * (1 + sympy.sign(y)), zero_on_half):
         assert not tail(sympy.log(argument), law).established
+
+
+@pytest.mark.parametrize(
+    "exponent",
+    [
+        lambda x, y: -tp.sqrt(x),
+        lambda x, y: -(tp.log(x) ** 2),
+        lambda x, y: tp.tanh(tp.sqrt(x)),
+        lambda x, y: -tp.abs(tp.sqrt(x + y)),
+        lambda x, y: tp.minimum(tp.log(x), 0),
+        lambda x, y: tp.sin(tp.log(x) - y),
+    ],
+)
+def test_bounded_exponentials_of_what_is_not_real_are_refused_as_that(exponent):
+    """Half of the neurons of every network have no number, however small an exponential would be where it is real."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.exp(exponent(W @ x, y)))
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
+        return v * tp.exp(exponent(tp.sum(U * ξ, over="d"), tp.sum(V * ξ, over="d")))
+
+    for derived in (lambda: tp.derive(program), lambda: tp.derive(network, tp.Kernels()).evaluate([[1.0, 0.0]])):
+        with pytest.raises(tp.NoLimitError, match="is not real with positive probability"):
+            derived()
+
+
+@pytest.mark.parametrize(
+    ("exponent", "stable"),
+    [
+        (lambda x: -(tp.log(tp.abs(x)) ** 2), lambda x: -(numpy.log(x) ** 2)),
+        (lambda x: -tp.sqrt(tp.abs(x)), lambda x: -numpy.sqrt(x)),
+    ],
+)
+def test_bounded_exponentials_of_what_is_real_have_a_mean(exponent, stable):
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.exp(exponent(x)))
+
+    grid = (numpy.arange(1_000_000) + 0.5) * 1.2e-5
+    truth = 2 * 1.2e-5 * (numpy.exp(stable(grid) - grid**2 / 2)).sum() / numpy.sqrt(2 * numpy.pi)
+    assert abs(tp.derive(program).evaluate()["return"].value - truth) < 1e-6

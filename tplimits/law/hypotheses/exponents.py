@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def exponential(exponent: Expr, growth: Callable[[Expr], Tail], gaussians: Randomness) -> Tail:
     """The tail of exp(exponent), where `growth` tells those of other expressions."""
     inner = growth(exponent)
+    if inner.unreal:  # before all bounds: exp(−√x) is no number where x < 0
+        return inner
     if bounds(exponent)[1] < sympy.oo:
         return Tail(Growth.BOUNDED)
-    if inner.unreal:
-        return inner
     exponent = without_names(exponent, gaussians)  # a name may stand for x + 1, or for |x|
     if bounds(exponent)[1] < sympy.oo:
         return Tail(Growth.BOUNDED)

@@ -1,10 +1,12 @@
 """One spelling for functions that have a head of their own: what is asked of the head is then known of all of them.
 
     max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
-    1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u)
+    1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u),
+    √(u² − 2u v + v²) = |u − v|,   log(u² − 2u v + v²) = 2 log|u − v|
 
 They are one function at every argument, with one derivative.  So are averages of them one instruction: two copies of
-√n ⟨1|x⟩ would be two fluctuations, of which a quotient has a pole where it has none.
+√n ⟨1|x⟩ would be two fluctuations, of which a quotient has a pole where it has none.  Of squares that are written out
+rounding may leave what is negative, which has no root.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from sympy import Expr, S
 
 from tplimits.program.nodes.domains import partial_parts
 from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softplus, step
-from tplimits.program.parts import heads, rebuilt, symbols
+from tplimits.program.parts import found, heads, holds, rebuilt, remembered, symbols
 
-#: an expression without any of these has no other spelling
+#: an expression without any of these, and without a square, has no other spelling
 _SPELLED = frozenset({maximum, relu, step, sympy.exp, sympy.erf})
+#: terms of squares
+_MOST = 45
 
 
 def in_heads(expr: Expr) -> Expr:
@@ -32,10 +36,12 @@ def in_heads(expr: Expr) -> Expr:
     (softplus(2*x), sigmoid(x)**2)
     >>> in_heads(y * sympy.exp(x) / (1 + sympy.exp(x)))
     y*sigmoid(x)
+    >>> in_heads(sympy.sqrt(x**2 - 2 * x * y + y**2))
+    Abs(x - y)
     >>> in_heads((8 * x - 6) * (1 + sympy.erf((8 * x - 6) / sympy.sqrt(2))) / 2)
     gelu(8*x - 6)
     """
-    if not expr.args or _SPELLED.isdisjoint(heads(expr)):
+    if not _has_others(expr):
         return expr
     whole = _in_heads(expr)
     # what is divided by, or is no number somewhere, stays, for whoever refuses it
@@ -43,8 +49,21 @@ def in_heads(expr: Expr) -> Expr:
     return expr if whole.has(sympy.zoo, sympy.nan) or partial - partial_parts(whole) else whole
 
 
+def _has_others(expr: Expr) -> bool:
+    if not expr.args:
+        return False
+    return not _SPELLED.isdisjoint(heads(expr)) or (
+        holds(expr, sympy.Add) and any(map(_reads_sum, found(expr, sympy.Pow, sympy.log)))
+    )
+
+
+def _reads_sum(expr: Expr) -> bool:
+    """Whether it is a root or a logarithm of a sum."""
+    return expr.args[0].is_Add and not (expr.is_Pow and expr.exp.is_Integer)
+
+
 def _in_heads(expr: Expr) -> Expr:
-    if not expr.args or _SPELLED.isdisjoint(heads(expr)):
+    if not _has_others(expr):
         return expr
     args = [_in_heads(a) for a in expr.args]
     whole = expr if args == list(expr.args) else rebuilt(expr, args)
@@ -56,13 +75,36 @@ def _larger(expr: Expr) -> Expr:
 
 
 def _raised(expr: Expr) -> Expr:
+    if expr.exp.is_number and _reads_sum(expr) and (root := _root(expr.base)) is not None:
+        return sympy.Abs(root) ** (2 * expr.exp)
     exponent = _above_one(expr.base) if expr.exp.is_number and expr.exp.is_negative else None
     return expr if exponent is None else sigmoid(-exponent) ** -expr.exp
 
 
 def _logarithm(expr: Expr) -> Expr:
+    if _reads_sum(expr) and (root := _root(expr.args[0])) is not None:
+        return 2 * sympy.log(sympy.Abs(root))
     exponent = _above_one(expr.args[0])
     return expr if exponent is None else softplus(exponent)
+
+
+@remembered(1 << 12)
+def _root(total: Expr) -> Expr | None:
+    """u of a sum that is u²; None for others."""
+    if not 2 < len(total.args) <= _MOST:
+        return None
+    try:
+        poly = sympy.Poly(total)
+    except sympy.PolynomialError:
+        return None
+    # the first and the last term of a square are squares: most sums are told by that
+    ends = (poly.terms()[0], poly.terms()[-1])
+    if not (poly.domain.is_ZZ or poly.domain.is_QQ) or any(c.is_negative or any(k % 2 for k in m) for m, c in ends):
+        return None
+    number, factors = poly.sqf_list()
+    if not number.is_positive or any(power % 2 for _, power in factors):
+        return None
+    return sympy.sqrt(number) * sympy.Mul(*(factor.as_expr() ** (power // 2) for factor, power in factors))
 
 
 def _above_one(expr: Expr) -> Expr | None:

@@ -8,9 +8,10 @@ import pytest
 from sympy import S
 
 import tplimits as tp
+from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes.kinds import Avg
 from tplimits.regimes.classification.derivation.cosets import INFINITY, MOST, Coset, Parity, hull_of, reduced, span
-from tplimits.regimes.classification.derivation.means import means_of, total_of
+from tplimits.regimes.classification.derivation.means import means_of
 from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.training.finite.networks import train
 

@@ -42,6 +42,9 @@ ZEROS: dict[str, tuple[Function, Function, int]] = {
     ),
     "1 + cos(3.14… q)": (lambda m, q: 1 + m.cos(math.pi * q), lambda m, q: -math.pi * m.sin(math.pi * q), 2),
     "1.1 q − .1 − q^1.1": (lambda m, q: 1.1 * q - 0.1 - q**1.1, lambda m, q: 1.1 - 1.1 * q**0.1, 2),
+    "log(q − log q)": (lambda m, q: m.log(q - m.log(q)), lambda m, q: (1 - 1 / q) / (q - numpy.log(q)), 2),
+    "log(q² − 2q + 2)": (lambda m, q: m.log(q * q - 2 * q + 2), lambda m, q: (2 * q - 2) / (q * q - 2 * q + 2), 2),
+    "max(q − log q, 1) − 1": (lambda m, q: m.maximum(q - m.log(q), 1) - 1, lambda m, q: 1 - 1 / q, 2),
     "q³ − 3q² + 3q − 1": (lambda m, q: q**3 - 3 * q**2 + 3 * q - 1, lambda m, q: 3 * (q - 1) ** 2, 3),
     "log q − q + 1 + (q − 1)²/2": (
         lambda m, q: m.log(q) - q + 1 + (q - 1) ** 2 / 2,

@@ -16,8 +16,8 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.tails import InfiniteMoment
 from tplimits.numbers.budget import operations
 from tplimits.program.network.tangent import Tangent
+from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes.kinds import Nonlin
-from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
 

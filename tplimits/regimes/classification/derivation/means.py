@@ -21,14 +21,13 @@ from sympy import Expr, Integer
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
-from tplimits.program.network.total import TotalProgram
+from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol, entries
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
     InitialScalar,
     Instruction,
-    MatMul,
     Nonlin,
     OuterNonlin,
     ScalarNonlin,
@@ -38,12 +37,10 @@ from tplimits.program.parts import found as found_in
 from tplimits.regimes.classification.derivation.disguise import disguised, vanishes_at_generic_data
 from tplimits.regimes.classification.derivation.near_limits import JUMPS
 from tplimits.regimes.classification.derivation.parity import parities
-from tplimits.regimes.classification.derivation.sizes import CONSTANT, NOTHING, Size, size_of
 from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:
-    from tplimits.program.network.backward import Backward, Use
     from tplimits.program.nodes.program import Program
 
 #: total programs of more instructions are judged by symmetry
@@ -66,41 +63,6 @@ class Means:
     falls: Mapping[int, Fraction] = field(default_factory=dict, compare=False)
     unknown: Mapping[int, str] = field(default_factory=dict, compare=False)
     limits: Mapping[int, Expr] = field(default_factory=dict, compare=False)
-
-
-@lru_cache(maxsize=32)
-def total_of(network: Program) -> Backward:
-    """The total program of a network, as networks run it: what passes a jump is 0, and no gradient of a parameter."""
-    found = TotalProgram(network).backward
-    still = _zeros(found.program)
-
-    def told(uses: Mapping[str, tuple[Use, ...]]) -> dict[str, tuple[Use, ...]]:
-        return {name: tuple(u for u in many if u.gradient.source not in still) for name, many in uses.items()}
-
-    if not still:
-        return found
-    return replace(found, gradients=told(found.gradients), shift_gradients=told(found.shift_gradients))
-
-
-def behind_jumps(network: Program) -> tuple[str, ...]:
-    """Parameters that the output depends on through jumps alone."""
-    whole, told = TotalProgram(network).backward, total_of(network)
-    moved = (name for name, uses in whole.gradients.items() if uses or whole.shift_gradients[name])
-    return tuple(name for name in moved if not (told.gradients[name] or told.shift_gradients[name]))
-
-
-def _zeros(program: Program) -> set[int]:
-    """The values that are 0 whatever weights and data are."""
-    found: set[int] = set()
-    for position, s in enumerate(program):
-        if isinstance(s, Nonlin):
-            size = size_of(s.body, lambda e: Size() if e.source in found else CONSTANT, program.known.width_symbols)
-            is_zero = size.total == NOTHING
-        else:
-            is_zero = isinstance(s, (Avg, MatMul)) and s.operand.source in found
-        if is_zero:
-            found.add(position)
-    return found
 
 
 @lru_cache(maxsize=32)

@@ -87,13 +87,19 @@ def at_sides(
             if side.body is not None and decided(side):
                 taken |= {node: side.body} if stays(side) else {}
             elif isinstance(node, (functions.maximum, functions.minimum)):
-                other, one = sorted(node.args, key=lambda a: len(entries(a)))  # numbers cancel with others around it
-                sign = 1 if isinstance(node, functions.maximum) else -1
-                taken[node] = other + sign * functions.relu(sign * (one - other))
+                other, sign, bend = as_bend(node)
+                taken[node] = other + sign * functions.relu(bend)
         if not taken:
             break
         expr = put_in(expr, taken, {})
     return expr
+
+
+def as_bend(node: functions.maximum | functions.minimum) -> tuple[Expr, int, Expr]:
+    """(b, ±1, ±(a − b)) for max(a, b) = b + relu(a − b) or min(a, b) = b − relu(b − a)."""
+    other, one = sorted(node.args, key=lambda a: len(entries(a)))  # numbers cancel with others around it
+    sign = 1 if isinstance(node, functions.maximum) else -1
+    return other, sign, sign * (one - other)
 
 
 def beside(argument: Expr, limits: Mapping[Entry, Expr]) -> Expr:
@@ -153,7 +159,9 @@ def left_of(total: Expr, vanishing: frozenset[Entry]) -> Left | None:
     # terms that bend where they vanish, as relu(s), have no Taylor series, and are no part of what cancels
     apart = [a for a, value in there.items() if value == 0 and a.has(*functions.KINKS, *JUMPS)]
     along = sympy.Add(*(a for a in there if a not in apart)).xreplace({e: _STEP * e for e in vanishing})
-    if sympy.Add(*there.values()) != 0 or along.is_polynomial(_STEP) or along.has(AxisSum, *JUMPS):
+    if sympy.Add(*there.values()) != 0 or along.has(AxisSum, *JUMPS):
+        return None
+    if along.is_polynomial(_STEP) and along == sympy.expand(along):  # its terms do not cancel
         return None
     terms = []
     for k in range(1, _ORDERS + 1):

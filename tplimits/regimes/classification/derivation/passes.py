@@ -13,6 +13,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.network.differentiate import jumps
+from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
@@ -27,7 +28,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.parts import remembered
 from tplimits.regimes.classification.derivation.factors import multiplied_by_powers
-from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
+from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.parity import Parities, parities
 from tplimits.regimes.classification.derivation.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
 

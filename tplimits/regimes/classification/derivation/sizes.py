@@ -139,9 +139,9 @@ def size_of(
             return largest([_bounded(walk(bends.argument), bends, widths), *map(walk, bends.rest)])
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
-            whole, left = largest(parts), left_of(node, vanishing) if vanishing else None
+            whole, left = largest(parts), _left(node, vanishing) if vanishing else None
             # a polynomial grows where the functions that it stands for do not
-            return whole if left is None else Size(*map(min, whole.powers, walk(left.body).powers))
+            return whole if left is None else Size(*map(min, whole.powers, walk(left).powers))
         if isinstance(node, sympy.Mul):
             return product(parts)
         if isinstance(node, sympy.Pow) and node.exp.is_Rational:
@@ -189,6 +189,16 @@ def size_of(
         return walk(side.condition).change < exponent_of(side.limit, widths)
 
     return walk(at_sides(expr, limits, decided, stays))
+
+
+def _left(total: Expr, vanishing: frozenset[Entry]) -> Expr | None:
+    """The first Taylor terms of a sum, beside its value where some entries vanish; None where they tell no more."""
+    value = total.xreplace(dict.fromkeys(vanishing, sympy.S.Zero))
+    if not (value.is_number and value.is_finite):
+        return None
+    # slopes cancel in 1 + s − log(1 + s), too
+    left = left_of(sympy.Add(*total.args, -value, evaluate=False), vanishing)
+    return None if left is None else value + left.body
 
 
 def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:

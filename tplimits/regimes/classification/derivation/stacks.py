@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.errors import NoLimitError
+from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol
 from tplimits.program.nodes.kinds import (
@@ -39,7 +40,6 @@ from tplimits.program.nodes.kinds import (
     standing,
 )
 from tplimits.regimes.classification.derivation.branches import FACTOR, summed
-from tplimits.regimes.classification.derivation.means import total_of
 from tplimits.regimes.classification.derivation.randomness import (
     COMMON,
     Value,

@@ -14,6 +14,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError, ProgramError, shown
 from tplimits.program.network.cancelling import refuse_output_that_cancels
 from tplimits.program.network.parameters import at_rest
+from tplimits.program.network.zeros import behind_jumps, total_of
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -22,7 +23,7 @@ from tplimits.regimes.classification.derivation.activations import Finding, find
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
-from tplimits.regimes.classification.derivation.means import LARGEST, behind_jumps, means_of, total_of
+from tplimits.regimes.classification.derivation.means import LARGEST, means_of
 from tplimits.regimes.classification.derivation.near_limits import without_powers_in_jumps
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of

@@ -11,7 +11,7 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.cancelling import sums_to_zero
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, entries, relocated
-from tplimits.program.nodes.functions import KINKS, where
+from tplimits.program.nodes.functions import KINKS, maximum, minimum, relu, where
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, Nonlin, OuterNonlin, ScalarNonlin, moved, standing
 from tplimits.regimes.classification.derivation.disguise import (
     elsewhere,
@@ -20,7 +20,7 @@ from tplimits.regimes.classification.derivation.disguise import (
     subtracts,
     vanishes_at_generic_data,
 )
-from tplimits.regimes.classification.derivation.near_limits import JUMPS
+from tplimits.regimes.classification.derivation.near_limits import JUMPS, as_bend
 from tplimits.regimes.classification.derivation.recentred import recentred
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _Apart:
             terms = [a for a in node.args if self._is_scalar(a)]
             # 1 + s beside 1, where s is zero, and share − 1, where share is 1
             for total in (sympy.Add(*(a for a in terms if not a.is_number)), sympy.Add(*terms)):
-                vanishes = (is_difference(total) and self._vanishes(total)) or self._is_at_zero(total)
+                vanishes = self._tends_to_zero(total)
                 # what cancels by names is counted by its terms, but for the rounding of decimals
                 if (vanishes or _has_decimals(total)) and (flat := self._recentred(total)) is not None:
                     return node - total + flat
@@ -121,6 +121,10 @@ class _Apart:
                     name, number = self._name(total), sympy.Add(*(a for a in total.args if a.is_number))
                     self.equal[total - number] = name - number
                     return node - total + name
+        elif isinstance(node, (maximum, minimum)) and self._is_scalar(node):
+            other, sign, bend = as_bend(node)
+            if self._tends_to_zero(bend):  # between two of one limit it is as small as their difference
+                return other + sign * relu(self.taken_apart(bend))
         elif type(node) in elsewhere(node):
             known = all(e in self.found or e.source in self.limits for e in self._reads(node))
             if not known and self._is_scalar(node) and self._vanishes(node):
@@ -129,6 +133,9 @@ class _Apart:
             if smooth and self._is_at_zero(node) and (flat := self._recentred(node)) is not None:
                 return flat
         return node
+
+    def _tends_to_zero(self, total: Expr) -> bool:
+        return (is_difference(total) and self._vanishes(total)) or self._is_at_zero(total)
 
     def _is_at_zero(self, total: Expr) -> bool:
         """Whether limits that are known make a sum 0 that is no difference, as 1 + cos(π q)."""

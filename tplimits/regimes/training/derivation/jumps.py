@@ -6,7 +6,8 @@ A function is read through the names in it, and through those who read it: x ste
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
@@ -16,17 +17,31 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import positive
 from tplimits.program.network.differentiate import partials
+from tplimits.program.network.zeros import behind_jumps
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, Lookup, axis_symbol, entries, with_names
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.hidden_jumps import hidden_jumps
 from tplimits.program.nodes.kinds import Nonlin, OuterNonlin, made_of, through_names
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 #: a function of so many operations is read with the names in it
 _LONG = 400
+
+
+def held_behind(
+    network: Program, optimizers: Mapping[str, Optimizer], decays: Mapping[str, Any]
+) -> dict[str, Optimizer]:
+    """The optimizers, with rest for what no gradient of networks reaches: v sign(x) moves v alone.
+
+    What decays moves without gradients.
+    """
+    rest = {name: Frozen() for name in behind_jumps(network) if name in optimizers and not decays[name]}
+    return {**optimizers, **rest}
 
 
 def refuse_jumps(network: Program, moving: tuple[str, ...], theorem: str) -> None:

@@ -41,7 +41,7 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation import by_parameter
-from tplimits.regimes.training.derivation.jumps import refuse_jumps
+from tplimits.regimes.training.derivation.jumps import held_behind, refuse_jumps
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -188,6 +188,7 @@ def derive_tangent(
     decays = FrozenDict({name: float(λ) for name, λ in exact.items()})
     train = None
     if kernels.no_ntk:
+        optimizers = FrozenDict(held_behind(network, optimizers, decays))
         train = tuple(name for name in names if decays[name] or not optimizers[name].is_still)
         refuse_jumps(network, train, "2.9.23")
         kernels = derive_kernels(network, train, infinite, assumed)

@@ -7,14 +7,13 @@ is follow its sign, which is random at any width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Integer, S
+from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import entries
-from tplimits.program.nodes.kinds import Avg, InitialScalar, InitialVector, MatMul, Nonlin
+from tplimits.program.network.zeros import zeros
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.training.derivation.square_integrable import kets_of
 
@@ -39,8 +38,9 @@ def vanishing_gradients(total: TotalProgram) -> tuple[str, ...]:
     """
     program, back = total.backward.program, total.backward
     state = kets_of(total)
-    exact, found = _zeros(program), []
-    limits = _zeros(program, lambda p: p not in state.judged.unread and _is_zero(state, p))
+    at_start, found = partial(_starts_at_zero, program), list[str]()
+    exact = zeros(program, at_start)
+    limits = zeros(program, lambda p: at_start(p) or (p not in state.judged.unread and _is_zero(state, p)))
     for name in total.trained:
         members: dict[tuple[Expr, ...], list[set[int]]] = {}
         for use, _ in back.uses(name):
@@ -64,20 +64,9 @@ def _is_zero(state: Recursion, position: int) -> bool:
     return state.nodes[position].body == 0
 
 
-def _zeros(program: Program, known: Callable[[int], bool] = lambda position: False) -> frozenset[int]:
-    """What is 0 because of what is known to be, or starts at 0, as all gradients behind such a readout."""
-    zeros: set[int] = set()
-    for position, s in enumerate(program):
-        zero = known(position)
-        if isinstance(s, InitialVector):
-            zero |= s.law.std == 0 and s.law.mean == 0
-        elif isinstance(s, InitialScalar):
-            zero |= s.value == 0 and position not in program.inputs
-        elif isinstance(s, (MatMul, Avg)):
-            zero |= s.operand.source in zeros
-        elif isinstance(s, Nonlin):
-            gone = {e: S.Zero for e in entries(s.body) if e.source in zeros}
-            zero |= bool(s.body.xreplace(gone) == 0)
-        if zero:
-            zeros.add(position)
-    return frozenset(zeros)
+def _starts_at_zero(program: Program, position: int) -> bool:
+    """Whether a parameter does, as all gradients behind such a readout."""
+    s = program[position]
+    if isinstance(s, InitialVector):
+        return bool(s.law.std == 0 and s.law.mean == 0)
+    return isinstance(s, InitialScalar) and s.value == 0 and position not in program.inputs
