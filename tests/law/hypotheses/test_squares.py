@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy
 from scipy.integrate import dblquad
-from sympy import Rational, oo
+from sympy import Rational, S, oo
 
 import tplimits as tp
 from tplimits.law.hypotheses.bounds import bounds
@@ -83,3 +83,13 @@ def test_forms_of_either_sign_are_refused():
 
     with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
         tp.derive(saddle)
+
+
+def test_sums_without_squares_are_no_polynomials_to_be_made(monkeypatch):
+    """Layers add hats and values: each sum of a chain is asked for its bounds, and holds no square."""
+    made, poly = [], sympy.Poly
+    monkeypatch.setattr(sympy, "Poly", lambda *a, **k: (made.append(a), poly(*a, **k))[1])
+    for form in (x + y, x - 2 * y + 1, x * y + y * z - x * z, x + y * sympy.tanh(z)):
+        assert squares(form) is None and bounds(form) == (-oo, oo)
+    assert not made
+    assert squares(x * (x + y) + y * (x + y)) == (((S.One, x + y),), S.Zero) and made

@@ -24,6 +24,9 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
     """
     if not expr.is_Add or len(expr.args) > _LONG:
         return None
+    # sums of products of different factors hold no square: most sums that are asked, and polynomials take a millisecond
+    if not any(factor.is_Pow or factor.is_Add for term in expr.args for factor in sympy.Mul.make_args(term)):
+        return None
     # entries of vectors stand for themselves, and are real
     named = {entry: sympy.Dummy(f"z{i}", real=True) for i, entry in enumerate(sorted(entries(expr), key=str))}
     polynomial = expr.xreplace(named)

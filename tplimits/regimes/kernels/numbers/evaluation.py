@@ -239,7 +239,7 @@ def _plan(asked: GramRequest, kernels: tuple[str, ...], looped: bool = False) ->
 
 def _plan_of(asked: GramRequest, kernels: tuple[str, ...], pairs: int, settled: bool) -> KernelPlan:
     """Statements for few pairs, where they are all; a compiled function where there is work for it."""
-    looped = is_plain(asked.derivation) and are_many(pairs)
+    looped = are_many(pairs) and is_plain(asked.derivation)
     if looped or ((plan := _plan(asked, kernels)).statements is not None and plan.is_outgrown(pairs, settled)):
         loops = _plan(asked, kernels, looped=True)
         if loops.has_form:
