@@ -194,7 +194,7 @@ class Execution(Setting, Walker[Array]):
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
 
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
-        """What is added to bodies and summands: nothing, a run at finite width is what double precision makes of them."""
+        """What is added to bodies and summands: nothing, a run at finite width is what doubles make of them."""
         return 0.0
 
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
