@@ -89,6 +89,8 @@ class PrecisePair:
         if isinstance(expr, AxisSum):
             return self._gram(expr, place)
         if isinstance(expr, Moment):
+            if expr.parameters:  # its text is that of one value of them, a double
+                raise NotPrecise
             found = [self.value(c, place[1], place[2]) for c in expr.covariances]
             c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
             # in so many digits the plain difference is exact enough
