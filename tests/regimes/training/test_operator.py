@@ -378,8 +378,11 @@ def test_decays_of_parameters_on_particles(optimizer):
     assert np.sqrt((wrong**2).mean()) > 4
 
 
+WITH_A_MEAN = tp.init(mean=0.5, std=0.5)
+
+
 @tp.network
-def kinked_law(ξ: tp.Input["d"], v: tp.Vector, c: tp.Vector = tp.init(mean=0.5, std=0.5)):
+def kinked_law(ξ: tp.Input["d"], v: tp.Vector, c: tp.Vector = WITH_A_MEAN):
     return v * tp.abs(c)
 
 
