@@ -207,3 +207,13 @@ def test_a_limit_may_be_steep_within_the_spread_of_a_scalar(monkeypatch):
         return case.source.endswith("return s\n") or agrees(case, limit)
 
     assert steep_scalar(steep, judging.derived(steep), of_results) is None
+
+
+def test_scalars_without_a_mean_are_no_results_in_other_words():
+    """1/s of a fluctuation s has none where it has a name of its own, while ⟨x| tanh(1/s)⟩ has one."""
+    case = with_body("tp.avg(x*tp.tanh(1/(tp.sqrt(tp.n)*tp.avg(x*y))))")
+    effort = judging.EFFORTS["width"][0]
+    named = judging.respelled(case, inline=False)
+    with pytest.raises(tp.EvaluationError, match="The others have one"):
+        judging.evaluated(named, judging.derived(named), effort)
+    assert judging.otherwise(case, judging.answer(case, effort)) is None
