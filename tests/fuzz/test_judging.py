@@ -16,7 +16,7 @@ from fuzz.measuring import NOT_FINITE, RESTLESS, SETTLED, VANISHING, measured
 from fuzz.programs import begun
 from fuzz.refusals import judged, reason_of
 from fuzz.seams import KINDS, at_value, seam
-from fuzz.unreached import small_vector
+from fuzz.unreached import small_vector, steep_scalar
 
 import tplimits as tp
 
@@ -185,3 +185,35 @@ def test_kernels_whose_vectors_are_below_their_spread(fourth, kind):
     # a claim that is rejected is excused where a vector is small alone
     excused = small_vector(slow, judging.partial(judging._agrees, level=1e-5))
     assert (excused is not None) is (kind == "unchecked")
+
+
+def within_a_spread(use):
+    body = f"    s = tp.avg(x**4)/3\n    z = y{use}\n    return tp.avg(tp.sin(z)*z)\n"
+    return replace(TIED, source=f"@tp.program\ndef subject(x: tp.Vector, y: tp.Vector):\n{body}")
+
+
+@pytest.mark.long
+def test_a_limit_may_be_steep_within_the_spread_of_a_scalar(monkeypatch):
+    """s → 1 ± .14 at width 512, and E sin(y/t) y/t = exp(−1/(2t²))/t² falls from .74 to .54 as t = |s − 1| + ½ comes to
+    ½: networks of 512 have .67, and .543 at two to the 23rd.  No matter of the spread are jumps, and other claims.
+    """
+    agrees = judging.partial(judging._agrees, level=1e-5)
+    steep, jump = within_a_spread("/(tp.abs(s - 1) + 0.5)"), within_a_spread("*(1.5 + tp.tanh(1e9*(s - 1)))")
+    assert steep_scalar(steep, judging.derived(steep), agrees) == "s"
+    assert steep_scalar(jump, judging.derived(jump), agrees) is None  # as far as is seen
+    monkeypatch.setattr(judging, "looked", claiming(0.6))
+
+    def of_results(case, limit):
+        return case.source.endswith("return s\n") or agrees(case, limit)
+
+    assert steep_scalar(steep, judging.derived(steep), of_results) is None
+
+
+def test_scalars_without_a_mean_are_no_results_in_other_words():
+    """1/s of a fluctuation s has none where it has a name of its own, while ⟨x| tanh(1/s)⟩ has one."""
+    case = with_body("tp.avg(x*tp.tanh(1/(tp.sqrt(tp.n)*tp.avg(x*y))))")
+    effort = judging.EFFORTS["width"][0]
+    named = judging.respelled(case, inline=False)
+    with pytest.raises(tp.EvaluationError, match="The others have one"):
+        judging.evaluated(named, judging.derived(named), effort)
+    assert judging.otherwise(case, judging.answer(case, effort)) is None

@@ -64,6 +64,37 @@ def test_rounding_that_is_multiplied_is_a_part_of_the_error():
     assert abs(found.value - truth) < 5 * found.error
 
 
+def over_heads(function):
+    """By particles, of three images of one vector."""
+
+    def subject(H: tp.Matrix["n", "n", "head"], x: tp.Vector):
+        return function(H @ x)
+
+    return tp.derive(tp.program(subject).bind(head=3)).evaluate(method="particles")["return"]
+
+
+def test_rounding_inside_of_a_sum_over_an_axis_is_a_part_of_the_error():
+    """It had been 0 ± 10⁻¹⁴, though it was seen where the summand has a name; inside of the mean, it is refused."""
+
+    def cancelling(z):
+        return tp.step(z - 1) * (1 - tp.tanh(30 * z))
+
+    found = over_heads(lambda z: 1e28 * avg(tp.sum(cancelling(z), over="head")))
+    assert found.error > 0.1
+    with pytest.raises(tp.EvaluationError, match="rounding"):
+        over_heads(lambda z: avg(tp.sum(1e28 * cancelling(z), over="head")))
+
+
+def test_jumps_of_sums_over_an_axis_are_moved_by_their_rounding():
+    """sign Σ_head σ(20 (h − 1)) is 1; it had ended in a ValueError of NumPy."""
+    found = over_heads(
+        lambda z: avg(tp.sin(z.sel(head=0)) ** 2 + tp.sign(tp.sum(tp.sigmoid(20 * (z - 1)), over="head")))
+    )
+    truth = 1 + (1 - np.exp(-2)) / 2
+    assert abs(found.value - truth) < 5 * found.error < 0.05
+    assert abs(found.value + 2 - truth) > 5 * found.error  # with the other sign
+
+
 def test_rounding_is_no_part_of_other_errors():
     plain = of_particles(lambda x, u: tp.relu(x + tp.tanh(u)) ** 2)
     again = of_particles(lambda x, u: tp.relu(x + tp.tanh(u)) ** 2)

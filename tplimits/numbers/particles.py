@@ -116,8 +116,6 @@ class ParticleExecution(Execution):
 
     def _look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
-        if not self.rounding_at or not may_be_lost(body) or body in self._looked_at:
-            return
         if not holds(body, *JUMPS):  # which move in training
             self._looked_at.add(body)
         last = max((numpy.shape(v)[-1] for v in known.values() if numpy.ndim(v)), default=1)
@@ -131,8 +129,13 @@ class ParticleExecution(Execution):
 
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
         """The bound of rounding, where values are asked for that are off by as much; EvaluationError as above."""
-        self._look_at_rounding(body, known)
-        if not (self.off_by_rounding and may_be_lost(body)):
+        asked = self.rounding_at and body not in self._looked_at
+        if not (asked or self.off_by_rounding) or not may_be_lost(body):
+            return 0.0
+        known = _read_in(body, known)  # without what sums that are known were of
+        if asked:
+            self._look_at_rounding(body, known)
+        if not self.off_by_rounding:
             return 0.0
         shape = numpy.broadcast_shapes(*map(numpy.shape, known.values()))
         return RunningErrors(known, numpy.ones(shape), evaluated).of(body)[1]
@@ -185,6 +188,13 @@ class ParticleExecution(Execution):
     def _read(self, entry: Entry) -> Array:
         array = self.arrays[entry.source][(0, *(int(i) for i in entry.indices))]
         return numpy.asarray(array)
+
+
+def _read_in(expr: Expr, known: Mapping[Expr, Any]) -> dict[Expr, Any]:
+    """What an expression reads of what is known, from above."""
+    if expr in known:
+        return {expr: known[expr]}
+    return {leaf: value for part in expr.args for leaf, value in _read_in(part, known).items()}
 
 
 def refuse_unseen(entries_of: Array, name: str) -> None:

@@ -14,6 +14,7 @@ from tplimits.numbers.budget import Budget, TooManyNodes
 from tplimits.numbers.moments import tensor as module
 from tplimits.numbers.moments.tensor import lowered, may_be_infinite, tensor
 from tplimits.numbers.quadrature import Integral, Quadrature
+from tplimits.program.nodes.functions import step
 
 Z = sympy.symbols("z1:5", real=True)
 #: variances and covariance of nearly equal inputs
@@ -156,3 +157,25 @@ def test_a_mean_that_no_rule_settles_is_drawn(monkeypatch):
     monkeypatch.setattr(module, "_quadrature", lambda *_: rule)
     value, error = module._one(Z[0] * Z[1], None, Z[:2], np.array([2.0, 0.5, 1.0]))
     assert value == pytest.approx(0.5, abs=error) and 0 < error < 1e-3
+
+
+def _steep(z, w):
+    """Twice f′(z) on one side of z = w, of f = tanh(z)²/z, as differentiation writes it."""
+    side, one = step(z - w), sympy.tanh(z) / z
+    return (2 - 2 * side) * (1 - sympy.tanh(z) ** 2) * one + (side - 1) * one**2
+
+
+def test_steps_that_exclude_each_other_leave_rounding_and_no_doubt():
+    """Of two inputs that are the same one; it had been refused as 0 ± 8·10⁻¹⁶, and maybe infinite."""
+    one, both, other = 0.81, 0.52, 0.356
+    row = np.array([[one, both, one, both, other, both, other, one, both, other]])
+    zero, error = tensor(_steep(*Z[:2]) * step(Z[2] - Z[3]), Z, row)
+    assert abs(zero[0]) <= error[0] < 1e-13
+    found, error = tensor(_steep(*Z[:2]) * step(Z[3] - Z[2]), Z, row)  # the same side twice
+    slope = np.sqrt(one + other - 2 * both)  # z − w has this deviation, z given it another
+    v = np.linspace(-9, 0, 4001)[:, None]
+    z = np.linspace(-9, 9, 4000)[None, :] * np.sqrt(one - ((one - both) / slope) ** 2) + v * (one - both) / slope
+    weight = np.exp(-(v**2) / 2 - np.linspace(-9, 9, 4000)[None, :] ** 2 / 2)
+    whole = (np.sqrt(2 * np.pi) * 4000 / 18) * (np.sqrt(2 * np.pi) * 4001 / 9)
+    value = 2 * (1 - np.tanh(z) ** 2) * np.tanh(z) / z - np.tanh(z) ** 2 / z**2
+    assert abs(found[0] - (weight * value).sum() / whole) < 1e-3

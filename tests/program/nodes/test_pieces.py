@@ -27,6 +27,10 @@ FUNCTIONS = {
     "steps": (step(x - 1) - step(-x - 1), -1),
     "steps, not where they jump": (step(x - 1) + step(x + 1) - 1, None),
     "a step": (step(x) - sympy.Rational(1, 2), None),
+    # SymPy separates no roots over fields like that of √15: these had ended in its NotImplementedError
+    "a smaller slope": (minimum(sympy.sqrt(15) * sympy.Abs(x) / 4, sympy.Abs(x)), 1),
+    "a slope of a root of 15": (maximum(minimum(sympy.sqrt(15) * x, 1), -1), -1),
+    "an irrational parabola": (maximum(x**2 - sympy.sqrt(15), x), None),
     "ends of two scales": (minimum(maximum(x / c, -1), c), None),
 }
 

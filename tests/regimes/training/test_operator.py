@@ -378,6 +378,34 @@ def test_decays_of_parameters_on_particles(optimizer):
     assert np.sqrt((wrong**2).mean()) > 4
 
 
+WITH_A_MEAN = tp.init(mean=0.5, std=0.5)
+
+
+@tp.network
+def kinked_law(ξ: tp.Input["d"], v: tp.Vector, c: tp.Vector = WITH_A_MEAN):
+    return v * tp.abs(c)
+
+
+def descended(f0, targets, lr, decays, steps):
+    """v |c| by hand: v is α v₀ + β |c₀|, |c| is γ |c₀| + δ v₀ beside it, of second moments 1 and ½."""
+    runs, α, β, γ, δ = [np.array(f0)], 1.0, 0.0, 1.0, 0.0
+    for _ in range(steps):
+        signal = np.mean(runs[-1] - targets)
+        β, δ = decays["v"] * β - lr * signal * γ, decays["c"] * δ - lr * signal * α
+        α, γ = decays["v"] * α, decays["c"] * γ
+        runs.append(f0 + α * δ + γ * β / 2)
+    return np.array(runs)
+
+
+def test_decays_of_parameters_with_a_mean_inside_of_a_kink():
+    """Entries of c have one law for all inputs, which decays with its age; it had ended in a ValueError."""
+    f0, targets, decays = np.array([0.2, -0.1]), np.array([1.0, -0.8]), {"v": 0.1, "c": 0.3}
+    found = run(kinked_law, tp.SGD(), decays, X[:2], tp.squared_error(targets), 0.3, 2, f0=[f0] * 3).f
+    kept = {name: 1 - decay for name, decay in decays.items()}
+    assert found == pytest.approx(descended(f0, targets, 0.3, kept, 2), abs=1e-12)
+    assert abs(found - descended(f0, targets, 0.3, {"v": 1, "c": 1}, 2)).max() > 1e-3  # without decay
+
+
 def test_decays_of_parameters_in_print():
     limit = tp.derive(biased, tp.NeuralTangent(tp.Normalized(tp.SGD(), by="weight"), DECAYS))
     shown = str(limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -126,8 +126,14 @@ def refusal_of(error: tp.TplimitsError) -> Answer:
 
 
 def answer(case: Case, effort: Effort) -> Answer:
-    """What the package says; exceptions of others are not caught."""
+    """What the package says of results alone, as 1/s by a name of its own has no mean; exceptions of others are not
+    caught.
+    """
     try:
-        return of_results(case, evaluated(case, derived(case), effort))
+        limit = derived(case)
+        if case.regime == "width":
+            results = [o.label for o in limit.observables if "return" in o.label]
+            case = replace(case, options={**case.options, "only": results})
+        return of_results(case, evaluated(case, limit, effort))
     except tp.TplimitsError as error:
         return refusal_of(error)

@@ -80,8 +80,9 @@ REAL = {
 }
 #: the trap of functions that are no number for half of the neurons
 LEFT = "domain left"
-#: the trap of roots with a slope that has no second moment
+#: the trap of functions with a slope that has no second moment, and what is written in them
 STEEP = "slope of a root"
+_STEEP = ("**0.5", "tp.sqrt(tp.abs", "tp.sqrt({0}), 0", "tp.log({0}), {0}", "tp.abs({0})**(1/3)")
 UNREAL = (
     *("tp.sqrt({0})*tp.sqrt({0})", "tp.exp(tp.log({0}))", "tp.relu({0})/tp.relu({0})", "tp.sqrt({0})**2"),
     *(
@@ -128,6 +129,12 @@ def constant_vector(draft: Draft) -> Value | None:
     return draft.let(draft.some(_OF_VECTORS[number]).format(v=v.text, z=z.text), v, degree=1)
 
 
+def look_for_slopes(draft: Draft, text: str) -> None:
+    """The trap of a function of one vector, if its slope has no second moment."""
+    if any(part in text for part in _STEEP):
+        draft.trap(STEEP)
+
+
 def domain(draft: Draft) -> Value | None:
     """A function whose domain cancels, or is that of real numbers only as one reads it."""
     v = draft.vector()
@@ -140,6 +147,5 @@ def domain(draft: Draft) -> Value | None:
     if "/{0}" in text and any(head in line for head in _FLAT for line in draft.lines):
         draft.trap(LEFT)
     draft.trap(f"domain {text}")
-    if "**0.5" in text or "tp.sqrt(tp.abs" in text:
-        draft.trap(STEEP)
+    look_for_slopes(draft, text)
     return draft.let(text.format(v.text), v, degree=REAL[text] * v.degree)

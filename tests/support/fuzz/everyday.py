@@ -4,6 +4,7 @@ by exponentials of neurons, polynomials, layers of networks with biases, residua
 
 from __future__ import annotations
 
+from fuzz.disguises import look_for_slopes
 from fuzz.draft import Draft, Value
 
 #: one function of one vector in the words of different people: text, growth
@@ -73,6 +74,7 @@ def spelled(draft: Draft) -> Value | None:
         draft.trap("polynomial")
         return draft.let(text.format(v.text), v, degree=4)
     text = draft.some(sorted(SPELLINGS))
+    look_for_slopes(draft, text)
     return draft.let(text.format(v.text), v, degree=SPELLINGS[text] * v.degree)
 
 

@@ -211,6 +211,8 @@ def otherwise(case: Case, said: Answer) -> dict[str, Any] | None:
     Idle statements, which other words leave out, may be refused: then other words are compared with one another.
     """
     effort = EFFORTS[case.regime][0]
+    if said.reason:
+        said = answer(case, effort)
     asked_for = [respelled(case, inline) for inline in (True, False)]
     answers = [answer(other, effort) for other in asked_for]
     pairs = [(said, asked_for[i], answers[i]) for i in (0, 1)]

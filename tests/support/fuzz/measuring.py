@@ -63,3 +63,9 @@ def sizes_of_vectors(program: tp.Program, options: dict[str, Any]) -> dict[str, 
     """⟨v|v⟩ of the named vectors of networks at the larger width."""
     wide = _runs(program, WIDTHS[1], DRAWS[1], options)
     return {name: float(np.mean(v**2)) for name, v in wide.items() if v.ndim == 2 and np.isfinite(v).all()}
+
+
+def spreads_of_scalars(program: tp.Program, options: dict[str, Any]) -> dict[str, float]:
+    """The spread of named scalars among networks of the larger width."""
+    wide = _runs(program, WIDTHS[1], DRAWS[1], options)
+    return {name: float(v.std()) for name, v in wide.items() if v.ndim == 1 and np.isfinite(v).all()}

@@ -12,7 +12,7 @@ import numpy as np
 import tplimits as tp
 from fuzz.answers import Effort, asked, derived, made
 from fuzz.draft import Case
-from fuzz.measuring import WIDTHS, roots_of_some, sizes_of_vectors
+from fuzz.measuring import WIDTHS, roots_of_some, sizes_of_vectors, spreads_of_scalars
 
 #: so many spreads from zero nearly all networks have a scalar's sign
 _SURE = 3
@@ -20,6 +20,8 @@ _SURE = 3
 _FAR = 3
 #: optimizers whose updates jump
 _JUMPING = re.compile(r"SignSGD\(\)|sympy\.sign")
+#: a part of the spread of a scalar, and by how much less results move within it if they do not jump
+_SMALL, _FALLING = 2.0**-12, 8
 #: a look at the spread of outputs
 _LOOK = Effort((128,), (40,))
 
@@ -53,9 +55,42 @@ def not_reached(case: Case, limit: Any, agrees: Agrees) -> str:
     """Why networks that are rejected are not near the limit; "" where nothing is known."""
     if case.regime in ("width", "kernels") and small_vector(case, agrees):
         return "a vector below its spread"
+    if case.regime == "width" and steep_scalar(case, limit, agrees):
+        return "steep within the spread of a scalar"
     if case.regime == "training" and _JUMPING.search(case.options["limit"]) and jumps_within(case, limit):
         return "updates jump within the spread of outputs"
     return ""
+
+
+def steep_scalar(case: Case, limit: Any, agrees: Agrees) -> str | None:
+    """A scalar that networks come to, with which held at its limit they come to the rest; or None.
+
+    The limit moves with it within its spread, and not at a jump: at a small part of the spread it hardly does.
+    """
+    numbers = limit.evaluate(**asked(case, _LOOK))
+    for name, spread in spreads_of_scalars(made(case), case.options).items():
+        if name not in numbers or f"\n    {name} = " not in case.source:
+            continue
+        value = numbers[name].value
+        far, near = (
+            max(_moved(case, limit, name, value + sign * spread * part) for sign in (1, -1)) for part in (1, _SMALL)
+        )
+        kept, alone = _holding(case, name, value), returning(case, name, name)
+        if near < far / _FALLING and agrees(alone, derived(alone)) and agrees(kept, derived(kept)):
+            return name
+    return None
+
+
+def _holding(case: Case, name: str, value: float) -> Case:
+    """The case with a scalar held at a number."""
+    return replace(case, source=re.sub(rf"(\n *{name} = ).*", rf"\g<1>{value!r}", case.source))
+
+
+def _moved(case: Case, limit: Any, name: str, value: float) -> float:
+    """How far results of the limit move with a scalar held at a number."""
+    given = asked(case, _LOOK)
+    moved, numbers = derived(_holding(case, name, value)).evaluate(**given), limit.evaluate(**given)
+    return max(abs(moved[label].value - x.value) for label, x in numbers.items() if "return" in label)
 
 
 def small_vector(case: Case, agrees: Agrees) -> str | None:

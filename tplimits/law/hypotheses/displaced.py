@@ -15,7 +15,7 @@ by, and of its roots: whatever scalars do, the function is at most of the order 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -139,9 +139,9 @@ class Surroundings:
             "which moves at finite width"
         )
 
-    def opened(self, expr: Expr) -> Expr:
-        """A part of a body with the functions of the same neuron that it reads written out."""
-        maps = {e: self.program[e.source] for e in entries(expr) if e.neuron in (OWN, NO_NEURON)}
+    def opened(self, expr: Expr, kept: Container[Entry] = ()) -> Expr:
+        """A part of a body with the functions of the same neuron that it reads written out, but for some."""
+        maps = {e: self.program[e.source] for e in entries(expr) if e.neuron in (OWN, NO_NEURON) and e not in kept}
         one = (
             e for e, s in maps.items() if isinstance(s, ScalarNonlin) or (isinstance(s, OuterNonlin) and not s.slots)
         )

@@ -15,7 +15,7 @@ from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel
 from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
-from tplimits.program.nodes.entries import Entry, entries
+from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.parts import longer, put_in, remembered
 
 if TYPE_CHECKING:
@@ -99,8 +99,11 @@ class BodyReader:
         return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self._covariance))
 
     def within(self, expr: Expr) -> Expr:
-        """Through the maps that it reads."""
-        return self.state.around.opened(expr)
+        """Through the maps that it reads, but for √n avg(…), whose law does not show in what it is made of."""
+        around, fluctuations = self.state.around, self._fluctuations
+        random = {e: known for e in entries(expr) if (known := self._known(e)) is not None} if fluctuations else {}
+        kept = {e for e, known in random.items() if known.free_symbols & fluctuations and around.inside(e).has(N)}
+        return around.opened(expr, kept)
 
     def _known(self, entry: Entry) -> Expr | None:
         """The limit of what the body does not read itself."""

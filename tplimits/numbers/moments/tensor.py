@@ -24,6 +24,7 @@ from tplimits.numbers.quadrature import Quadrature
 from tplimits.numbers.roots import root
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.running_errors import mean_of_errors
 from tplimits.program.parts import remembered
 
 #: resolutions compared with each other, pair by pair, until two agree
@@ -136,7 +137,8 @@ def _one(
         if drawn[1] < error:
             return drawn
     # of E|f|, not of the mean, which may vanish
-    if error > _UNSETTLED * integral.size:
+    unsettled = error > _UNSETTLED * integral.size
+    if unsettled and error > _rounding(function, variables, gram, integral.size):
         infinite = may_be_infinite(function)
         raise EvaluationError(
             f"moment not established: E[{sympy.sstr(function):.200}] does not settle as the quadrature is refined "
@@ -145,6 +147,13 @@ def _one(
             "between two functions."
         )
     return integral.value, error + _ROUNDING * abs(integral.value)
+
+
+def _rounding(function: Expr, variables: Sequence[Symbol], gram: Array, size: float) -> float:
+    """What rounding makes of the function at some points: of steps that exclude each other nothing else is left."""
+    points = numpy.random.default_rng(0).standard_normal((_LEAST_POINTS, len(variables))) @ root(gram).T
+    weights = numpy.full(_LEAST_POINTS, 1 / _LEAST_POINTS)
+    return mean_of_errors(function, dict(zip(variables, points.T, strict=True)), weights, size, evaluate)
 
 
 def _drawn(

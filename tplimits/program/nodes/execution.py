@@ -182,10 +182,9 @@ class Execution(Setting, Walker[Array]):
             if total in reads.scatters:
                 known[total] = self._scattered(total, reads.scatters[total], known, grid, len(neurons))
                 continue
-            summand = numpy.asarray(evaluate(total.summand, known))
+            summand = numpy.asarray(evaluate(total.summand, known) + self.rounding(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
-        rounding = self.rounding(body, known)
-        value = numpy.asarray(evaluate(body, known) + rounding, dtype=numpy.float64)
+        value = numpy.asarray(evaluate(body, known) + self.rounding(body, known), dtype=numpy.float64)
         if value.ndim:
             summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
             value = value.reshape(value.shape[: summed.start] + value.shape[summed.stop :])
@@ -195,7 +194,7 @@ class Execution(Setting, Walker[Array]):
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
 
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
-        """What is added to a body: nothing, a run at finite width is what double precision makes of it."""
+        """What is added to bodies and summands: nothing, a run at finite width is what doubles make of them."""
         return 0.0
 
     def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:

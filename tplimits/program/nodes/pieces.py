@@ -91,7 +91,7 @@ def _at(expr: Expr, variable: Symbol, place: Expr) -> Expr:
 
 
 def _places(function: Expr, variable: Symbol) -> list[Expr] | None:
-    """Where branches change; None where a condition is no polynomial of numbers, or they are too many."""
+    """Where branches change; None where a condition is no polynomial of fractions, or they are too many."""
     found: list[Expr] = []
     for head in _innermost_first(function):
         edges = [-sympy.oo, *sorted(found), sympy.oo]
@@ -101,11 +101,23 @@ def _places(function: Expr, variable: Symbol) -> list[Expr] | None:
             if not condition.is_polynomial(variable) or condition.free_symbols - {variable}:
                 return None
             if variable in condition.free_symbols:
-                roots = sympy.Poly(condition, variable).real_roots(multiple=False)
-                found += [r for r, _ in roots if low < r < high]
+                roots = _real_roots(sympy.Poly(condition, variable))
+                if roots is None:
+                    return None
+                found += [r for r in roots if low < r < high]
         if len(found) > _MOST:
             return None
     return found
+
+
+def _real_roots(polynomial: sympy.Poly) -> list[Expr] | None:
+    """Its real roots; None where coefficients are no fractions, of which SymPy does not separate those of degree 2."""
+    if polynomial.degree() == 1:
+        return [-polynomial.nth(0) / polynomial.nth(1)]
+    domain = polynomial.domain
+    if not (domain.is_ZZ or domain.is_QQ or domain.is_RR):
+        return None
+    return [root for root, _ in polynomial.real_roots(multiple=False)]
 
 
 def _innermost_first(expr: Expr) -> Iterator[Expr]:

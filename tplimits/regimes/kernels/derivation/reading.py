@@ -79,8 +79,7 @@ class BodyReader:
         """Through the maps that it reads; Gaussian ones are drawn as they are."""
         scalars, nodes = self.state.scalars, self.state.nodes
         kept = {e for e in entries(expr) if e.source in scalars or nodes[e.source].gaussian}
-        places = {e: sympy.Dummy(real=True) for e in kept}
-        return self.state.judged.around.opened(expr.xreplace(places)).xreplace({d: e for e, d in places.items()})
+        return self.state.judged.around.opened(expr, kept)
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads; sums over axes
