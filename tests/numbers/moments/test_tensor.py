@@ -156,3 +156,22 @@ def test_a_mean_that_no_rule_settles_is_drawn(monkeypatch):
     monkeypatch.setattr(module, "_quadrature", lambda *_: rule)
     value, error = module._one(Z[0] * Z[1], None, Z[:2], np.array([2.0, 0.5, 1.0]))
     assert value == pytest.approx(0.5, abs=error) and 0 < error < 1e-3
+
+
+def test_laws_that_differ_by_the_order_of_factors_are_integrated_once(monkeypatch):
+    """E x y w² cos z is that of (y, x) and none of (w, y), beside a product rule over all four."""
+    root = np.random.default_rng(4).normal(size=(4, 4)) / 2
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    grid = np.stack(np.meshgrid(*[nodes] * 4, indexing="ij"), axis=-1) @ root.T
+    mass = np.einsum("a,b,c,d->abcd", *[weights / weights.sum()] * 4)
+    orders, gram = list(itertools.permutations(range(3))), root @ root.T
+    x, last = np.moveaxis(grid, -1, 0)[:3], mass * np.cos(grid[..., 3])
+    expected = [(x[a] * x[b] * x[c] ** 2 * last).sum() for a, b, c in orders]
+    rows = [gram[np.ix_((*order, 3), (*order, 3))][np.triu_indices(4)] for order in orders]
+    asked, one = [], module._one
+    monkeypatch.setattr(module, "_one", lambda *given: asked.append(given) or one(*given))
+    value, error = tensor(Z[0] * Z[1] * Z[2] ** 2 * sympy.cos(Z[3]), Z, np.array(rows))
+    assert len(asked) == 3
+    assert (abs(value - expected) <= error + 1e-12).all() and error.max() < 1e-10
+    squares = [expected[k] for k in (0, 1, 3)]
+    assert min(abs(a - b) for a, b in itertools.combinations(squares, 2)) > 1e-2
