@@ -12,3 +12,21 @@ AnyArray = NDArray[Any]
 def pairs(m: int) -> list[tuple[int, int]]:
     """The pairs a ≤ b in row order: entries of a covariance as a vector."""
     return [(a, b) for a in range(m) for b in range(a, m)]
+
+
+def distinct_rows(table: AnyArray) -> tuple[AnyArray, NDArray[numpy.intp]]:
+    """(the different rows in order, which of them each row is), as `numpy.unique` tells of finite numbers.
+
+    Column by column, since NumPy compares rows ten times as slowly as numbers.
+
+    >>> distinct_rows(numpy.array([[1.0, 3.0], [0.0, 5.0], [1.0, 3.0]]))
+    (array([[0., 5.],
+           [1., 3.]]), array([1, 0, 1]))
+    """
+    place = numpy.zeros(len(table), dtype=numpy.intp)
+    first = place[:1]
+    for column in table.T:
+        values, among = numpy.unique(column, return_inverse=True)
+        # numbers again after every column: products of their counts would not stay in range
+        _, first, place = numpy.unique(place * len(values) + among, return_index=True, return_inverse=True)
+    return table[first], place

@@ -10,7 +10,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, may_lie_far_out, may_vanish_below
@@ -61,9 +61,9 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     function = beside_poles(function, variables)
     integrand = lowered(function, variables)
     laws = _in_one_order(integrand, variables, covariances)
-    distinct, place = numpy.unique(laws, axis=0, return_inverse=True)
+    distinct, place = distinct_rows(laws)
     found = numpy.array([_one(function, integrand, variables, row) for row in distinct]).reshape(-1, 2)
-    chosen = found[place.reshape(-1)]
+    chosen = found[place]
     return chosen[:, 0], chosen[:, 1]
 
 
@@ -87,12 +87,12 @@ def _in_one_order(integrand: Integrand, variables: Sequence[Symbol], covariances
 
 def drawn(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tuple[Array, Array]:
     """The same at points that are spread evenly, fewer where laws are many, with four standard errors."""
-    distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
+    distinct, place = distinct_rows(covariances)
     points = min(_POINTS, max(_LEAST_POINTS, 1 << (_ALL_POINTS // len(distinct)).bit_length()))
     found = numpy.array(
         [_drawn(function, variables, full(list(row[:, None]), len(variables))[0], None, points) for row in distinct]
     )
-    return found[place.reshape(-1), 0], found[place.reshape(-1), 1]
+    return found[place, 0], found[place, 1]
 
 
 @remembered(256)

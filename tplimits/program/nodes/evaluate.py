@@ -83,8 +83,8 @@ _NEAR, _FAR, _AGREED = 13, 12, 1e-13
 _COUNT, _PARTS, _KINKS = 20, (2, 4, 8, 16, 32), 8
 #: points at which rounding is bounded
 _SEEN = 256
-#: powers that are products: NumPy's take a hundred times as long, and so many factors are rounded within the bound of one
-#: operation, four units of 2⁻⁵³
+#: powers that are products: NumPy's take a hundred times as long, and so many factors are rounded within the bound of
+#: one operation, four units of 2⁻⁵³
 _FACTORS = 5
 
 
