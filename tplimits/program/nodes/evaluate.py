@@ -11,7 +11,7 @@ import scipy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, raised
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import crossings
@@ -83,9 +83,6 @@ _NEAR, _FAR, _AGREED = 13, 12, 1e-13
 _COUNT, _PARTS, _KINKS = 20, (2, 4, 8, 16, 32), 8
 #: points at which rounding is bounded
 _SEEN = 256
-#: powers that are products: NumPy's take a hundred times as long, and so many factors are rounded within the bound of
-#: one operation, four units of 2⁻⁵³
-_FACTORS = 5
 
 
 def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None = None) -> Any:
@@ -110,8 +107,10 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         for a in rest:
             value = value * evaluate(a, known, memo)
     elif isinstance(expr, sympy.Pow):
-        base = evaluate(expr.base, known, memo)
-        value = raised(base, expr.exp) if expr.exp.is_Number else numpy.power(base, evaluate(expr.exp, known, memo))
+        base, exponent = evaluate(expr.base, known, memo), expr.exp
+        # a number that is exact is no leaf that may be off
+        exact = exponent.is_Integer or exponent in (sympy.S.Half, -sympy.S.Half)
+        value = raised(base, evaluate(exponent, {})) if exact else numpy.power(base, evaluate(exponent, known, memo))
     elif isinstance(expr, GaussMean):
         value = _gauss_mean(expr, known)
     elif isinstance(expr, near):
@@ -172,27 +171,6 @@ def _number(expr: Expr) -> float | None:
     if not math.isfinite(number):
         raise EvaluationError(f"the constant {expr!s:.60} is not a real number in double precision.")
     return number
-
-
-def raised(base: Any, exponent: Expr) -> Any:
-    """A power on arrays; the exponent is a number."""
-    if exponent == 2:
-        return base * base
-    if exponent == sympy.S.Half:
-        return numpy.sqrt(base)
-    if exponent == -1:
-        return numpy.divide(1.0, base)
-    if exponent == -sympy.S.Half:
-        return numpy.divide(1.0, numpy.sqrt(base))
-    if exponent == -2:
-        inverse = numpy.divide(1.0, base)
-        return inverse * inverse
-    if exponent.is_Integer and 2 < exponent <= _FACTORS:
-        square = base * base
-        even = square if exponent == 3 else square * square
-        return even if exponent == 4 else even * base
-    # whole exponents stay exact for negative bases
-    return numpy.power(base, int(exponent) if exponent.is_Integer and 0 < exponent <= 64 else float(exponent))
 
 
 def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:

@@ -10,8 +10,7 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.arrays import Array
-from tplimits.program.nodes.evaluate import raised
+from tplimits.arrays import Array, raised
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, step, union
 
 
@@ -88,4 +87,4 @@ def power(exponent: Expr) -> Any:
         return numpy.sqrt
     if exponent == -sympy.S.Half:
         return reciprocal_root
-    return partial(raised, exponent=exponent)
+    return partial(raised, exponent=float(exponent))
