@@ -325,3 +325,27 @@ def test_constants_are_cut_at_near_zeros():
         return tp.avg(x * x * constant)
 
     close_to(numbers(program)["return"], norm.cdf(0.51) - norm.cdf(0.49), 1e-13)
+
+
+def test_nodes_that_are_alike_are_found_column_by_column(monkeypatch):
+    """E cos E[step(x + tanh y) x | y]: NumPy compares rows ten times as slowly as numbers, nine tenths of the time."""
+
+    @tp.program
+    def two_means(x: tp.Vector):
+        β = tp.neuron("β")
+        return tp.avg(tp.cos(tp.avg(tp.step(tp.tanh(x) + x[β]) * x[β], over=β)))
+
+    rows, unique = [], numpy.unique
+
+    def counted(array, *given, **options):
+        rows.append(options.get("axis"))
+        return unique(array, *given, **options)
+
+    monkeypatch.setattr(numpy, "unique", counted)
+    (found,) = tp.derive(two_means).evaluate(method="quadrature").values()
+    assert rows and set(rows) == {None}
+    x = numpy.linspace(-9, 9, 20001)
+    inside = numpy.exp(-(numpy.tanh(x) ** 2) / 2) / numpy.sqrt(2 * numpy.pi)
+    weights = numpy.exp(-(x**2) / 2) / numpy.exp(-(x**2) / 2).sum()
+    assert abs(found.value - weights @ numpy.cos(inside)) < found.error + 1e-10
+    assert abs(found.value - numpy.cos(weights @ inside)) > 1e-4

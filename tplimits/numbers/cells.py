@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.arrays import distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import grading, off_the_edges
 from tplimits.numbers.frame import Array
@@ -204,8 +205,8 @@ class _Rule:
         """The edges at nodes (1, count, k); curved ones, which have to be found, once for equal nodes."""
         if k == 0 or not self.cutting.curved:
             return self.cutting.edges(k, u)[0]
-        distinct, place = numpy.unique(u[0], axis=0, return_inverse=True)
-        return self.cutting.edges(k, distinct[None])[0][place.reshape(-1)]
+        distinct, place = distinct_rows(u[0])
+        return self.cutting.edges(k, distinct[None])[0][place]
 
 
 def _contract(f: Array, weights: list[Array]) -> Array:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from sympy import Expr, Symbol
 
+from tplimits.arrays import distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyAtOnce, TooManyNodes, operations
 from tplimits.numbers.cells import FAR, adaptive
@@ -255,9 +256,9 @@ class Quadrature:
             return numpy.broadcast_to(found.value, (outer,))
         table = numpy.concatenate(list(given.values()), axis=1)
         # product grids repeat the values of outer forms along all other coordinates
-        distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+        distinct, place = distinct_rows(table)
         columns = {s: distinct[:, i : i + 1] for i, s in enumerate(given)}
-        return self._chunked(integrand, columns, len(distinct), used)[place.reshape(-1)]
+        return self._chunked(integrand, columns, len(distinct), used)[place]
 
     def _chunked(self, integrand: Integrand, given: dict[Symbol, Array], outer: int, used: int) -> Array:
         """The inner means block by block; blocks are halved while the nodes of one are too many at a time."""

@@ -179,3 +179,22 @@ def test_steps_that_exclude_each_other_leave_rounding_and_no_doubt():
     whole = (np.sqrt(2 * np.pi) * 4000 / 18) * (np.sqrt(2 * np.pi) * 4001 / 9)
     value = 2 * (1 - np.tanh(z) ** 2) * np.tanh(z) / z - np.tanh(z) ** 2 / z**2
     assert abs(found[0] - (weight * value).sum() / whole) < 1e-3
+
+
+def test_laws_that_differ_by_the_order_of_factors_are_integrated_once(monkeypatch):
+    """E x y w² cos z is that of (y, x) and none of (w, y), beside a product rule over all four."""
+    root = np.random.default_rng(4).normal(size=(4, 4)) / 2
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    grid = np.stack(np.meshgrid(*[nodes] * 4, indexing="ij"), axis=-1) @ root.T
+    mass = np.einsum("a,b,c,d->abcd", *[weights / weights.sum()] * 4)
+    orders, gram = list(itertools.permutations(range(3))), root @ root.T
+    x, last = np.moveaxis(grid, -1, 0)[:3], mass * np.cos(grid[..., 3])
+    expected = [(x[a] * x[b] * x[c] ** 2 * last).sum() for a, b, c in orders]
+    rows = [gram[np.ix_((*order, 3), (*order, 3))][np.triu_indices(4)] for order in orders]
+    asked, one = [], module._one
+    monkeypatch.setattr(module, "_one", lambda *given: asked.append(given) or one(*given))
+    value, error = tensor(Z[0] * Z[1] * Z[2] ** 2 * sympy.cos(Z[3]), Z, np.array(rows))
+    assert len(asked) == 3
+    assert (abs(value - expected) <= error + 1e-12).all() and error.max() < 1e-10
+    squares = [expected[k] for k in (0, 1, 3)]
+    assert min(abs(a - b) for a, b in itertools.combinations(squares, 2)) > 1e-2

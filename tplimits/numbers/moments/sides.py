@@ -15,7 +15,7 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, distinct_rows
 from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.moments.several import ORDERS, mean_of_products, rows
@@ -158,8 +158,8 @@ def _rows(side: Side, grams: Array, finer: int) -> Any:
     """Rows of all laws that one side has, and which of them each entry has."""
     function, places = side
     laws = grams[:, places][:, :, places].reshape(len(grams), -1)
-    distinct, place = numpy.unique(laws, axis=0, return_inverse=True)
-    return [rows(function, _NAMES[: len(places)], tuple(map(float, law)), finer) for law in distinct], place.reshape(-1)
+    distinct, place = distinct_rows(laws)
+    return [rows(function, _NAMES[: len(places)], tuple(map(float, law)), finer) for law in distinct], place
 
 
 def _correlation(grams: Array, left: Sequence[int], right: Sequence[int]) -> float:

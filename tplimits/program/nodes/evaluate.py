@@ -11,7 +11,7 @@ import scipy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, raised
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import crossings
@@ -107,7 +107,10 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         for a in rest:
             value = value * evaluate(a, known, memo)
     elif isinstance(expr, sympy.Pow):
-        value = _power(evaluate(expr.base, known, memo), expr.exp, known, memo)
+        base, exponent = evaluate(expr.base, known, memo), expr.exp
+        # a number that is exact is no leaf that may be off
+        exact = exponent.is_Integer or exponent in (sympy.S.Half, -sympy.S.Half)
+        value = raised(base, evaluate(exponent, {})) if exact else numpy.power(base, evaluate(exponent, known, memo))
     elif isinstance(expr, GaussMean):
         value = _gauss_mean(expr, known)
     elif isinstance(expr, near):
@@ -168,21 +171,6 @@ def _number(expr: Expr) -> float | None:
     if not math.isfinite(number):
         raise EvaluationError(f"the constant {expr!s:.60} is not a real number in double precision.")
     return number
-
-
-def _power(base: Any, exponent: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any]) -> Any:
-    if exponent == 2:
-        return base * base
-    if exponent == sympy.S.Half:
-        return numpy.sqrt(base)
-    if exponent == -1:
-        return numpy.divide(1.0, base)
-    if exponent == -sympy.S.Half:
-        return numpy.divide(1.0, numpy.sqrt(base))
-    # whole exponents stay exact for negative bases, and NumPy multiplies instead of taking a logarithm
-    if exponent.is_Integer and 0 < exponent <= 64:
-        return numpy.power(base, int(exponent))
-    return numpy.power(base, evaluate(exponent, known, memo))
 
 
 def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:

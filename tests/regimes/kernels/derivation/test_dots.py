@@ -5,8 +5,11 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
+from tplimits.program.nodes.functions import elementary
+from tplimits.regimes.kernels.derivation import expectations
 
 X = np.array([[0.6, 0.8], [0.0, 0.7]])
 INF = mpmath.inf
@@ -117,6 +120,28 @@ def test_the_tangent_kernel_of_a_jump_is_refused_and_the_nngp_stays():
     assert pair.nngp[0, 0] == pytest.approx(1 + 2 / np.pi)
     with pytest.raises(tp.NoLimitError, match="product of the derivatives of two jumps"):
         pair.ntk  # noqa: B018
+
+
+def test_products_of_two_jumps_are_refused_before_they_are_multiplied_out(monkeypatch):
+    """Two factors of many terms each, every one with functions of jumps, may take half a minute."""
+    written = []
+
+    def counted(expr):
+        written.append(sum(f.has(sympy.DiracDelta) for f in sympy.Mul.make_args(expr)))
+        return elementary(expr)
+
+    def jumping(u):
+        y = tp.where(u - 0.3, tp.exp(u), 0.7)
+        return y * tp.tanh(y)
+
+    @tp.network
+    def forward(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W @ jumping(tp.sum(U * ξ, over="d")))
+
+    monkeypatch.setattr(expectations, "elementary", counted)
+    limit = tp.derive(forward, tp.Kernels())
+    assert any("two jumps" in a for a in limit.assumptions)
+    assert max(written) == 1
 
 
 def test_constants_may_have_the_names_of_variables_of_derivatives():

@@ -237,11 +237,14 @@ class Expectations(Openings):
         polynomial = gaussian_polynomial(integrand, used, covariance)
         if polynomial is not None:
             return polynomial.xreplace(forms.parameters)
-        # one delta in a term, so that each leaves a conditional mean
-        opened = sympy.expand(elementary(integrand)) if integrand.has(DiracDelta) else integrand
-        if opened.has(DiracDelta):
-            self._refuse_deltas(integrand)
-            return self._with_deltas(sympy.Add.make_args(opened), used, covariance, forms)
+        if integrand.has(DiracDelta):
+            # a product has those of its factors: what is refused is not multiplied out first
+            factors = [sympy.expand(elementary(f)) for f in sympy.Mul.make_args(integrand)]
+            if S.Zero not in factors and any(f.has(DiracDelta) for f in factors):
+                self._refuse_deltas(integrand)
+                # one delta in a term, so that each leaves a conditional mean
+                opened = sympy.Add.make_args(sympy.expand(sympy.Mul(*factors)))
+                return self._with_deltas(opened, used, covariance, forms)
         if len(used) > MOST_VARIABLES:
             nodes = dict.fromkeys(self.nodes[forms.variables[z].node].name for z in used)
             raise NoLimitError(

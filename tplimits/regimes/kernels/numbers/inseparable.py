@@ -19,7 +19,7 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import may_lie_far_out
@@ -194,11 +194,11 @@ class MeanPoints:
         if not numpy.isfinite(table).all():
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not a finite number.")
         # the same law at many entries, as on the diagonal or of shared taps
-        distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+        distinct, place = distinct_rows(table)
         size, points = len(moment.variables), _points(self.many, self.seed, len(moment.variables))
         step = max(1, _BLOCK // (self.many * size))
         parts = [self._block(moment, constants, distinct[k : k + step], points) for k in range(0, len(distinct), step)]
-        return numpy.concatenate(parts)[place.reshape(-1)].reshape(arrays[0].shape)
+        return numpy.concatenate(parts)[place].reshape(arrays[0].shape)
 
     def _block(self, moment: Moment, constants: Mapping[Expr, float], rows: Array, points: Array) -> Array:
         size = len(moment.variables)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, raised
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, step, union
 
 
@@ -87,5 +87,4 @@ def power(exponent: Expr) -> Any:
         return numpy.sqrt
     if exponent == -sympy.S.Half:
         return reciprocal_root
-    number = float(exponent)
-    return lambda x: numpy.power(x, number)
+    return partial(raised, exponent=float(exponent))

@@ -11,7 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.arrays import Array
+from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
 from tplimits.program.nodes.evaluate import mean_of_numbers
@@ -78,7 +78,7 @@ def _at_values(
         return _called(function_of(integral, constants), covariances)
     shape = numpy.broadcast_shapes(*(numpy.shape(a) for a in (*covariances, *values)))
     table = numpy.stack([numpy.broadcast_to(v, shape).ravel() for v in values], axis=1)
-    distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+    distinct, place = distinct_rows(table)
     if len(distinct) > _MOST_VALUES:
         raise EvaluationError(
             f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is "
@@ -87,7 +87,7 @@ def _at_values(
     flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
     found, errors = (numpy.empty(flat[0].shape, numpy.result_type(*flat)) for _ in range(2))
     for number, row in enumerate(distinct):
-        here = place.ravel() == number
+        here = place == number
         function = function_of(integral, constants, tuple(map(float, row)))
         found[here], errors[here] = _called(function, [c[here] for c in flat])
     return found.reshape(shape), errors.reshape(shape)
