@@ -8,7 +8,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.program.nodes.functions import relu, step
+from tplimits.program.nodes.functions import BENT, relu, step
 from tplimits.program.parts import found, holds, rebuilt
 
 #: what touches zero as a square of what crosses it: (head, power, its coefficient beside 1), and the root of it by the
@@ -41,6 +41,8 @@ def over_moduli(expr: Expr) -> Expr:
     (y*Abs(x + y), 1/x)
     >>> over_moduli(sympy.Abs(x) / x), over_moduli(y * relu(x) ** 2 / x)
     (sign(x), y*relu(x))
+    >>> over_moduli(relu(x) / sympy.Abs(relu(x)))
+    relu(x)/Abs(relu(x))
     """
     if not any(p.exp.is_negative for p in found(expr, sympy.Pow)) or not holds(expr, sympy.Abs, relu):
         return expr
@@ -49,7 +51,8 @@ def over_moduli(expr: Expr) -> Expr:
     for bent, power in powers.items():
         u = bent.args[0] if isinstance(bent, (sympy.Abs, relu)) else S.Zero
         other = powers.get(u, S.Zero)  # a look-up by [] would add to what is gone through
-        if not (power.is_Integer and other.is_Integer and power * other < 0):
+        # of what may be 0 for a share of neurons, as relu(x), the quotient is no number there
+        if not (power.is_Integer and other.is_Integer and power * other < 0) or holds(u, *BENT):
             continue
         rest, whole = expr / u**other / bent**power, power + other
         if isinstance(bent, sympy.Abs) and (other.is_odd or power < 0):
@@ -61,12 +64,13 @@ def over_moduli(expr: Expr) -> Expr:
 
 
 def with_single_abs(expr: Expr) -> Expr:
-    """|x y| as |x||y|, and |f| as f where f is never negative."""
+    """|x y| as |x||y|, and |f| as f where f is never negative; |relu(x)| stays: relu(x)/|relu(x)| is no number at 0."""
     swap: dict[Expr, Expr] = {}
     for node in found(expr, sympy.Abs):
         inner = node.args[0]
         # one expression for one function: otherwise a numerator |f| would not be seen to cancel a pole at f
-        if bounds(inner)[0] >= 0:
+        low = bounds(inner)[0]
+        if low > 0 or (low == 0 and not holds(inner, *BENT)):
             swap[node] = inner
         elif inner.is_Mul:
             swap[node] = sympy.Mul(*(sympy.Abs(f) for f in inner.args))

@@ -12,7 +12,7 @@ does not reach.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
-from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged, shared
+from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged, shared, shares_of_pole
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
 from tplimits.law.hypotheses.tails import Growth, Tail, best, of_product, of_sum, untruncated
@@ -41,8 +41,6 @@ _CHOOSING = (functions.maximum, functions.minimum, functions.where)
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
-#: shares of a power that a first summand takes, a second one the rest
-_SHARES = tuple(S(k) / 10 for k in (5, 8, 2, 9, 1))
 
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
@@ -150,6 +148,8 @@ class _Analysis:
             return self.growth(factored)
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
+        for doubt in filter(None, map(self._at_rest, poles)):
+            return doubt
         for known in (self._by_argument(poles, others), self._without_differences(poles, others)):
             if known is not None:
                 return known
@@ -166,6 +166,14 @@ class _Analysis:
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
         return of_product(tails, self.gaussians)
+
+    def _at_rest(self, pole: sympy.Pow) -> Tail | None:
+        """The doubt of a pole at what may be 0 for a share of neurons, where no numerator makes a number of it."""
+        low, high = bounds(pole.base)
+        if not (low <= 0 <= high and has_flat(pole.base)) or self.almost_never_zero(pole.base):
+            return None
+        why = ("whether ", pole.base, " is 0 at a share of neurons is not decided")
+        return Tail(Growth.UNKNOWN, why=why, unreal=True)
 
     def _factored(self, factor: Expr) -> Expr:
         """A pole at a sum as the poles at what its terms share and at the rest: 1/(x + x³) is x⁻¹/(1 + x²).
@@ -290,14 +298,6 @@ class _Analysis:
             return Tail(Growth.BOUNDED, power=reached)
         return self._pole(base, -power, others)
 
-    def _shared(self, terms: Sequence[Expr], power: Expr) -> Iterator[Tail]:
-        """Of (Σ tᵢ)^(−p) ≤ t^(−pθ) · (Σ of the others)^(−p(1−θ)), for some 0 < θ < 1 (means of positive numbers)."""
-        # of two terms either order is covered by the shares
-        for term in terms if len(terms) > 2 else terms[:1]:
-            rest = sympy.Add(*(t for t in terms if t is not term))
-            for share in _SHARES:
-                yield self.growth(term ** (-power * share) * rest ** (-power * (1 - share)))
-
     def _pole(self, base: Expr, power: Expr, others: Sequence[Expr]) -> Tail:
         if isinstance(base, sympy.exp):
             return self._exponential(-power * base.args[0])
@@ -308,8 +308,8 @@ class _Analysis:
             single = [self._power(t, -power, []) for t in base.args]
             # of forms alone the weight is known, and has told
             zeros = locus(base, self.gaussians)
-            shares = self._shared(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
-            if good := best(itertools.chain(single, shares)):
+            shares = shares_of_pole(base.args, power) if zeros is None or len(zeros.forms) < len(base.args) else ()
+            if good := best(itertools.chain(single, map(self.growth, shares))):
                 return good
         # beside other factors it is left undecided: one of them may be 0 where relu is
         if isinstance(base, functions.relu) and not others:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FORM = sympy.Dummy("t", real=True)
 #: so many derivatives along a form are looked at
 _MOST = 4
+#: shares of a power that a first summand takes, a second one the rest
+_SHARES = tuple(sympy.S(k) / 10 for k in (5, 8, 2, 9, 1))
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,15 @@ def by_argument(poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Iterator[
         for u, order in sorted(((u, k) for u, k in orders.items() if k), key=lambda found: sympy.count_ops(found[0])):
             j = min(order, max(int(sympy.ceiling(-pole.exp)) for pole in at[u]))
             yield f, sympy.Mul(u**j, *poles, *(g for g in others if g is not f))
+
+
+def shares_of_pole(terms: Sequence[Expr], power: Expr) -> Iterator[Expr]:
+    """Of (Σ tᵢ)^(−p) ≤ t^(−pθ) · (Σ of the others)^(−p(1−θ)), for some 0 < θ < 1 (means of positive numbers)."""
+    # of two terms either order is covered by the shares
+    for term in terms if len(terms) > 2 else terms[:1]:
+        rest = sympy.Add(*(t for t in terms if t is not term))
+        for share in _SHARES:
+            yield term ** (-power * share) * rest ** (-power * (1 - share))
 
 
 @remembered(1 << 12)

@@ -48,9 +48,10 @@ def by_branches(
     growth = analysis.growth(expr)
     if growth.kind not in (Growth.UNKNOWN, Growth.EXPONENTIAL) or not left:
         return growth
-    # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most
-    piecewise = sorted((f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known), key=str)
-    for node in piecewise[:1]:
+    # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most; from the
+    # inside out, since |u|/u for u = relu(x) is ±1 on both sides of |u|, and 0/0 on a side of u
+    piecewise = (f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known)
+    for node in sorted(piecewise, key=lambda f: (len(found(f, *SIDES)), str(f)))[:1]:
         sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
         # sign f is 0 for a share of neurons where f is, as relu(h) is
         if isinstance(node, sympy.sign) and not analysis.almost_never_zero(node.args[0]):

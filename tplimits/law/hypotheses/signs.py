@@ -71,7 +71,8 @@ def _samples(expr: Expr, variables: tuple[Symbol, ...]) -> Sequence[Sample]:
 def _at(expr: Expr, point: Mapping[Symbol, float], digits: int = 15) -> Expr:
     try:
         return expr.xreplace({v: sympy.Float(x, digits) for v, x in point.items()}).evalf(digits)
-    except ValueError:  # no complex number is the smaller one: min(√x, y) at x < 0
+    # no complex number is the smaller one, min(√x, y) at x < 0, and e^(e^(1/ε)) has too many digits
+    except (ValueError, OverflowError, MemoryError):
         return sympy.nan
 
 
