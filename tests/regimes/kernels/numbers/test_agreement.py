@@ -379,6 +379,35 @@ def test_residual_branches_keep_the_digits_of_inputs_on_one_line():
     assert np.abs(found.ntk[0, 3] / ntk[0, 0] - 1) > 1e-12, "else a digit that is lost shows nowhere"
 
 
+@pytest.mark.parametrize("factor", [3, 0.25])
+def test_layers_that_are_scaled_keep_the_digits_of_inputs_on_one_line(factor):
+    """A factor in front of a layer stands squared in the kernel, and to the fourth power in its determinant."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for i in range(3):
+            x = factor * tp.relu(W.sel(layer=i) @ x)
+        return v * x
+
+    x, e = dyadic(13, 2, 5)
+    X = np.stack([x, x + 2.0**-24 * e, x - 2.0**-33 * e])
+    found = tp.derive(net.bind(layer=3), tp.Kernels()).evaluate(X)
+    with mpmath.workdps(50):
+        exact = [[mpmath.mpf(float(a)) for a in row] for row in X]
+        K = [[mpmath.fdot(a, b) for b in exact] for a in exact]
+        T, c = K, mpmath.mpf(factor) ** 2
+        for _ in range(3):
+            slope = [
+                [(mpmath.pi - _angle(K[i][i], K[i][j], K[j][j])) / (2 * mpmath.pi) for j in range(3)] for i in range(3)
+            ]
+            T = [[c * slope[i][j] * (T[i][j] + K[i][j]) for j in range(3)] for i in range(3)]
+            K = [[c * arccosine(K[i][i], K[i][j], K[j][j]) for j in range(3)] for i in range(3)]
+        ntk = np.array([[float(k + t) for k, t in zip(*rows, strict=True)] for rows in zip(K, T, strict=True)])
+    np.testing.assert_allclose(found.ntk, ntk, rtol=3e-15)
+    assert np.abs(found.ntk[0, 1] / ntk[0, 0] - 1) > 1e-9, "else an angle that is lost shows nowhere"
+
+
 def _angle(a: Any, c: Any, b: Any) -> Any:
     return mpmath.acos(min(max(c / mpmath.sqrt(a * b), -1), 1))
 

@@ -34,7 +34,6 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
     entrywise.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
-    determinants.scaled: lambda f, det: f"{f}*{f}*{det}",
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (
         f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"

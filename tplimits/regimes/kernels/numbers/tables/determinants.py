@@ -62,9 +62,9 @@ class Rule:
         return found
 
 
-def scaled(factor: NDArray[Any], det: NDArray[Any]) -> NDArray[Any]:
+def scaled(factor: Any, det: Any) -> Any:
     """(f f′)² (K11 K22 − K12²): factors of one input each come out of a determinant."""
-    return factor * factor * det
+    return mapped(numpy.multiply, [mapped(numpy.square, [factor]), det])
 
 
 def determinant(frame: Frame, cross: Expr) -> Any:
@@ -103,7 +103,7 @@ def _scaled(frame: Frame, cross: sympy.Mul) -> Any:
     # −K is no kernel
     if not isinstance(number, Labelled) or number.labels or number.array < 0:
         return None
-    return mapped(scaled, [frame.value(sympy.Mul(*others)), inner])
+    return scaled(frame.value(sympy.Mul(*others)), inner)
 
 
 def _added(frame: Frame, cross: sympy.Add) -> Any:
@@ -146,7 +146,7 @@ class Gram:
     @property
     def determinants(self) -> Any:
         """Those of the value."""
-        return mapped(scaled, [self.factor, residuals([*self.data, self.sums])])
+        return scaled(self.factor, residuals([*self.data, self.sums]))
 
 
 def gram(frame: Frame, expr: AxisSum) -> Gram | None:
