@@ -78,9 +78,8 @@ def _beside(term: Expr, singular: Collection[int], leaves: Mapping[int, frozense
     for f, read, own in rests:
         beside = [(g, others) for g, others, its in rests if g is not f and own & its]
         within = not isinstance(f, Entry) and (is_singular(f) or not read.isdisjoint(singular))
-        if within or (beside and (not read.isdisjoint(singular) or any(is_singular(g) for g, _ in beside))):
-            found |= read.union(*(others for _, others in beside))
-        elif any(not others.isdisjoint(singular) for _, others in beside):
+        meets = beside and not read.isdisjoint(singular)
+        if within or meets or any(is_singular(g) or not others.isdisjoint(singular) for g, others in beside):
             found |= read
     return found
 
