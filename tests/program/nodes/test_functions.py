@@ -119,6 +119,14 @@ def test_every_head_has_the_arity_of_its_class():
             assert arity in head.nargs, name
 
 
+@pytest.mark.parametrize("name", [name for name, (head, arity) in HEADS.items() if arity and name != "dirac"])
+def test_what_is_no_number_stays_no_number(name):
+    """SymPy asks nan > 0 of what is comparable, and fails; what is chosen is a number whatever is not chosen."""
+    head, arity = HEADS[name]
+    assert head(sympy.nan, *[Integer(2)] * (arity - 1)) is sympy.nan
+    assert where(-1, sympy.nan, 3) == 3
+
+
 def test_every_entrywise_function_of_the_language_is_known_to_the_messages():
     public = {name for name, f in vars(entrywise).items() if getattr(f, "__module__", "") == entrywise.__name__}
     public -= {"elementwise", "expect", "stop_gradient"} | {name for name in public if name.startswith("_")}

@@ -43,6 +43,10 @@ class Real(Function):
 
     is_real = True
 
+    def __new__(cls, *args: Expr, **options: bool) -> Expr:
+        # as SymPy's own heads do: relu(nan) would pass for a number of unknown sign
+        return S.NaN if args[0] is S.NaN else super().__new__(cls, *args, **options)
+
     def definition(self) -> Expr:
         """The same function in elementary heads; itself, where it has no such form."""
         return self

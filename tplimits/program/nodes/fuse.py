@@ -65,16 +65,16 @@ class _Builder:
         self.poles = with_poles(trace.values)
         self.domains = HiddenDomains(trace.values)
         # what stands in its readers as it is defined, and is an instruction for its name alone
-        self.written_out = beside_singular(trace.values, set(trace.forced))
-        self.roots = self._find_roots(list(returned))
+        named = (*(u for _, u in trace.bindings), *trace.inherited.values())
+        self.written_out = beside_singular(trace.values, named, set(trace.forced))
+        self.roots = self._find_roots(list(returned), named)
         self.hidden: list[tuple[int, int]] = []
 
-    def _find_roots(self, returned: list[int]) -> set[int]:
+    def _find_roots(self, returned: list[int], named: tuple[int, ...]) -> set[int]:
         """Which values become instructions: what has a name or is returned, and what those need."""
         values = self.trace.values
         roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
-        kept = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values())
-        alone = (u for u in kept if u not in self.poles and not self.domains.may_be_unreal(u))
+        alone = (u for u in named if u not in self.poles and not self.domains.may_be_unreal(u))
         stack = [*returned, *(u for u in (*alone, *self.trace.forced) if not values[u].neurons)]
         roots.update(stack)
         seen: set[int] = set()

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from tplimits.program.language.values import Value
 
 
-def beside_singular(values: Sequence[Value], kept: Collection[int]) -> set[int]:
+def beside_singular(values: Sequence[Value], named: Collection[int], kept: Collection[int]) -> set[int]:
     """The maps of one neuron that are written out, but for those that are `kept`."""
     bodies = {u: v.origin.data[0] if v.origin.kind == "outer" else v.expr for u, v in enumerate(values) if _is_map(v)}
-    # means over an axis are statistics of their own
-    summed = {u for u, v in enumerate(values) if holds(v.expr, AxisSum)}
-    summed |= {u for u, body in bodies.items() if isinstance(e := _multiple(body), Entry) and e.source in summed}
+    # sums over an axis are statistics of their own, and so are means, which are multiples of sums without a name
+    sums = {u for u, v in enumerate(values) if holds(v.expr, AxisSum)}
+    unnamed = sums.difference(named)
+    summed = sums | {u for u, body in bodies.items() if isinstance(e := _multiple(body), Entry) and e.source in unnamed}
     plain = {u for u in bodies if values[u].origin.kind == "map" and not values[u].neurons} - summed - {*kept}
     singular: set[int] = set()
     for u in sorted(plain):
@@ -36,7 +37,7 @@ def beside_singular(values: Sequence[Value], kept: Collection[int]) -> set[int]:
             singular.add(u)
     leaves: dict[int, frozenset[int]] = {}
     for u in range(len(values)):
-        read = sources(bodies[u]) if u in bodies and u not in summed else ()
+        read = sources(bodies[u]) if u in bodies and u not in sums else ()
         leaves[u] = frozenset().union(*(leaves[r] for r in read)) or frozenset({u})
     # 0·y/s is 0, whatever 0·y is called
     found = {u for u in plain if bodies[u].is_number}
