@@ -155,3 +155,16 @@ def test_passes_that_agreed_by_chance_before_they_moved():
     assert passes._disagreement([0.0, 0.0, 1e-3]) == 1e-3
     assert passes._disagreement([0.0, 0.0, 1e-3, 1.5e-3]) == pytest.approx(1e-3), "as large as the move before it"
     assert passes._disagreement([0.0, 0.0, 0.0]) == 0.0
+
+
+def test_what_is_no_number_beside_a_zero_is_zero_within_its_error():
+    """√(E σ(h) − ½) is √0, moved within the error of the mean the root of less: no warning but a refusal by name."""
+
+    @tp.program
+    def program(W: tp.Matrix, V: tp.Matrix, b: tp.Vector = 1):
+        s = tp.avg(tp.sigmoid(W @ b))
+        y = tp.sigmoid(W @ tp.sigmoid(W @ (b * tp.sqrt(s - 1 / 2))))
+        return tp.avg(y), 2 * tp.avg(tp.step(V @ (y - tp.avg(y))))
+
+    with pytest.raises(tp.EvaluationError, match=r"under the root in `sqrt\(s - 1/2\)` tends to 0 within its error"):
+        tp.derive(program).evaluate()

@@ -133,8 +133,9 @@ def _zero_within_error(
     """A number in a mean, or a covariance, that moves by as much as it is; None where there is none."""
     for expr in step.coefficients():
         if not all(here[s] == moved[s] for s in symbols(expr)):
-            value, other = (float(evaluate(expr, dict(known))) for known in (here, moved))
-            if abs(value) <= SPREADS * abs(other - value):
+            with numpy.errstate(invalid="ignore"):
+                value, other = (float(evaluate(expr, dict(known))) for known in (here, moved))
+            if not abs(value) > SPREADS * abs(other - value):  # nor is it a number: the root of less than 0
                 return expr
     return None
 

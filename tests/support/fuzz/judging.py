@@ -2,8 +2,8 @@
 
 Few draws come first.  What they doubt, a claim rejected at `SCREEN` or one to which networks do not come nearer, is
 looked at with many fresh draws at wider widths, and only these count; at level 1e-2 divided by the number of cases.
-Where a function has a kink at the limit of a scalar, means have terms in n^(-1/2) that the program does not show: what
-the check rejects is fitted again with them.
+Where a function has a kink at the limit of a scalar, means have terms in n^(-1/2) that the program does not show, and
+trained roots have terms that fall more slowly yet: what the check rejects is fitted again with them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ NEGLIGIBLE = 1e-3
 MIXTURE, COSTLY = 2, 256
 #: how much nearer four widths, each twice the one before, bring what falls like n^(-1/4) or faster: half way at least
 _WIDER = 1 / 8
-_HALF = Series((Fraction(1, 2), Fraction(1)))
+#: powers of what is trained
+_ROOT = re.compile(r"\*\*\(?(0\.\d+|\d+/\d+)")
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What came of a case.
 
-    `kind` is "agreed", "refused" (no limit, or no number), "series" (agreed with terms in n^(-1/2)), "wrong",
+    `kind` is "agreed", "refused" (no limit, or no number), "series" (agreed with slower terms), "wrong",
     "spelling" (another answer in other words), "foreign" (an exception that is not the package's), "illegal" (the
     program was not taken), "unchecked" or "slow".
     `reason` says which refusal; `verdict` of a refusal is why it is reasonable, or "to read".
@@ -143,17 +144,30 @@ def doubts(case: Case, verdict: Verdict, level: float) -> list[str]:
     return found
 
 
-def with_half_powers(verdict: Verdict, level: float) -> bool:
-    """Whether all claims stand when terms in n^(-1/2) are fitted as well."""
-    p = [fit(row.moments, _HALF).two_sided(row.claim.value, row.claim.error)[1] for row in verdict.rows]
+def slowest(case: Case) -> Fraction:
+    """The power of 1/n of the slowest term: 1/2, but for |h|ᵃ of a trained h with 1/2 < a < 1.
+
+    A step moves h by n^(-1/2) |h|^(a-1).  Where that is more than |h|, for |h| < n^(-1/(4 - 2a)), gradients are not
+    those of the start, which hold a share n^(-(2a - 1)/(4 - 2a)) of the tangent kernel there.
+    """
+    found = (
+        [Fraction(a) for a in _ROOT.findall(case.source)] if "NeuralTangent" in case.options.get("limit", "") else []
+    )
+    return min([(2 * a - 1) / (4 - 2 * a) for a in found if Fraction(1, 2) < a < 1], default=Fraction(1, 2))
+
+
+def with_slow_terms(verdict: Verdict, level: float, power: Fraction) -> bool:
+    """Whether all claims stand when terms in n^(-power) are fitted as well."""
+    series = Series((power, 2 * power))
+    p = [fit(row.moments, series).two_sided(row.claim.value, row.claim.error)[1] for row in verdict.rows]
     return min(p) > level / len(p)
 
 
-def approaching(verdict: Verdict, level: float) -> bool:
-    """Whether the means of every rejected claim come nearer to it; half powers fit what stays away, too."""
+def approaching(verdict: Verdict, level: float, power: Fraction) -> bool:
+    """Whether the means of every rejected claim come nearer to it; slow terms fit what stays away, too."""
     rejected = [row for row in verdict.rows if row.p_holm <= level]
     apart = [abs(row.moments.means[[0, -1]] - row.claim.value) for row in rejected]
-    return all(last < _WIDER ** (1 / 4) * first for first, last in apart)
+    return all(last < _WIDER ** float(power / 2) * first for first, last in apart)
 
 
 def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
@@ -170,8 +184,8 @@ def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     found = doubts(case, verdict, level)
     if not found:
         return "agreed", "", verdict.worst.p
-    rejected_only = not any("settle" in text for text in found)
-    settles = rejected_only and with_half_powers(verdict, level) and approaching(verdict, level)
+    rejected_only, power = not any("settle" in text for text in found), slowest(case)
+    settles = rejected_only and with_slow_terms(verdict, level, power) and approaching(verdict, level, power)
     kind = "series" if settles else "wrong"
     return kind, "; ".join(found) + f"\n{verdict.table}", verdict.worst.p
 

@@ -55,6 +55,8 @@ def not_reached(case: Case, limit: Any, agrees: Agrees) -> str:
     """Why networks that are rejected are not near the limit; "" where nothing is known."""
     if case.regime in ("width", "kernels") and small_vector(case, agrees):
         return "a vector below its spread"
+    if case.regime == "kernels" and sign_of_scalar(case, limit, agrees):
+        return "the sign of a scalar below its spread"
     if case.regime == "width" and steep_scalar(case, limit, agrees):
         return "steep within the spread of a scalar"
     if case.regime == "training" and _JUMPING.search(case.options["limit"]) and jumps_within(case, limit):
@@ -109,6 +111,34 @@ def small_vector(case: Case, agrees: Agrees) -> str | None:
     return None
 
 
+def sign_of_scalar(case: Case, limit: Any, agrees: Agrees) -> str | None:
+    """A scalar of which the sign alone counts, and whose limit is within its spread among networks, or None.
+
+    The limit is the same with it held at a number, and that is what networks with it held there come to.
+    """
+    for name, spread in spreads_of_scalars(made(case), case.options).items():
+        if f"\n    {name} = " not in case.source:
+            continue
+        alone = _square_of(case, name)
+        try:
+            told = _told_square(alone, squared := derived(alone)) ** 0.5
+            if not 0 < told < _SURE * spread or not agrees(alone, squared):
+                continue
+            for kept in (_holding(case, name, told), _holding(case, name, -told)):
+                held = derived(kept)
+                if np.allclose(_told(kept, held), _told(case, limit), rtol=1e-9) and agrees(kept, held):
+                    return name
+        except tp.TplimitsError:
+            continue
+    return None
+
+
+def _told(case: Case, limit: Any) -> np.ndarray:
+    """K of a network."""
+    given = asked(case, _LOOK)
+    return np.asarray(limit.evaluate(given.pop("X1"), **given).nngp)
+
+
 def _square_of(case: Case, name: str) -> Case:
     """The case up to a vector, with its square as the result; of a network read out by another vector."""
     if case.regime == "width":
@@ -120,8 +150,7 @@ def _square_of(case: Case, name: str) -> Case:
 def _told_square(alone: Case, limit: Any) -> float:
     if alone.regime == "width":
         return float(limit.evaluate()["return"].value)
-    given = asked(alone, _LOOK)
-    return float(np.ravel(limit.evaluate(given.pop("X1"), **given).nngp)[0])
+    return float(np.ravel(_told(alone, limit))[0])
 
 
 def jumps_within(case: Case, limit: Any) -> bool:

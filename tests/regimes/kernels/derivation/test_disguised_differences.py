@@ -8,6 +8,7 @@ import pytest
 import tplimits as tp
 
 avg = tp.avg
+TILTED = tp.init(mean=0.3, std=1)
 
 #: 0 at |ξ| = 1: by Stein's lemma, or by symmetry
 NOUGHTS = {
@@ -39,3 +40,20 @@ def test_what_cannot_be_told_from_zero_is_refused(name, function):
         kernels.evaluate(np.array([[0.6, 0.8]]), c=0)
     shifted = kernels.evaluate(np.array([[0.6, 0.8]]), c=0.01).nngp.item()  # not at 0
     assert shifted == pytest.approx(square, rel=1e-9)
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_a_sum_takes_itself_away_whatever_its_axis_is_called(least):
+    """min(3 h, E[a⁴] h) is 3 h: Θ = 9 (K + |ξ|²), trained through a mean that is not zero as well."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], a: tp.Vector, v: tp.Vector, U: tp.Vector["d"] = TILTED):
+        h = tp.sum(U * ξ, over="d")
+        s = avg(a**4)
+        return v * (tp.minimum if least else tp.maximum)(3 * h, s * h)
+
+    X = np.array([[0.9, 0.4], [-0.7, -1.0]])
+    found = tp.derive(net, tp.Kernels()).evaluate(X)
+    gram, means = X @ X.T, 0.3 * X.sum(axis=1)
+    np.testing.assert_allclose(found.nngp, 9 * (gram + np.outer(means, means)), rtol=1e-12)
+    np.testing.assert_allclose(found.ntk, found.nngp + 9 * gram, rtol=1e-12)

@@ -12,7 +12,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.network.preactivations import MOST
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.entries import AxisSum, canonical_bound_axes
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
@@ -201,7 +201,8 @@ class Forms:
         merged: dict[tuple, Expr] = {}
         for t in linear:
             merged[t.bounds, t.factors] = merged.get((t.bounds, t.factors), S.Zero) + t.coefficient
-        whole = sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items()))
+        # a sum takes itself away whatever its bound axis is called
+        whole = canonical_bound_axes(sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items())))
         if whole == 0:  # max(x + s, x) steps where x + s − x does: at s
             return S.Zero
         return self.variable(self.engine.form(whole, int(linear[0].factors[0].side)))
