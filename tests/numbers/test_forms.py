@@ -8,7 +8,7 @@ import sympy
 from sympy import tanh
 
 from tplimits.law.gaussians import Gaussians, InitialSource
-from tplimits.numbers.forms import _pieces, lower
+from tplimits.numbers.forms import _pieces, factors, lower
 from tplimits.program.nodes.functions import relu
 
 x, y, c = (sympy.Symbol(name, real=True) for name in "xyc")
@@ -77,3 +77,20 @@ def test_what_kinks_make_of_an_argument_is_found_on_every_side():
     assert set(_pieces(relu(x - 1) + y)) == {y, x + y - 1}
     assert set(_pieces(relu(x) - relu(y))) == {sympy.S.Zero, x, -y, x - y}
     assert _pieces(2 * x) == [2 * x]
+
+
+@pytest.mark.parametrize(
+    ("argument", "cuts"),
+    [
+        (sympy.erf(x - y) ** 3 * y, [y, x - y]),
+        (2 + sympy.cos(x * y), []),
+        (1 + sympy.cos(x), [sympy.cos(x) + 1]),  # touches 0
+        (sympy.sin(y), [sympy.sin(y)]),
+        (c - sympy.tanh(x), [c - sympy.tanh(x)]),
+        (-3 - sympy.sin(sympy.tanh(x)), []),
+    ],
+    ids=str,
+)
+def test_cuts_are_where_a_sign_may_change(argument, cuts):
+    """Straight where a function has the sign of its argument: others are searched for along every line of nodes."""
+    assert sorted(factors(argument), key=str) == sorted(cuts, key=str)

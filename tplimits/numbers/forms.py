@@ -16,12 +16,13 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import step_products
-from tplimits.law.hypotheses.bounds import keeps_off
+from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.normal_means import singular
-from tplimits.program.nodes.properties import TURNING
+from tplimits.program.nodes.properties import SIGNED, TURNING
+from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -239,11 +240,22 @@ def factors(piece: Expr) -> list[Expr]:
     found = []
     for factor in sympy.Mul.make_args(sympy.factor_terms(piece)):
         base = factor.base if isinstance(factor, sympy.Pow) else factor
-        if isinstance(base, sympy.Add) and base.is_nonnegative:
+        if isinstance(base, SIGNED):
+            found += factors(base.args[0])
+        elif isinstance(base, sympy.Add) and base.is_nonnegative:
             found += [inner for term in base.args for inner in factors(term)]
-        elif base.free_symbols and not (base.is_nonnegative or keeps_off(base)):  # what never changes sign is not a cut
+        elif base.free_symbols and not _keeps_its_sign(base):
             found.append(base)
     return found
+
+
+def _keeps_its_sign(base: Expr) -> bool:
+    """What never changes sign is not a cut: 2 + cos h is none, and is searched for along every line if it is."""
+    if base.is_nonnegative or keeps_off(base):
+        return True
+    # combinations of form symbols are most of what is asked
+    low, high = bounds(base) if holds(base, sympy.Function) else (-S.Infinity, S.Infinity)
+    return bool(low.is_extended_positive or high.is_extended_negative)
 
 
 def _pieces(argument: Expr) -> list[Expr]:

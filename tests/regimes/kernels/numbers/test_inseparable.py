@@ -139,6 +139,25 @@ def test_drawn_covariances_need_not_be_those_of_vectors():
     assert (error < 0.05 * np.max(pair.nngp)).all()
 
 
+def test_what_an_exponential_is_taken_out_of_is_drawn_too():
+    """∂φ/∂z of φ = | |s + g(z)| − |s − g(z)| | has g' with e^(−z²/2) as a factor: what is beside it has no formula."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], M: tp.Matrix, e: tp.Vector, v: tp.Vector, b: tp.Vector):
+        x = tp.sum(U * ξ, over="d") + 0.5 * e
+        g = tp.gelu(M @ x + 0.5 * b)
+        return v * (tp.abs(0.5 * e + g) - tp.abs(0.5 * e - g))
+
+    X = np.array([[0.7, 0.4], [0.4, -1.2]])
+    found = tp.derive(net, tp.Kernels()).evaluate(X)
+    e, *z = np.random.default_rng(0).standard_normal((3, 1_000_000))
+    h = np.linalg.cholesky(X @ X.T + 0.25 + 0.25) @ np.stack(z)  # M x, and ½ b
+    values = abs(0.5 * e + h * norm.cdf(h)) - abs(0.5 * e - h * norm.cdf(h))
+    exact, bar = values @ values.T / e.size, 5 * np.max(found.nngp_error) + 0.005
+    assert (abs(found.nngp - exact) < bar).all()
+    assert (abs(found.nngp - 1.15 * exact) > bar).diagonal().all()
+
+
 def test_what_is_too_much_for_draws_is_refused_before_the_work(no_expansion):
     K = tp.derive(gate, tp.Kernels())
     with pytest.raises(

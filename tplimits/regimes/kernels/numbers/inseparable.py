@@ -107,7 +107,10 @@ def is_inseparable(moment: Moment, constants: Mapping[Expr, float]) -> bool:
 def _route(moment: Moment, constants: Mapping[Expr, float]) -> str:
     if len(moment.variables) < 2:
         return ""
-    return function_of(moment, constants, (1.0,) * len(moment.parameters)).route
+    function = function_of(moment, constants, (1.0,) * len(moment.parameters))
+    # what an exponential is taken out of may be left without a formula
+    rests = [tilt.rest.route for tilt in function.parts] if function.route == "tilted" else []
+    return "quadrature" if "quadrature" in rests else function.route
 
 
 def cost(derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> Cost:
