@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
 from tplimits.program.language.render import NumberPrinter
+from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.algebra.arrays import ARRAYS
 from tplimits.regimes.depth.algebra.forms import Form
@@ -24,8 +25,6 @@ OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
 #: covariances of tokens and of tangents
 _COVARIANCES = frozenset("VCD")
-#: constant arrays with more entries are described
-_SHOWN = 64
 
 
 def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[int, str], Expr, list[str]]:
@@ -172,17 +171,6 @@ def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _renamed_form(terms: Iterable[tuple[Factors, Expr]], change: Mapping[int, int]) -> Form:
     return Form({renamed(factors, change): c for factors, c in terms})
-
-
-def contents(values: numpy.ndarray) -> str:
-    """What a constant array holds, for a line of text.
-
-    >>> contents(numpy.eye(2)), contents(numpy.arange(100.0))
-    ('[[1.0, 0.0], [0.0, 1.0]]', 'of shape (100,), entries from 0 to 99')
-    """
-    if values.size > _SHOWN:
-        return f"of shape {values.shape}, entries from {values.min():.4g} to {values.max():.4g}"
-    return str((values + 0.0).round(4).tolist())
 
 
 def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
