@@ -182,4 +182,6 @@ def formulas(outline: Outline) -> list[Formula]:
         rows.append(Formula(left, "=", printer.addends(logit.covariance)))
     network, body = outline.derivation.network, _Body(outline)
     rows += (Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())
+    if any(e.indices for e in outline.equations()):
+        rows += (Formula(f"{name(c)}, {name(c)}'", r"\in", (name(axis),)) for axis, c in outline.letters.items())
     return [*rows, *constants(network, rows)]
