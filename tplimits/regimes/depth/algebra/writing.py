@@ -122,9 +122,11 @@ def indexed(name: str, indices: str) -> str:
 def array_names(forms: Iterable[Form]) -> dict[str, str]:
     """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …
 
-    Means without tokens are numbers, κ0, which no summed token is called.
+    Means without tokens are numbers, κ0, which no summed token is called.  No constant of the block has these names.
     """
-    held = [f for form in forms for factors in form.terms for f in factors]
+    read = list(forms)
+    held = [f for form in read for factors in form.terms for f in factors]
+    taken = {s.name for form in read for coefficient in form.terms.values() for s in coefficient.free_symbols}
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
     found: dict[str, str] = {}
     for letter, labels in (
@@ -133,7 +135,9 @@ def array_names(forms: Iterable[Form]) -> dict[str, str]:
         ("κ0", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and not f[1])),
         ("φ", dict.fromkeys(f[0] for f in held if f[0][0] == "Y")),
     ):
-        found |= {label: letter if i == 0 else f"{letter}{i + 1}" for i, label in enumerate(labels)}
+        all_names = itertools.chain([letter], (f"{letter}{i}" for i in itertools.count(2)))
+        free = (name for name in all_names if name not in taken)
+        found |= {label: next(free) for label in labels}
     return found
 
 
